@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from harvester.repositories import get_repository
 from manager import store_audits
-from manager.store_audits import AuditScheduleView, AuditView
+from manager.store_audits import AuditView
 from oai.cli import Invocation
 from oai.errors import ExitCode
 from oai.models import columns_of
@@ -63,7 +63,10 @@ def queue_audit(invocation: Invocation) -> None:
 def list_schedules(invocation: Invocation) -> None:
     """List the schedules of audits."""
     with invocation.session() as session:
-        rows = [_schedule_row(view) for view in store_audits.list_schedules(session)]
+        rows = [
+            {**columns_of(view.schedule), "repository_name": view.repository_name or "all repositories"}
+            for view in store_audits.list_schedules(session)
+        ]
     empty = "no schedules of audits; add one with `zatva store audit schedule set`"
     invocation.console.table(rows, _SCHEDULE_COLUMNS, empty=empty)
 
@@ -103,7 +106,3 @@ def _row(view: AuditView) -> dict[str, Any]:
         "repository_name": view.repository_name,
         "because": failure.sentence() if failure else None,
     }
-
-
-def _schedule_row(view: AuditScheduleView) -> dict[str, Any]:
-    return {**columns_of(view.schedule), "repository_name": view.repository_name or "all repositories"}

@@ -1,6 +1,6 @@
 """Handlers of `zatva provider aggregate`."""
 
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -11,7 +11,7 @@ from oai.database import open_database
 from oai.errors import TryLaterError
 from provider.aggregate import sources
 from provider.aggregate.models import AggregateSource
-from provider.aggregate.overview import Status, read_status
+from provider.aggregate.overview import read_status
 from provider.aggregate.update import updater
 
 _COLUMNS: Final = {
@@ -86,11 +86,8 @@ def show_status(invocation: Invocation) -> None:
     """`provider aggregate status`: show how much of each source is published."""
     with invocation.session() as session:
         status = read_status(session)
-    invocation.console.table([_row(one) for one in status], _STATUS_COLUMNS, empty=_NONE)
-
-
-def _row(status: Status) -> dict[str, Any]:
-    return {name: getattr(status, name) for name in (*_STATUS_COLUMNS, "reason")}
+    rows = [{name: getattr(one, name) for name in (*_STATUS_COLUMNS, "reason")} for one in status]
+    invocation.console.table(rows, _STATUS_COLUMNS, empty=_NONE)
 
 
 def update(invocation: Invocation) -> None:

@@ -327,7 +327,8 @@ def verify(invocation: Invocation) -> ExitCode:
             except KeyboardInterrupt:
                 console.note(f"to continue, run the same command with --after {last}")
                 raise
-    console.result({"total": _facts(totals)}, _words(totals))
+    total = {name: totals[name] for name in ("files", "documents", "without_digest", *Fault)}
+    console.result({"total": total}, _words(totals))
     _explain(console, found.values())
     return ExitCode.RECORDS_REFUSED if any(totals[fault] for fault in Fault) else ExitCode.DONE
 
@@ -366,10 +367,6 @@ def _in_words(finding: FixityFinding) -> str:
     if finding.offset is None:
         return f"{finding.fault}: {finding.file} (documents: {finding.documents:,}): {finding.reason}"
     return f"{finding.fault}: {finding.file}, offset {finding.offset}, {finding.url}: {finding.reason}"
-
-
-def _facts(totals: Counter[str]) -> dict[str, int]:
-    return {name: totals[name] for name in ("files", "documents", "without_digest", *Fault)}
 
 
 def _words(totals: Counter[str]) -> str:

@@ -8,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic import filtering_sets, imports
-from harvester.bibliographic.condition_trial import Trial, Tried, never_true, try_conditions
+from harvester.bibliographic.condition_trial import Trial, never_true, try_conditions
 from harvester.bibliographic.conditions import Conditions, Match, parse_condition
 from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.bibliographic.importer import run_import
@@ -280,12 +280,8 @@ def _tried(trial: Trial, rules: Conditions) -> str:
     ]
     lines += [f"never matches: {line}" for line in never_true(trial, rules)]
     for words, sample in (("selected", trial.chosen_sample), ("excluded", trial.passed_over_sample)):
-        lines += [f"{words}:", *map(_line, sample)] if sample else []
+        lines += [f"{words}:", *(f"  {one.identifier}  {one.title}" for one in sample)] if sample else []
     return "\n".join(lines)
-
-
-def _line(one: Tried) -> str:
-    return f"  {one.identifier}  {one.title}"
 
 
 def search_records(invocation: Invocation) -> None:
