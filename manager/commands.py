@@ -15,7 +15,7 @@ from manager.worker.registry import ManagerStatus, manager_status
 from manager.worker.worker import Worker
 from oai.cli import Invocation
 from oai.database import Database, open_database
-from oai.errors import ExitCode, UsageError
+from oai.errors import UsageError
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 
@@ -114,33 +114,30 @@ def run_until_signal(work: Coroutine[Any, Any, None], *, drain: asyncio.Event | 
     asyncio.run(watched())
 
 
-def run_manager(invocation: Invocation) -> ExitCode:
+def run_manager(invocation: Invocation) -> None:
     """Run a manager until a signal ends it."""
     with open_database(invocation.settings) as database:
         concurrency, drain = invocation.arguments.concurrency, asyncio.Event()
         work = run(invocation.settings, database, concurrency=concurrency, drain=drain)
         run_until_signal(work, drain=drain)
-    return ExitCode.DONE
 
 
-def run_worker(invocation: Invocation) -> ExitCode:
+def run_worker(invocation: Invocation) -> None:
     """Run a worker until a signal ends it, or until it is drained."""
     with open_database(invocation.settings) as database:
         concurrency, drain = invocation.arguments.concurrency, asyncio.Event()
         work = serve_worker(invocation.settings, database, concurrency=concurrency, drain=drain)
         run_until_signal(work, drain=drain)
-    return ExitCode.DONE
 
 
-def show_status(invocation: Invocation) -> ExitCode:
+def show_status(invocation: Invocation) -> None:
     """Show the leader, the workers and the number of waiting tasks."""
     with invocation.session() as session:
         status = manager_status(session)
     invocation.console.result(asdict(status), "\n".join(_status_lines(status)))
-    return ExitCode.DONE
 
 
-def drain_worker(invocation: Invocation) -> ExitCode:
+def drain_worker(invocation: Invocation) -> None:
     """Drain workers: they take no new work and end when their current work is done."""
     given = invocation.arguments
     if bool(given.worker_id) is given.all:
@@ -149,7 +146,6 @@ def drain_worker(invocation: Invocation) -> ExitCode:
         drained = registry.drain(session, None if given.all else given.worker_id)
     text = "\n".join(f"worker {number}: takes no new jobs" for number in drained) or "no workers"
     invocation.console.result({"drained": drained}, text)
-    return ExitCode.DONE
 
 
 def _status_lines(status: ManagerStatus) -> list[str]:

@@ -24,7 +24,7 @@ _COLUMNS: Final = {
 }
 
 
-def prepare(invocation: Invocation) -> ExitCode:
+def prepare(invocation: Invocation) -> None:
     """Queue a file; a worker prepares it."""
     arguments = invocation.arguments
     with open_database(invocation.settings) as database:
@@ -46,17 +46,15 @@ def prepare(invocation: Invocation) -> ExitCode:
         f"file {number} queued; see its progress with `zatva provider exports show {number}`, and download"
         " it from the dashboard",
     )
-    return ExitCode.DONE
 
 
-def list_exports(invocation: Invocation) -> ExitCode:
+def list_exports(invocation: Invocation) -> None:
     """List the files, newest first."""
     with invocation.session() as session:
         rows = [_row(one) for one in prepared_files.list_exports(session, limit=invocation.arguments.limit)]
     invocation.console.table(
         rows, _COLUMNS, empty="no prepared files; queue one with `zatva provider exports prepare`"
     )
-    return ExitCode.DONE
 
 
 def show_export(invocation: Invocation) -> ExitCode:
@@ -68,14 +66,13 @@ def show_export(invocation: Invocation) -> ExitCode:
     return ExitCode.RECORDS_REFUSED if row["failure_code"] else ExitCode.DONE
 
 
-def remove_prepared(invocation: Invocation) -> ExitCode:
+def remove_prepared(invocation: Invocation) -> None:
     """Remove a file, or stop its preparation."""
     export_id = invocation.arguments.export_id
     with invocation.session() as session:
         if not remove_export(session, invocation.settings, export_id, by=account_name()):
             raise UsageError(f"prepared file {export_id} is no longer available: it failed or was removed")
     invocation.console.result({"export_id": export_id}, f"file {export_id} removed")
-    return ExitCode.DONE
 
 
 def _row(export: PreparedExport) -> dict[str, Any]:

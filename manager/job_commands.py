@@ -74,16 +74,15 @@ _EXIT_CODES: Final = {
 }
 
 
-def list_jobs(invocation: Invocation) -> ExitCode:
+def list_jobs(invocation: Invocation) -> None:
     """List scheduled and running jobs."""
     with invocation.session() as session:
         views = jobs.list_jobs(session, invocation.arguments.repository)
     rows = [_job_row(view) for view in views]
     invocation.console.table(rows, _JOB_COLUMNS, empty="no jobs")
-    return ExitCode.DONE
 
 
-def show_job(invocation: Invocation) -> ExitCode:
+def show_job(invocation: Invocation) -> None:
     """Show all details of a job."""
     job_id = invocation.arguments.job_id
     with invocation.session() as session:
@@ -94,10 +93,9 @@ def show_job(invocation: Invocation) -> ExitCode:
             "harvests with `zatva job history`"
         )
     invocation.console.facts(_job_row(view))
-    return ExitCode.DONE
 
 
-def change_job(invocation: Invocation) -> ExitCode:
+def change_job(invocation: Invocation) -> None:
     """Pause, resume, stop or kill a job, as `arguments.change` says."""
     job_id, change = invocation.arguments.job_id, _CHANGES[invocation.arguments.change]
     with invocation.transaction() as session:
@@ -106,39 +104,36 @@ def change_job(invocation: Invocation) -> ExitCode:
     invocation.console.result(
         {"job_id": job_id, "status": int(status), "state": word}, f"job {job_id}: {word}"
     )
-    return ExitCode.DONE
 
 
-def list_history(invocation: Invocation) -> ExitCode:
+def list_history(invocation: Invocation) -> None:
     """List harvests that have ended, or show all details of one."""
     given = invocation.arguments
     if given.history_id is not None:
-        return _show_run(invocation)
+        _show_run(invocation)
+        return
     choice = RunFilter(repository_id=given.repository)
     with invocation.session() as session:
         views = find_runs(session, choice, limit=given.limit, before=given.before)
         rows = [{**columns_of(view.history), "repository_name": view.repository_name} for view in views]
     invocation.console.table(rows, _HISTORY_COLUMNS, empty="no finished harvests yet")
-    return ExitCode.DONE
 
 
-def _show_run(invocation: Invocation) -> ExitCode:
+def _show_run(invocation: Invocation) -> None:
     history_id = invocation.arguments.history_id
     with invocation.session() as session:
         run, pieces = get_history(session, history_id), pieces_of(session, history_id)
         numbers = [piece.history_id for piece in pieces]
         invocation.console.facts({**columns_of(run), "pieces": numbers})
-    return ExitCode.DONE
 
 
-def remove_job(invocation: Invocation) -> ExitCode:
+def remove_job(invocation: Invocation) -> None:
     """Remove a job; a running one is ended first."""
     job_id = invocation.arguments.job_id
     with invocation.transaction() as session:
         removed = jobs.remove_job(session, job_id)
     text = "removed" if removed else "running; the manager ends and removes it"
     invocation.console.result({"job_id": job_id, "removed": removed}, f"job {job_id}: {text}")
-    return ExitCode.DONE
 
 
 def _job_row(view: JobView) -> dict[str, Any]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from sqlalchemy.orm import Session
 
+from harvester.cli.harvest import print_outcome
 from harvester.harvest.process import run_harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.protocols import protocol_of
@@ -35,7 +36,7 @@ from manager.replays import RuleFiles, requested_replay
 from manager.rule_usage import last_runs, uses_of
 from oai.cli import Invocation, account_name
 from oai.console import counted
-from oai.database import Database, open_database
+from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from oai.settings import Settings
 
@@ -50,7 +51,7 @@ _EXAMPLE_COLUMNS = {"key": "Example", "kind": "Kind", "title": "Description"}
 _NONE = "none"
 
 
-def list_all(invocation: Invocation) -> ExitCode:
+def list_all(invocation: Invocation) -> None:
     """List the rules."""
     kind = RuleKind(invocation.arguments.kind) if invocation.arguments.kind else None
     with invocation.session() as session:
@@ -69,13 +70,12 @@ def list_all(invocation: Invocation) -> ExitCode:
         ]
     empty = "no rules yet; add one with `zatva rule add NAME FILE`, or see `zatva rule examples`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
-    return ExitCode.DONE
 
 
-def show(invocation: Invocation) -> ExitCode:
+def show(invocation: Invocation) -> None:
     """Show a rule."""
     settings, wanted = invocation.settings, invocation.arguments.version
-    with open_database(settings) as database, database.session() as session:
+    with invocation.session() as session:
         rule = find_rule(session, invocation.arguments.rule)
         last = last_version(session, rule.rule_id)
         version = last if wanted is None else get_version(session, rule.rule_id, wanted)
@@ -84,10 +84,9 @@ def show(invocation: Invocation) -> ExitCode:
         facts["file"] = _state(settings, rule, last)
     text = [f"{name}: {_word(value)}" for name, value in facts.items() if name != "content"]
     invocation.console.result(facts, "\n".join([*text, "", str(facts["content"]).rstrip()]))
-    return ExitCode.DONE
 
 
-def list_versions(invocation: Invocation) -> ExitCode:
+def list_versions(invocation: Invocation) -> None:
     """List a rule's versions."""
     arguments = invocation.arguments
     with invocation.session() as session:
@@ -102,12 +101,11 @@ def list_versions(invocation: Invocation) -> ExitCode:
         for row in rows:
             head = f"version {row['number']}, {row['saved']:%Y-%m-%d %H:%M:%S}, {row['saved_by'] or '-'}"
             invocation.console.result(row, f"{head}: {row['note'] or '-'}\n{row['diff'].rstrip()}\n")
-        return ExitCode.DONE
+        return
     invocation.console.table(rows, _VERSION_COLUMNS, empty="no versions")
-    return ExitCode.DONE
 
 
-def show_examples(invocation: Invocation) -> ExitCode:
+def show_examples(invocation: Invocation) -> None:
     """List the examples, or print one."""
     if invocation.arguments.key is not None:
         example = example_of(invocation.arguments.key)
@@ -115,15 +113,14 @@ def show_examples(invocation: Invocation) -> ExitCode:
         facts = {"key": example.key, "title": example.title, "about": example.about, "content": content}
         invocation.console.result(facts, content.rstrip())
         invocation.console.note(example.about)
-        return ExitCode.DONE
+        return
     rows = [
         {"key": one.key, "kind": one.kind.value, "title": one.title, "about": one.about} for one in EXAMPLES
     ]
     invocation.console.table(rows, _EXAMPLE_COLUMNS, empty="")
-    return ExitCode.DONE
 
 
-def add(invocation: Invocation) -> ExitCode:
+def add(invocation: Invocation) -> None:
     """Register a rule file, so that its versions are kept."""
     arguments, settings = invocation.arguments, invocation.settings
     file, example = arguments.file, arguments.example
@@ -138,19 +135,18 @@ def add(invocation: Invocation) -> ExitCode:
         repository_id=arguments.repository,
     )
     path = _inside(settings, file)
-    with open_database(settings) as database, database.session() as session:
+    with invocation.session() as session:
         rule = versions.add_rule(session, settings, draft, by=account_name(), note=arguments.note, path=path)
         session.commit()
         _print_version(invocation, session, rule)
-    return ExitCode.DONE
 
 
-def edit(invocation: Invocation) -> ExitCode:
+def edit(invocation: Invocation) -> None:
     """Save a new version."""
     arguments, settings = invocation.arguments, invocation.settings
     if arguments.file is not None and arguments.restore is not None:
         raise UsageError("give a file, or a version with --restore, not both")
-    with open_database(settings) as database, database.session() as session:
+    with invocation.session() as session:
         rule = find_rule(session, arguments.rule)
         if arguments.restore is not None:
             versions.restore(session, settings, rule.rule_id, arguments.restore, by=account_name())
@@ -163,23 +159,20 @@ def edit(invocation: Invocation) -> ExitCode:
             )
         session.commit()
         _print_version(invocation, session, rule)
-    return ExitCode.DONE
 
 
-def remove(invocation: Invocation) -> ExitCode:
+def remove(invocation: Invocation) -> None:
     """Unregister a rule."""
     settings = invocation.settings
-    with open_database(settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         rule = find_rule(session, invocation.arguments.rule)
         users = [str(one.schedule_id) for one in uses_of(session, settings, rule)]
         versions.remove_rule(session, rule.rule_id)
-        session.commit()
     read_by = f"; the schedules {', '.join(users)} continue to use it" if users else ""
     facts = {"removed": rule.rule_id, "file": str(file_of(settings, rule))}
     invocation.console.result(
         facts, f"rule {rule.name!r} is no longer managed; its file {facts['file']} stays{read_by}"
     )
-    return ExitCode.DONE
 
 
 def _print_version(invocation: Invocation, session: Session, rule: Rule) -> None:
@@ -243,7 +236,7 @@ def _word(value: object) -> str:
     return "-" if value in (None, "") else str(value)
 
 
-def check(invocation: Invocation) -> ExitCode:
+def check(invocation: Invocation) -> None:
     """Report whether a rule file can be used."""
     named = invocation.arguments.rule
     if _is_file(named):
@@ -258,7 +251,6 @@ def check(invocation: Invocation) -> ExitCode:
         {"file": str(path), "kind": kind.value, "usable": True},
         f"{path}: valid {kind.value} file",
     )
-    return ExitCode.DONE
 
 
 def attempt(invocation: Invocation) -> ExitCode:
@@ -296,15 +288,7 @@ def replay(invocation: Invocation) -> ExitCode:
         if not arguments.apply:
             invocation.console.note("no records were changed; to apply the rules, use --apply")
             return ExitCode.DONE
-        return _apply(invocation, database, request)
-
-
-def _apply(invocation: Invocation, database: Database, request: HarvestRequest) -> ExitCode:
-    outcome = run_harvest(invocation, database, request)
-    invocation.console.result(outcome.as_json(), outcome.in_words())
-    if outcome.failure_reason:
-        sys.stderr.write(f"zatva: {outcome.failure_reason}\n")
-    return outcome.exit_code
+        return print_outcome(invocation, run_harvest(invocation, database, request))
 
 
 def _request(session: Session, settings: Settings, invocation: Invocation) -> HarvestRequest:

@@ -19,7 +19,7 @@ from manager.schedules.what_if import forecast
 from oai.cli import Invocation
 from oai.console import counted
 from oai.datestamps import utc_now
-from oai.errors import ExitCode, UsageError
+from oai.errors import UsageError
 from oai.models import columns_of
 
 _SCHEDULE_COLUMNS = {
@@ -36,18 +36,17 @@ _SCHEDULE_COLUMNS = {
 _SHOWN_RUNS: Final = 3
 
 
-def add_schedule(invocation: Invocation) -> ExitCode:
+def add_schedule(invocation: Invocation) -> None:
     """Add a schedule that harvests a repository."""
     with invocation.session() as session:
         schedule = schedules.add_schedule(session, **_given(invocation))
         check_rule_access(session, schedule, invocation.settings.data)
         if invocation.arguments.dry_run:
             _show_forecast(invocation, session, schedule)
-            return ExitCode.DONE  # without a commit, nothing was added
+            return  # without a commit, nothing was added
         session.commit()
         invocation.about(schedule.id)
         invocation.console.result(columns_of(schedule), f"schedule {schedule.id} added")
-    return ExitCode.DONE
 
 
 def _show_forecast(invocation: Invocation, session: Session, schedule: RecurringJob) -> None:
@@ -73,7 +72,7 @@ def _show_forecast(invocation: Invocation, session: Session, schedule: Recurring
     invocation.console.result({**facts, "runs": dues[:_SHOWN_RUNS]}, "\n".join(lines))
 
 
-def edit_schedule(invocation: Invocation) -> ExitCode:
+def edit_schedule(invocation: Invocation) -> None:
     """Change the given columns; a running harvest continues unchanged."""
     recurring_id = invocation.arguments.recurring_id
     columns = {name: None if value == "" else value for name, value in _given(invocation).items()}
@@ -87,10 +86,9 @@ def edit_schedule(invocation: Invocation) -> ExitCode:
         check_rule_access(session, schedule, invocation.settings.data)
         session.commit()
         invocation.console.result(columns_of(schedule), f"schedule {recurring_id} changed")
-    return ExitCode.DONE
 
 
-def show_schedule(invocation: Invocation) -> ExitCode:
+def show_schedule(invocation: Invocation) -> None:
     """Show all details of a schedule, and when it is due next."""
     with invocation.session() as session:
         view = find_view(session, invocation.arguments.recurring_id)
@@ -100,44 +98,41 @@ def show_schedule(invocation: Invocation) -> ExitCode:
     further = [due := found for _ in range(_SHOWN_RUNS - 1) if (found := plan.next_run(due)) is not None]
     facts["runs"] = [] if view.next_due is None else [view.next_due, *further]
     invocation.console.facts(facts)
-    return ExitCode.DONE
 
 
-def list_schedules(invocation: Invocation) -> ExitCode:
+def list_schedules(invocation: Invocation) -> None:
     """List schedules."""
     with invocation.session() as session:
         views = find_schedules(session, repository_id=invocation.arguments.repository)
         rows = [_row(view) for view in views]
     invocation.console.table(rows, _SCHEDULE_COLUMNS, empty="no schedules; add one with `zatva schedule add`")
-    return ExitCode.DONE
 
 
-def remove_schedule(invocation: Invocation) -> ExitCode:
+def remove_schedule(invocation: Invocation) -> None:
     """Remove a schedule and its planned jobs."""
-    return _change_schedule(invocation, schedules.remove_schedule, "removed")
+    _change_schedule(invocation, schedules.remove_schedule, "removed")
 
 
-def pause_schedule(invocation: Invocation) -> ExitCode:
+def pause_schedule(invocation: Invocation) -> None:
     """Pause a schedule: it makes no jobs until it is resumed."""
-    return _change_schedule(invocation, schedules.pause_schedule, "paused")
+    _change_schedule(invocation, schedules.pause_schedule, "paused")
 
 
-def resume_schedule(invocation: Invocation) -> ExitCode:
+def resume_schedule(invocation: Invocation) -> None:
     """Resume a paused schedule."""
-    return _change_schedule(invocation, schedules.resume_schedule, "resumed")
+    _change_schedule(invocation, schedules.resume_schedule, "resumed")
 
 
-def run_schedule(invocation: Invocation) -> ExitCode:
+def run_schedule(invocation: Invocation) -> None:
     """Harvest now, in addition to the schedule."""
     with invocation.session() as session:
         job = schedules.run_now(session, invocation.arguments.recurring_id)
         session.commit()
         invocation.about(invocation.arguments.recurring_id, job_id=job.job_id)
         invocation.console.result(columns_of(job), f"job {job.job_id}: due now")
-    return ExitCode.DONE
 
 
-def sample_schedule(invocation: Invocation) -> ExitCode:
+def sample_schedule(invocation: Invocation) -> None:
     """Harvest a few records now, in addition to the schedule."""
     arguments = invocation.arguments
     with invocation.session() as session:
@@ -146,15 +141,13 @@ def sample_schedule(invocation: Invocation) -> ExitCode:
         invocation.about(arguments.recurring_id, job_id=job.job_id, records=arguments.records)
         words = f"job {job.job_id}: due now, ends after {counted(arguments.records, 'record')}"
         invocation.console.result(columns_of(job), words)
-    return ExitCode.DONE
 
 
-def _change_schedule(invocation: Invocation, change: Callable[[Session, int], None], done: str) -> ExitCode:
+def _change_schedule(invocation: Invocation, change: Callable[[Session, int], None], done: str) -> None:
     recurring_id = invocation.arguments.recurring_id
     with invocation.transaction() as session:
         change(session, recurring_id)
     invocation.console.result({"id": recurring_id, done: True}, f"schedule {recurring_id}: {done}")
-    return ExitCode.DONE
 
 
 def _row(view: ScheduleView) -> dict[str, Any]:

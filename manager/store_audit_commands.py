@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from harvester.repositories import get_repository
 from manager import store_audits
-from manager.store_audits import AuditScheduleView, AuditView
+from manager.store_audits import AuditView
 from oai.cli import Invocation
 from oai.errors import ExitCode
 from oai.models import columns_of
@@ -30,7 +30,7 @@ _SCHEDULE_COLUMNS: Final = {
 }
 
 
-def list_audits(invocation: Invocation) -> ExitCode:
+def list_audits(invocation: Invocation) -> None:
     """List audits, newest first."""
     arguments = invocation.arguments
     with invocation.session() as session:
@@ -39,7 +39,6 @@ def list_audits(invocation: Invocation) -> ExitCode:
         views = store_audits.find_audits(session, limit=arguments.limit, repository_id=arguments.repository)
         rows = [_row(view) for view in views]
     invocation.console.table(rows, _COLUMNS, empty="no audits; start one with `zatva store audit run ID`")
-    return ExitCode.DONE
 
 
 def show_audit(invocation: Invocation) -> ExitCode:
@@ -50,7 +49,7 @@ def show_audit(invocation: Invocation) -> ExitCode:
         return ExitCode.DONE if view.audit.failure_code is None else ExitCode.RECORDS_REFUSED
 
 
-def queue_audit(invocation: Invocation) -> ExitCode:
+def queue_audit(invocation: Invocation) -> None:
     """Queue an audit; a worker runs it."""
     repository_id = invocation.arguments.repository
     with invocation.transaction() as session:
@@ -59,19 +58,20 @@ def queue_audit(invocation: Invocation) -> ExitCode:
         {"audit_id": audit_id, "repository_id": repository_id},
         f"audit {audit_id} queued; see its result with `zatva store audit show {audit_id}`",
     )
-    return ExitCode.DONE
 
 
-def list_schedules(invocation: Invocation) -> ExitCode:
+def list_schedules(invocation: Invocation) -> None:
     """List the schedules of audits."""
     with invocation.session() as session:
-        rows = [_schedule_row(view) for view in store_audits.list_schedules(session)]
+        rows = [
+            {**columns_of(view.schedule), "repository_name": view.repository_name or "all repositories"}
+            for view in store_audits.list_schedules(session)
+        ]
     empty = "no schedules of audits; add one with `zatva store audit schedule set`"
     invocation.console.table(rows, _SCHEDULE_COLUMNS, empty=empty)
-    return ExitCode.DONE
 
 
-def set_schedule(invocation: Invocation) -> ExitCode:
+def set_schedule(invocation: Invocation) -> None:
     """Set how often a store is audited, or all stores."""
     arguments = invocation.arguments
     with invocation.session() as session:
@@ -87,16 +87,14 @@ def set_schedule(invocation: Invocation) -> ExitCode:
             columns_of(schedule),
             f"audit schedule {schedule.schedule_id} set; first due {schedule.next_due:%Y-%m-%d %H:%M %Z}",
         )
-    return ExitCode.DONE
 
 
-def remove_schedule(invocation: Invocation) -> ExitCode:
+def remove_schedule(invocation: Invocation) -> None:
     """Remove a schedule of audits."""
     schedule_id = invocation.arguments.schedule_id
     with invocation.transaction() as session:
         store_audits.remove_schedule(session, schedule_id)
     invocation.console.result({"schedule_id": schedule_id}, f"audit schedule {schedule_id} removed")
-    return ExitCode.DONE
 
 
 def _row(view: AuditView) -> dict[str, Any]:
@@ -108,7 +106,3 @@ def _row(view: AuditView) -> dict[str, Any]:
         "repository_name": view.repository_name,
         "because": failure.sentence() if failure else None,
     }
-
-
-def _schedule_row(view: AuditScheduleView) -> dict[str, Any]:
-    return {**columns_of(view.schedule), "repository_name": view.repository_name or "all repositories"}

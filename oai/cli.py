@@ -70,7 +70,8 @@ _FAULT: Final = 500
 _OTHERS: Final = 0o007
 """The bits of a file's mode that are for accounts outside its group."""
 
-Handler = Callable[[Invocation], int]
+Handler = Callable[[Invocation], int | None]
+"""Does what a command says; returns its exit code, or None if it has done its work."""
 
 
 def add_command(
@@ -197,11 +198,12 @@ def _run(arguments: argparse.Namespace) -> int:
 def _called(handler: Handler, invocation: Invocation) -> int:
     """Run the command, with an audit entry if it changes something."""
     from oai.actions import AUDITED, action_of_command
+    from oai.errors import ExitCode
 
     arguments = invocation.arguments
     action = action_of_command(getattr(arguments, "command", ""))
     if action is None or os.environ.get(AUDITED) or action.previews(vars(arguments)):
-        return int(handler(invocation))
+        return int(handler(invocation) or ExitCode.DONE)
     return _audited(action, handler, invocation)
 
 
@@ -219,7 +221,7 @@ def _audited(action: "Action", handler: Handler, invocation: Invocation) -> int:
         database.engine.dispose()
         status = _FAULT
         try:
-            code = int(handler(invocation))
+            code = int(handler(invocation) or ExitCode.DONE)
             status = _DONE
             if code != ExitCode.DONE:
                 invocation.noted["details"] = {**invocation.noted.get("details", {}), "exit_code": code}

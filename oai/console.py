@@ -100,6 +100,10 @@ class Console:
             # During a progress bar, standard error is what prints above it.
             print(text, file=sys.stderr if self.err is sys.__stderr__ else self.err, flush=True)
 
+    def waiting(self, seconds: float, reason: str) -> None:
+        """Note that the next request waits, and why."""
+        self.note(f"waiting {seconds:,.1f} s: {reason}")
+
     @contextlib.contextmanager
     def progress(self, label: str) -> Iterator[Advance]:
         """Show progress for the block: a bar on a terminal, otherwise a line every 30 seconds."""

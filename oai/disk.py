@@ -64,7 +64,7 @@ class DiskFloor:
     _written: int = 0
 
     def check(self) -> None:
-        """Raise NoRoomError if one of the disks has less free space."""
+        """Raise DiskFullError if one of the disks has less free space."""
         for folder in self.folders:
             disk = shutil.disk_usage(nearest_existing(folder))
             floor = min(self.bytes, int(disk.total * self.percent / 100))
@@ -74,7 +74,7 @@ class DiskFloor:
                 raise DiskFullError(Failure(code=FailureCode.DISK_FLOOR, facts={**facts, "setting": setting}))
 
     def wrote(self, count: int) -> None:
-        """Count written bytes, and look at the disks from time to time. Raises NoRoomError like `check`."""
+        """Count written bytes, and look at the disks from time to time. Raises DiskFullError like `check`."""
         self._written += count
         if self._written >= self.every:
             self._written = 0
@@ -84,7 +84,7 @@ class DiskFloor:
 def open_floor(settings: Settings, *folders: Path) -> DiskFloor:
     """Return the floor of the data folder's disk and of those of the folders, after a first look at them.
 
-    Raises NoRoomError if there is too little space already.
+    Raises DiskFullError if there is too little space already.
     """
     ours = settings.harvester
     floor = DiskFloor(folders=(settings.data, *folders), bytes=ours.floor_bytes, percent=ours.floor_percent)

@@ -6,6 +6,7 @@ on `postgres.users.lock`; the kernel releases it however the process ends. The l
 the server; if that process was killed, a small keeper process stops it.
 """
 
+import contextlib
 import fcntl
 import hashlib
 import importlib.metadata
@@ -19,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -140,7 +141,7 @@ class EmbeddedServer:
         # The start lock serialises processes, so two never start the same cluster; the shared users' lock
         # is taken before the server is started, so that no other process stops it in between.
         _make_data_folder(self._data)
-        with _Lock(self._data / "postgres.start.lock"):
+        with _locked(self._data / "postgres.start.lock"):
             check_noted(self._data.resolve())
             self._users = os.open(self._data / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(self._users, fcntl.LOCK_SH)
@@ -151,7 +152,7 @@ class EmbeddedServer:
 
     def ask(self) -> None:
         """Wait until the acquired server answers, and create Zatva's database if it does not exist."""
-        with _Lock(self._data / "postgres.start.lock"):
+        with _locked(self._data / "postgres.start.lock"):
             self._ensure_running(ask=True)
 
     def _ensure_running(self, *, ask: bool) -> None:
@@ -177,19 +178,15 @@ class EmbeddedServer:
         self._users = None
 
 
-class _Lock:
-    """An exclusive lock on a file for the duration of the block."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._file = -1
-
-    def __enter__(self) -> None:
-        self._file = os.open(self._path, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(self._file, fcntl.LOCK_EX)
-
-    def __exit__(self, *_: object) -> None:
-        os.close(self._file)
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    """Hold an exclusive lock on the file for the duration of the block."""
+    file = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(file)
 
 
 def _make_data_folder(data: Path) -> None:

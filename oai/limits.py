@@ -1,6 +1,8 @@
-"""Limits on what a remote server sends: bytes, compression ratio, elements and depth."""
+"""Limits on what a remote server sends, and on how many requests a caller may send us in a minute."""
 
-from dataclasses import dataclass
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Final
 
 from oai.failures import Failure, FailureCode
@@ -15,6 +17,9 @@ _SETTINGS: Final = {
     FailureCode.PART_DEPTH: "max_part_depth",
     FailureCode.MEMORY: "max_memory",
 }
+_MINUTE: Final = 60.0
+_MOST_CALLERS: Final = 20_000
+"""Callers whose last minute is remembered; about 4 MB."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,3 +49,27 @@ class AnswerLimits:
 
 
 DEFAULT_LIMITS: Final = AnswerLimits()
+
+
+@dataclass(kw_only=True)
+class RateLimit:
+    """How many requests each caller may send in a minute, counted in this process's memory."""
+
+    per_minute: int
+    """0: no limit."""
+    clock: Callable[[], float] = time.monotonic
+    callers: dict[str, tuple[float, float]] = field(default_factory=dict)
+    """What each caller had left, and when; who has not asked for longest comes first."""
+
+    def wait(self, caller: str) -> float:
+        """Return the seconds until the caller may ask again; 0 if the caller may ask now, which counts."""
+        if not self.per_minute:
+            return 0.0
+        now = self.clock()
+        left, since = self.callers.pop(caller, (float(self.per_minute), now))
+        left = min(left + (now - since) * self.per_minute / _MINUTE, float(self.per_minute))
+        allowed = left >= 1
+        self.callers[caller] = (left - allowed, now)
+        if len(self.callers) > _MOST_CALLERS:
+            del self.callers[next(iter(self.callers))]
+        return 0.0 if allowed else (1 - left) * _MINUTE / self.per_minute

@@ -66,11 +66,10 @@ def _lines_of(file: Path) -> dict[str, int]:
             found[section] = number
         elif key := _KEY.match(line):
             found[f"{section}{key[1] if section else section_name(key[1])}"] = number
-    return {name: _nearest(found, name) for name in _names(read_table(file), "")}
-
-
-def _nearest(found: dict[str, int], name: str) -> int:
-    return found.get(name) or found.get(f"{name.rpartition('.')[0]}.", 1)
+    return {
+        name: found.get(name) or found.get(f"{name.rpartition('.')[0]}.", 1)
+        for name in _names(read_table(file), "")
+    }
 
 
 def _names(table: dict[str, Any], prefix: str) -> Iterator[str]:

@@ -1,6 +1,6 @@
 """Handlers of `zatva provider aggregate`."""
 
-from typing import Any, Final
+from typing import Final
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -8,10 +8,10 @@ from sqlalchemy.orm import Session
 from oai.cli import Invocation
 from oai.console import counted
 from oai.database import open_database
-from oai.errors import ExitCode, TryLaterError
+from oai.errors import TryLaterError
 from provider.aggregate import sources
 from provider.aggregate.models import AggregateSource
-from provider.aggregate.overview import Status, read_status
+from provider.aggregate.overview import read_status
 from provider.aggregate.update import updater
 
 _COLUMNS: Final = {
@@ -34,10 +34,10 @@ _STATUS_COLUMNS: Final = {
 _NONE: Final = "no repositories in the aggregate; add one with `zatva provider aggregate add`"
 
 
-def add(invocation: Invocation) -> ExitCode:
+def add(invocation: Invocation) -> None:
     """`provider aggregate add`: add a repository."""
     arguments = invocation.arguments
-    with invocation.session() as session:
+    with invocation.transaction() as session:
         repository = sources.find_repository(session, arguments.repository)
         source = sources.add_source(
             session,
@@ -47,28 +47,24 @@ def add(invocation: Invocation) -> ExitCode:
             altered=arguments.altered,
         )
         facts = sources.values_of(source)
-        session.commit()
     invocation.console.result(
         facts,
         f"{facts['title']} is in the aggregate as set {facts['set_spec']}, with {facts['identifiers']} "
         "identifiers; its records are published while the provider is running, or by `zatva "
         "provider aggregate update`",
     )
-    return ExitCode.DONE
 
 
-def remove(invocation: Invocation) -> ExitCode:
+def remove(invocation: Invocation) -> None:
     """`provider aggregate remove`: withdraw a repository."""
-    with invocation.session() as session:
+    with invocation.transaction() as session:
         source = sources.withdraw_source(session, _number(session, invocation.arguments.repository))
         facts = sources.values_of(source)
-        session.commit()
     invocation.console.result(
         facts,
         f"{facts['title']} is withdrawn; its records are reported as deleted while the provider is "
         "running, or by `zatva provider aggregate update`",
     )
-    return ExitCode.DONE
 
 
 def _number(session: Session, named: str) -> int:
@@ -79,27 +75,22 @@ def _number(session: Session, named: str) -> int:
     return sources.find_repository(session, named).repository_id if found is None else found
 
 
-def show_sources(invocation: Invocation) -> ExitCode:
+def show_sources(invocation: Invocation) -> None:
     """`provider aggregate list`: list the source repositories."""
     with invocation.session() as session:
         rows = [sources.values_of(source) for source in sources.list_sources(session)]
     invocation.console.table(rows, _COLUMNS, empty=_NONE)
-    return ExitCode.DONE
 
 
-def show_status(invocation: Invocation) -> ExitCode:
+def show_status(invocation: Invocation) -> None:
     """`provider aggregate status`: show how much of each source is published."""
     with invocation.session() as session:
         status = read_status(session)
-    invocation.console.table([_row(one) for one in status], _STATUS_COLUMNS, empty=_NONE)
-    return ExitCode.DONE
+    rows = [{name: getattr(one, name) for name in (*_STATUS_COLUMNS, "reason")} for one in status]
+    invocation.console.table(rows, _STATUS_COLUMNS, empty=_NONE)
 
 
-def _row(status: Status) -> dict[str, Any]:
-    return {name: getattr(status, name) for name in (*_STATUS_COLUMNS, "reason")}
-
-
-def update(invocation: Invocation) -> ExitCode:
+def update(invocation: Invocation) -> None:
     """`provider aggregate update`: publish harvested records."""
     settings = invocation.settings
     with open_database(settings) as database, updater(database.engine, settings) as mine:
@@ -112,4 +103,3 @@ def update(invocation: Invocation) -> ExitCode:
     verb = "has" if done.records == 1 else "have"
     changed = f"{counted(done.records, 'record')} {verb} a new datestamp"
     invocation.console.result({"records": done.records}, changed)
-    return ExitCode.DONE

@@ -237,16 +237,16 @@ def _add_collection(collection: "Subcommands") -> None:
     add.add_argument("--name", help="name that harvesters see")
     add.add_argument("--description", help="description of the contents")
     add_command(collection, "list", help="list collections", handler=f"{_COLLECTIONS}:collection_list")
-    for name, help_text in (
-        ("move", "move or rename a collection and all collections below it"),
-        ("drop", "remove a collection; its documents stay"),
-        ("access", "set the access rule of a collection's documents"),
-        ("assign", "add documents to a collection"),
-        ("remove", "remove documents from a collection"),
+    for name, help_text, add_arguments in (
+        ("move", "move or rename a collection and all collections below it", _add_new_spec),
+        ("drop", "remove a collection; its documents stay", _add_force),
+        ("access", "set the access rule of a collection's documents", _add_rule),
+        ("assign", "add documents to a collection", _add_selectors),
+        ("remove", "remove documents from a collection", _add_selectors),
     ):
         command = add_command(collection, name, help=help_text, handler=f"{_COLLECTIONS}:collection_{name}")
         command.add_argument("spec", metavar="SPEC", help="such as serials:nov07")
-        _ARGUMENTS[name](command)
+        add_arguments(command)
         if name in {"access", "assign", "remove"}:
             command.add_argument("--dry-run", action="store_true", help="show what it would do, only")
 
@@ -346,15 +346,6 @@ def _add_selectors(command: argparse.ArgumentParser) -> "argparse._MutuallyExclu
     which.add_argument("--domain", metavar="HOST", help="documents from this host and its subdomains")
     add_times(command)
     return which
-
-
-_ARGUMENTS = {
-    "move": _add_new_spec,
-    "drop": _add_force,
-    "access": _add_rule,
-    "assign": _add_selectors,
-    "remove": _add_selectors,
-}
 
 
 def _add_find(provider: "Subcommands") -> None:

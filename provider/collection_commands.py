@@ -7,9 +7,8 @@ from pathlib import Path
 
 from oai.cli import Invocation
 from oai.console import counted
-from oai.database import open_database
 from oai.datestamps import format_datestamp, parse_datestamp
-from oai.errors import ExitCode, UsageError
+from oai.errors import UsageError
 from provider.holdings import access, collections, previews, selection
 from provider.holdings.capture import FILTERS, FoundCapture, read_collapse
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
@@ -33,7 +32,7 @@ _CAPTURE_COLUMNS = {
 _LISTED = tuple(rule for rule in Access if rule is not Access.WITHHELD)
 
 
-def collection_add(invocation: Invocation) -> ExitCode:
+def collection_add(invocation: Invocation) -> None:
     """`provider collection add`: create a collection, or change its name and description."""
     arguments = invocation.arguments
     spec = collection_set_spec(arguments.spec)
@@ -45,16 +44,14 @@ def collection_add(invocation: Invocation) -> ExitCode:
         invocation.console.result(
             {"set_spec": made.set_spec, "name": made.name}, f"{made.set_spec}: {made.name}"
         )
-    return ExitCode.DONE
 
 
-def collection_list(invocation: Invocation) -> ExitCode:
+def collection_list(invocation: Invocation) -> None:
     """`provider collection list`: show the tree with numbers of documents."""
     with invocation.session() as session:
         rows = [_row(one) for one in collections.list_collections(session)]
     empty = "no collections yet; add one with `zatva provider collection add`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
-    return ExitCode.DONE
 
 
 def _row(collection: Collection) -> dict[str, object]:
@@ -70,7 +67,7 @@ def _row(collection: Collection) -> dict[str, object]:
     }
 
 
-def collection_move(invocation: Invocation) -> ExitCode:
+def collection_move(invocation: Invocation) -> None:
     """`provider collection move`: move or rename a collection."""
     arguments = invocation.arguments
     old, new = collection_set_spec(arguments.spec), collection_set_spec(arguments.new_spec)
@@ -80,10 +77,9 @@ def collection_move(invocation: Invocation) -> ExitCode:
     invocation.console.result(
         found, f"{old} is now {new}; {counted(number, 'document')} with a new datestamp"
     )
-    return ExitCode.DONE
 
 
-def collection_drop(invocation: Invocation) -> ExitCode:
+def collection_drop(invocation: Invocation) -> None:
     """`provider collection drop`: remove a collection."""
     arguments = invocation.arguments
     spec = collection_set_spec(arguments.spec)
@@ -91,10 +87,9 @@ def collection_drop(invocation: Invocation) -> ExitCode:
         number = collections.drop(session, spec, force=arguments.force, margin=margin_of(invocation))
     found = {"set_spec": spec, "documents": number}
     invocation.console.result(found, f"{spec} removed; it had {counted(number, 'document')}")
-    return ExitCode.DONE
 
 
-def collection_access(invocation: Invocation) -> ExitCode:
+def collection_access(invocation: Invocation) -> None:
     """`provider collection access`: set who may see its documents."""
     arguments = invocation.arguments
     spec = collection_set_spec(arguments.spec)
@@ -104,73 +99,71 @@ def collection_access(invocation: Invocation) -> ExitCode:
     )
     with invocation.session() as session:
         if arguments.dry_run:
-            return _show_preview(invocation, previews.preview_rule(session, spec, rule))
+            _show_preview(invocation, previews.preview_rule(session, spec, rule))
+            return
         number = access.set_rule(session, spec, rule, margin=margin_of(invocation))
     found = {"set_spec": spec, "access": rule.access, "documents": number}
     invocation.console.result(
         found, f"{spec}: {rule.access}; the access rule of {counted(number, 'document')} changed"
     )
-    return ExitCode.DONE
 
 
-def access_refresh(invocation: Invocation) -> ExitCode:
+def access_refresh(invocation: Invocation) -> None:
     """`provider access refresh`: lift embargoes that have ended, and finish interrupted changes."""
     with invocation.session() as session:
         number = access.refresh(session, margin=margin_of(invocation))
     invocation.console.result({"documents": number}, f"{counted(number, 'document')} changed")
-    return ExitCode.DONE
 
 
-def collection_assign(invocation: Invocation) -> ExitCode:
+def collection_assign(invocation: Invocation) -> None:
     """`provider collection assign`: add documents to a collection."""
-    return _change_collection(invocation, collections.assign, "added to", takes_out=False)
+    _change_collection(invocation, collections.assign, "added to", takes_out=False)
 
 
-def collection_remove(invocation: Invocation) -> ExitCode:
+def collection_remove(invocation: Invocation) -> None:
     """`provider collection remove`: remove documents from a collection."""
-    return _change_collection(invocation, collections.remove, "removed from", takes_out=True)
+    _change_collection(invocation, collections.remove, "removed from", takes_out=True)
 
 
 def _change_collection(
     invocation: Invocation, change: Callable[..., int], done: str, *, takes_out: bool
-) -> ExitCode:
+) -> None:
     spec = collection_set_spec(invocation.arguments.spec)
     selection = _selection(invocation.arguments)
     with invocation.session() as session:
         if invocation.arguments.dry_run:
             found = previews.preview_assignment(session, spec, selection, takes_out=takes_out)
-            return _show_preview(invocation, found)
+            _show_preview(invocation, found)
+            return
         number = change(session, spec, selection, margin=margin_of(invocation))
     invocation.console.result(
         {"set_spec": spec, "documents": number}, f"{counted(number, 'document')} {done} {spec}"
     )
-    return ExitCode.DONE
 
 
-def _show_preview(invocation: Invocation, found: previews.ChangePreview) -> ExitCode:
+def _show_preview(invocation: Invocation, found: previews.ChangePreview) -> None:
     lines = [
         f"{'more than ' if found.more else ''}{counted(found.documents, 'document')}; nothing is changed",
         *(f"  {pair[0]} -> {pair[1]}: {counted(count, 'document')}" for pair, count in found.access.items()),
         f"{counted(found.harvesters, 'harvester')} may have documents whose access changes",
     ]
     invocation.console.result(found.as_json(), "\n".join(lines))
-    return ExitCode.DONE
 
 
-def hide(invocation: Invocation) -> ExitCode:
+def hide(invocation: Invocation) -> None:
     """`provider hide`: report documents as deleted."""
     advice = (
         "`zatva provider find`, or hide those that are indexed later, too, with `zatva provider takedown add`"
     )
-    return _mark(invocation, selection.hide, "hidden", advice)
+    _mark(invocation, selection.hide, "hidden", advice)
 
 
-def unhide(invocation: Invocation) -> ExitCode:
+def unhide(invocation: Invocation) -> None:
     """`provider unhide`: show hidden documents again."""
-    return _mark(invocation, selection.unhide, "shown again", "`zatva provider find --all`")
+    _mark(invocation, selection.unhide, "shown again", "`zatva provider find --all`")
 
 
-def _mark(invocation: Invocation, mark: Callable[..., int], done: str, advice: str) -> ExitCode:
+def _mark(invocation: Invocation, mark: Callable[..., int], done: str, advice: str) -> None:
     arguments, settings = invocation.arguments, invocation.settings.provider
     chosen = _selection(arguments, **_named(arguments.document, settings.namespace))
     with invocation.session() as session:
@@ -180,7 +173,6 @@ def _mark(invocation: Invocation, mark: Callable[..., int], done: str, advice: s
         if not number and not selection.matches_any(session, chosen):
             invocation.console.note(f"no documents match; find them with {advice}")
     invocation.console.result({"documents": number}, f"{counted(number, 'document')} {done}")
-    return ExitCode.DONE
 
 
 def _named(document: str | None, namespace: str) -> dict[str, object]:
@@ -232,9 +224,9 @@ def margin_of(invocation: Invocation) -> float:
     return invocation.settings.provider.publish_margin
 
 
-def find(invocation: Invocation) -> ExitCode:
+def find(invocation: Invocation) -> None:
     """`provider find`: list captures of a URL."""
-    arguments, settings = invocation.arguments, invocation.settings
+    arguments = invocation.arguments
     closest = parse_moment("--closest", arguments.closest)
     order = ReadOrder.REVERSE if arguments.reverse else ReadOrder.FORWARD
     url, match = (
@@ -253,13 +245,12 @@ def find(invocation: Invocation) -> ExitCode:
         rules=tuple(Access) if arguments.all else _LISTED,
         hidden=arguments.all,
     )
-    with open_database(settings) as database, database.session() as session:
+    with invocation.session() as session:
         result = find_captures(session, query)
-    rows = [_capture_row(one, settings.provider.namespace) for one in result.found]
+    rows = [_capture_row(one, invocation.settings.provider.namespace) for one in result.found]
     invocation.console.table(rows, _CAPTURE_COLUMNS, empty=_nothing(query))
     if result.end is not None:
         invocation.console.note(f"showing the first {len(rows):,} captures; to see more, use --limit")
-    return ExitCode.DONE
 
 
 def _nothing(query: Query) -> str:

@@ -75,7 +75,6 @@ _RUN_FILE_COLUMNS = {
     "reason": "Because",
 }
 _COUNTED = ("new", "unchanged", "moved", "duplicates", "completed")
-_ALL_OF_THEM = ("new", "unchanged", "moved", "duplicates")
 _MEGABYTE = 1_000_000
 _SHOWN = 20
 """Maximum number of findings per file in text output; JSON output contains all."""
@@ -156,7 +155,8 @@ def _index(
             if len(reports) % ADD_UP_EVERY == 0:
                 with database.session() as session:
                     add_up(session, options.load_id)
-            documents += sum(_row(report)[name] for name in _ALL_OF_THEM)
+            merged = report.merged
+            documents += merged.new + merged.unchanged + merged.moved + merged.duplicates
     return reports
 
 
@@ -283,7 +283,7 @@ def _plain(value: object) -> str:
     return "never" if value is None else f"{value:,}"
 
 
-def reindex_keys(invocation: Invocation) -> ExitCode:
+def reindex_keys(invocation: Invocation) -> None:
     """`provider reindex-keys`: store missing URL keys, build their index and remove the one before it."""
     console = invocation.console
     with (
@@ -298,7 +298,6 @@ def reindex_keys(invocation: Invocation) -> ExitCode:
         {"documents": filled, "complete": True},
         f"stored the URL keys of {counted(filled, 'document')}; look-ups use the keys of all documents",
     )
-    return ExitCode.DONE
 
 
 def verify(invocation: Invocation) -> ExitCode:
@@ -328,7 +327,8 @@ def verify(invocation: Invocation) -> ExitCode:
             except KeyboardInterrupt:
                 console.note(f"to continue, run the same command with --after {last}")
                 raise
-    console.result({"total": _facts(totals)}, _words(totals))
+    total = {name: totals[name] for name in ("files", "documents", "without_digest", *Fault)}
+    console.result({"total": total}, _words(totals))
     _explain(console, found.values())
     return ExitCode.RECORDS_REFUSED if any(totals[fault] for fault in Fault) else ExitCode.DONE
 
@@ -367,10 +367,6 @@ def _in_words(finding: FixityFinding) -> str:
     if finding.offset is None:
         return f"{finding.fault}: {finding.file} (documents: {finding.documents:,}): {finding.reason}"
     return f"{finding.fault}: {finding.file}, offset {finding.offset}, {finding.url}: {finding.reason}"
-
-
-def _facts(totals: Counter[str]) -> dict[str, int]:
-    return {name: totals[name] for name in ("files", "documents", "without_digest", *Fault)}
 
 
 def _words(totals: Counter[str]) -> str:

@@ -8,7 +8,6 @@ from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
 from oai.console import counted
-from oai.errors import ExitCode
 from provider.collection_commands import lines_of_list, margin_of, parse_moment
 from provider.holdings import takedowns
 from provider.holdings.url_key_state import settle_rule
@@ -26,7 +25,7 @@ _COLUMNS = {
 }
 
 
-def add(invocation: Invocation) -> ExitCode:
+def add(invocation: Invocation) -> None:
     """`provider takedown add`: enter a take-down and apply it; with --dry-run, show what it would cover."""
     arguments, console = invocation.arguments, invocation.console
     targets = (*arguments.targets, *(lines_of_list(arguments.list) if arguments.list else ()))
@@ -35,7 +34,7 @@ def add(invocation: Invocation) -> ExitCode:
         found = takedowns.preview(session, targets)
         if arguments.dry_run:
             console.result(found.as_json(), _in_words(found))
-            return ExitCode.DONE
+            return
         request = takedowns.TakedownRequest(
             targets=targets,
             reason=arguments.reason or "",
@@ -49,10 +48,9 @@ def add(invocation: Invocation) -> ExitCode:
         {"takedown_id": number, "documents": changed, "harvesters": found.harvesters},
         f"take-down {number}: {counted(changed, 'document')} hidden; {_in_words(found)}",
     )
-    return ExitCode.DONE
 
 
-def show_all(invocation: Invocation) -> ExitCode:
+def show_all(invocation: Invocation) -> None:
     """`provider takedown list`: show the register, newest first."""
     arguments, console = invocation.arguments, invocation.console
     with invocation.session() as session:
@@ -61,10 +59,9 @@ def show_all(invocation: Invocation) -> ExitCode:
         if console.as_json:
             for row in rows:
                 console.result(row, "")
-            return ExitCode.DONE
+            return
         shown = [{name: row[name] for name in _COLUMNS} for row in rows]
     console.table(shown, _COLUMNS, empty="no take-downs; enter one with `zatva provider takedown add`")
-    return ExitCode.DONE
 
 
 def _register(session: Session, words: str, *, ended: bool | None) -> Iterator[dict[str, Any]]:
@@ -76,16 +73,15 @@ def _register(session: Session, words: str, *, ended: bool | None) -> Iterator[d
             yield {**_row(row), "targets": _first(row)}
 
 
-def show(invocation: Invocation) -> ExitCode:
+def show(invocation: Invocation) -> None:
     """`provider takedown show`: show one entry in full."""
     with invocation.session() as session:
         row = _row(takedowns.find_takedown(session, invocation.arguments.number))
     lines = [f"{name}: {', '.join(value) if name == 'targets' else value}" for name, value in row.items()]
     invocation.console.result(row, "\n".join(lines))
-    return ExitCode.DONE
 
 
-def lift(invocation: Invocation) -> ExitCode:
+def lift(invocation: Invocation) -> None:
     """`provider takedown lift`: end a take-down and show its documents again."""
     number = invocation.arguments.number
     with invocation.session() as session:
@@ -95,7 +91,6 @@ def lift(invocation: Invocation) -> ExitCode:
         {"takedown_id": number, "documents": changed},
         f"take-down {number} has ended; {counted(changed, 'document')} shown again",
     )
-    return ExitCode.DONE
 
 
 def _in_words(found: takedowns.Preview) -> str:

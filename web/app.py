@@ -10,13 +10,14 @@ from aiohttp import web
 
 from oai.connections import CONNECTIONS, bound, limits_of
 from oai.database import Database
+from oai.limits import RateLimit
 from oai.settings import Settings
 from web.admin import pages as admin
 from web.admin import pages_organisations, pages_users
 from web.alerts import pages as alerts
 from web.alerts import pages_mutes
 from web.api import docs, table
-from web.api.dispatch import LIMITER, Limiter
+from web.api.dispatch import LIMITER
 from web.archive import pages as archive
 from web.archive import (
     pages_activity,
@@ -148,7 +149,7 @@ def create_app(
     app[health.METRICS] = health.Metrics(app[DATABASE], app[CONNECTIONS])
     app[STREAMS] = Streams(settings.web, most=lambda: app[CONNECTIONS].most // 2)
     app[HASHING] = Hashing()
-    app[LIMITER] = Limiter(per_minute=settings.web.api_per_minute)
+    app[LIMITER] = RateLimit(per_minute=settings.web.api_per_minute)
     app[TRIALS] = Trials(settings=app[SETTINGS], database=app[DATABASE])
     app[DRAFTS] = Drafts(settings=app[SETTINGS])
     _add_provider(app, settings)

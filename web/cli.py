@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from oai.cli import Subcommands
 
+_HANDLERS = "web.admin.commands:"
 _ROLES = ("viewer", "partner", "curator", "administrator")
 _SCOPES = ("read", "harvest", "archive", "admin")
 
@@ -27,37 +28,37 @@ def add_commands(commands: "Subcommands") -> None:
 
 
 def _add_user_commands(user: "Subcommands") -> None:
-    add = add_command(user, "add", help="add a user", handler="web.admin.commands:user_add")
+    add = add_command(user, "add", help="add a user", handler=f"{_HANDLERS}user_add")
     _add_what_a_user_is(add)
     invite = add_command(
         user,
         "invite",
         help="add a user, unless the name exists, and print an invitation link that asks for a password",
-        handler="web.admin.commands:invite",
+        handler=f"{_HANDLERS}invite",
     )
     _add_what_a_user_is(invite)
     _add_base_url(invite)
-    link = add_command(user, "link", help="print a one-time sign-in link", handler="web.admin.commands:link")
+    link = add_command(user, "link", help="print a one-time sign-in link", handler=f"{_HANDLERS}link")
     link.add_argument("name", metavar="NAME")
     _add_base_url(link)
-    role = add_command(user, "role", help="change a user's role", handler="web.admin.commands:role")
+    role = add_command(user, "role", help="change a user's role", handler=f"{_HANDLERS}role")
     role.add_argument("name", metavar="NAME")
     role.add_argument("role", choices=_ROLES)
     role.add_argument(
         "--organisation", metavar="SHORT", help="short name of the organisation (default: none)"
     )
-    disable = add_command(user, "disable", help="disable a user", handler="web.admin.commands:disable")
-    disable.add_argument("name", metavar="NAME")
-    enable = add_command(user, "enable", help="enable a user", handler="web.admin.commands:enable")
-    enable.add_argument("name", metavar="NAME")
-    reset = add_command(
-        user,
-        "reset-second-factor",
-        help="let a user who has lost the second factor sign in without it",
-        handler="web.admin.commands:reset_second_factor",
-    )
-    reset.add_argument("name", metavar="NAME")
-    add_command(user, "list", help="list users", handler="web.admin.commands:user_show")
+    for name, text, handler in (
+        ("disable", "disable a user", "disable"),
+        ("enable", "enable a user", "enable"),
+        (
+            "reset-second-factor",
+            "let a user who has lost the second factor sign in without it",
+            "reset_second_factor",
+        ),
+    ):
+        command = add_command(user, name, help=text, handler=f"{_HANDLERS}{handler}")
+        command.add_argument("name", metavar="NAME")
+    add_command(user, "list", help="list users", handler=f"{_HANDLERS}user_show")
 
 
 def _add_what_a_user_is(parser: "argparse.ArgumentParser") -> None:
@@ -81,16 +82,14 @@ def _add_base_url(parser: "argparse.ArgumentParser") -> None:
 
 
 def _add_organisation_commands(organisation: "Subcommands") -> None:
-    add = add_command(
-        organisation, "add", help="add an organisation", handler="web.admin.commands:organisation_add"
-    )
+    add = add_command(organisation, "add", help="add an organisation", handler=f"{_HANDLERS}organisation_add")
     add.add_argument("short_name", metavar="SHORT", help="letters, digits, dots and hyphens, such as mzk")
     add.add_argument("--name", default="", help="full name (default: the short name)")
     give = add_command(
         organisation,
         "give",
         help="assign a repository to an organisation; rules and report card of the former one end",
-        handler="web.admin.commands:give",
+        handler=f"{_HANDLERS}give",
     )
     give.add_argument("short_name", metavar="SHORT", help="short name, or - for the administrators")
     give.add_argument("repository", type=int, metavar="ID")
@@ -98,14 +97,11 @@ def _add_organisation_commands(organisation: "Subcommands") -> None:
         organisation,
         "remove",
         help="remove an organisation that has no users; its repositories then belong to the administrators",
-        handler="web.admin.commands:remove",
+        handler=f"{_HANDLERS}remove",
     )
     remove.add_argument("short_name", metavar="SHORT")
     limit = add_command(
-        organisation,
-        "limit",
-        help="limit what an organisation may store",
-        handler="web.admin.commands:limit",
+        organisation, "limit", help="limit what an organisation may store", handler=f"{_HANDLERS}limit"
     )
     limit.add_argument("short_name", metavar="SHORT")
     limit.add_argument(
@@ -114,17 +110,12 @@ def _add_organisation_commands(organisation: "Subcommands") -> None:
     limit.add_argument(
         "--gigabytes", metavar="NUMBER", help="gigabytes; 0: no limit, default: harvester.organisation_bytes"
     )
-    add_command(
-        organisation, "list", help="list organisations", handler="web.admin.commands:organisation_show"
-    )
+    add_command(organisation, "list", help="list organisations", handler=f"{_HANDLERS}organisation_show")
 
 
 def _add_token_commands(token: "Subcommands") -> None:
     add = add_command(
-        token,
-        "add",
-        help="create an API token for a user and print it",
-        handler="web.admin.commands:token_add",
+        token, "add", help="create an API token for a user and print it", handler=f"{_HANDLERS}token_add"
     )
     add.add_argument("user", metavar="USER")
     add.add_argument("name", metavar="NAME", help="purpose of the token")
@@ -137,7 +128,7 @@ def _add_token_commands(token: "Subcommands") -> None:
     add.add_argument(
         "--days", type=float, metavar="N", help="validity in days (default and maximum: web.token_days)"
     )
-    listed = add_command(token, "list", help="list API tokens", handler="web.admin.commands:token_show")
+    listed = add_command(token, "list", help="list API tokens", handler=f"{_HANDLERS}token_show")
     listed.add_argument("--user", metavar="USER", help="only tokens of this user")
-    revoke = add_command(token, "revoke", help="revoke an API token", handler="web.admin.commands:revoke")
+    revoke = add_command(token, "revoke", help="revoke an API token", handler=f"{_HANDLERS}revoke")
     revoke.add_argument("token_id", type=int, metavar="ID")

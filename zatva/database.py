@@ -22,13 +22,12 @@ _FIRST_LOAD = text("SELECT index_name FROM first_load")
 _HAS_KEY_STATE = text("SELECT to_regclass('url_key_fill') IS NOT NULL")
 
 
-def upgrade(invocation: Invocation) -> ExitCode:
+def upgrade(invocation: Invocation) -> None:
     """Upgrade the tables to this version."""
     with open_database(invocation.settings, check_tables=False) as database:
         before, after = migrations.upgrade(database.engine)
     text = f"at {after}, unchanged" if before == after else f"from {before or 'no tables'} to {after}"
     invocation.console.result({"before": before, "after": after}, f"database: {text}")
-    return ExitCode.DONE
 
 
 def current(invocation: Invocation) -> ExitCode:

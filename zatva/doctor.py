@@ -3,10 +3,9 @@
 import asyncio
 import importlib.util
 import platform
-import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Final
 
 from sqlalchemy import Connection
@@ -48,12 +47,10 @@ class SetupFinding:
 def doctor(invocation: Invocation) -> ExitCode:
     """Check everything, print a line for each item, and exit with 6 if something is missing."""
     findings = [finding for item in CHECKS for finding in _check(item, invocation.settings)]
-    rows = [
-        {"check": f.check, "well": f.well, "found": f.found, "advice": f.advice or None} for f in findings
-    ]
+    rows = [{**asdict(one), "advice": one.advice or None} for one in findings]
     columns = {"check": "check", "well": "ok", "found": "found", "advice": "what to do"}
     invocation.console.table(rows, columns, empty="no checks")
-    return ExitCode.DONE if all(f.well for f in findings) else ExitCode.NOT_READY
+    return ExitCode.DONE if all(one.well for one in findings) else ExitCode.NOT_READY
 
 
 def _check(item: str, settings: Settings) -> Iterator[SetupFinding]:
@@ -65,12 +62,7 @@ def _check(item: str, settings: Settings) -> Iterator[SetupFinding]:
 
 
 def _python(_: Settings) -> Iterator[SetupFinding]:
-    yield SetupFinding(
-        check="Python",
-        well=sys.version_info >= (3, 11),
-        found=platform.python_version(),
-        advice="" if sys.version_info >= (3, 11) else "install Python 3.11 or newer",
-    )
+    yield SetupFinding(check="Python", well=True, found=platform.python_version())
 
 
 def _folders(settings: Settings) -> Iterator[SetupFinding]:

@@ -8,7 +8,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from oai.cli import Invocation
-from oai.errors import ExitCode, UsageError
+from oai.errors import UsageError
 from oai.private_files import open_private
 from oai.settings import Settings, settings_file
 from web.auth.sign_in import make_link
@@ -21,7 +21,7 @@ _HEADING = (
 )
 
 
-def init(invocation: Invocation) -> ExitCode:
+def init(invocation: Invocation) -> None:
     """Write the settings file, create the data folder and the tables, and print a sign-in link.
 
     A data folder that is given as an option is written to the file.
@@ -45,7 +45,6 @@ def init(invocation: Invocation) -> ExitCode:
         f"settings   {path}\ndata       {invocation.settings.data}\n"
         f"sign in    {link}   (once, after `zatva serve`)",
     )
-    return ExitCode.DONE
 
 
 def example() -> str:

@@ -4,11 +4,10 @@ from datetime import timedelta
 
 from oai.cli import Invocation
 from oai.datestamps import format_datestamp
-from oai.errors import ExitCode
 from oai.signing import REREAD_SECONDS, key_states, replace_keys
 
 
-def list_keys(invocation: Invocation) -> ExitCode:
+def list_keys(invocation: Invocation) -> None:
     """List the accepted keys without their secrets."""
     with invocation.session() as session:
         rows = [
@@ -21,10 +20,9 @@ def list_keys(invocation: Invocation) -> ExitCode:
         ]
     columns = {"purpose": "purpose", "created": "created", "until": "accepted until"}
     invocation.console.table(rows, columns, empty="no keys yet; the provider creates them when it needs them")
-    return ExitCode.DONE
 
 
-def rotate(invocation: Invocation) -> ExitCode:
+def rotate(invocation: Invocation) -> None:
     """Replace all keys; the former ones are accepted for the overlap."""
     given = invocation.arguments.overlap_hours
     longest = invocation.settings.provider.token_hours
@@ -39,4 +37,3 @@ def rotate(invocation: Invocation) -> ExitCode:
         {"replaced": replaced, "overlap_hours": hours},
         f"replaced {replaced} keys; {note}. Running servers notice it within {REREAD_SECONDS:.0f} seconds.",
     )
-    return ExitCode.DONE

@@ -65,7 +65,6 @@ class SampleCatalogue:
     """Records in memory as a `provider.protocol.catalogue.Catalogue`; the sessions are not used."""
 
     offered: Sequence[OfferedFormat]
-    set_names: Mapping[str, str]
     held: Sequence[SampleRecord]
     """Ordered by datestamp and id."""
 
@@ -95,15 +94,15 @@ class SampleCatalogue:
         del session
         if set_spec is None:
             return _Extent(prefix=prefix, held=self.held)
-        if set_spec not in self.set_names:
+        if set_spec not in SET_NAMES:
             return None
         return _Extent(prefix=prefix, held=[record for record in self.held if record.set_spec == set_spec])
 
     def sets(self, session: Session, *, after: str | None, limit: int) -> Sequence[SetRow]:
         """Return at most `limit` sets after `after`."""
         del session
-        behind = [set_spec for set_spec in sorted(self.set_names) if set_spec > (after or "")]
-        return [SetRow(set_spec=set_spec, name=self.set_names[set_spec]) for set_spec in behind[:limit]]
+        behind = [set_spec for set_spec in sorted(SET_NAMES) if set_spec > (after or "")]
+        return [SetRow(set_spec=set_spec, name=SET_NAMES[set_spec]) for set_spec in behind[:limit]]
 
     def identity(self, session: Session) -> Identity:
         """Return the identity, with the first record's datestamp and identifier."""
@@ -306,7 +305,6 @@ async def slow_library(
         site = _site(address(listener), "Slow library", "slow.example", _SLOW_PAGE)
         catalogue = SampleCatalogue(
             offered=[_dublin_core()],
-            set_names=SET_NAMES,
             held=write_records(_SLOW_RECORDS, site.settings.namespace, {"oai_dc": as_dublin_core}, seed=2),
         )
         app = _app(Repository(site=site, database=database, catalogue=catalogue), pause)
@@ -330,7 +328,6 @@ async def broken_library(database: Database) -> AsyncIterator[DemoRepository]:
                 _dublin_core(),
                 OfferedFormat(prefix="marc21", schema=schema, namespace=MARC_NAMESPACE),
             ],
-            set_names=SET_NAMES,
             held=write_records(_BROKEN_RECORDS, site.settings.namespace, writers, seed=3),
         )
         app = _app(Repository(site=site, database=database, catalogue=catalogue), _Faults(site.base_url))

@@ -25,6 +25,7 @@ _HOSTS: Final = (
     "casopis.univerzita.example",
     "mesto.example",
 )
+_SEED: Final = 1
 _SUBJECTS: Final = ("almanac", "catalogue", "chronicle", "exhibition", "gazette", "map", "reading", "survey")
 _FIRST_CAPTURE: Final = datetime(2024, 3, 1, 8, 0, tzinfo=UTC)
 _PIXEL: Final = bytes.fromhex(
@@ -103,10 +104,10 @@ class SamplePage:
     content: bytes
 
 
-def write_archive(folder: Path, *, pages: int = 400, seed: int = 1) -> list[Path]:
-    """Write an ARC and two WARC files with `pages` captures; the same seed gives the same archive."""
+def write_archive(folder: Path, *, pages: int = 400) -> list[Path]:
+    """Write an ARC and two WARC files with `pages` captures, always the same."""
     folder.mkdir(parents=True, exist_ok=True)
-    captures = list(_pages(pages, random.Random(seed)))  # noqa: S311 a sample, not a secret
+    captures = list(_pages(pages, random.Random(_SEED)))  # noqa: S311 a sample, not a secret
     third = len(captures) // 3 + 1
     files = [folder / "sample-2024-01.arc", folder / "sample-2024-02.warc.gz", folder / "sample-2024-03.warc"]
     _write_arc(files[0], captures[:third])
@@ -191,9 +192,9 @@ _VERDICTS: Final = {RunStatus.FAILED: "failed", RunStatus.INCOMPLETE: "partial"}
 """All other runs are complete."""
 
 
-def write_past(session: Session, repository_id: int, now: datetime, *, seed: int = 1) -> None:
-    """Write a run for each night before `now`, in one statement; the same seed gives the same runs."""
-    chance = random.Random(seed)  # noqa: S311 a sample, not a secret
+def write_past(session: Session, repository_id: int, now: datetime) -> None:
+    """Write a run for each night before `now`, always the same, in one statement."""
+    chance = random.Random(_SEED)  # noqa: S311 a sample, not a secret
     session.execute(insert(History).values(list(_nights(repository_id, now, chance))))
 
 

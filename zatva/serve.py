@@ -12,7 +12,6 @@ import web.app
 import web.serving
 from oai.cli import Invocation
 from oai.database import Database, open_database
-from oai.errors import ExitCode
 from oai.serving import address, open_listener, own_address, serving, stop_signal
 from oai.settings import Settings
 from provider.holdings.url_key_state import settle_rule, warn_if_incomplete
@@ -22,7 +21,7 @@ from web.serving import STATEMENT_SECONDS
 from web.site.keys import THREADS
 
 
-def serve(invocation: Invocation) -> ExitCode:
+def serve(invocation: Invocation) -> None:
     """Run until SIGTERM or SIGINT; running harvests are ended so that they can be resumed."""
     arguments = invocation.arguments
     with (
@@ -30,7 +29,6 @@ def serve(invocation: Invocation) -> ExitCode:
         open_listener(arguments.host, arguments.web_port, option="--web-port") as web_listener,
     ):
         asyncio.run(_serve(invocation, provider_listener, web_listener))
-    return ExitCode.DONE
 
 
 async def _serve(

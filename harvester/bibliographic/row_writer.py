@@ -13,6 +13,7 @@ from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.batches import UNREADABLE, Omitted, RecordRows, UnchangedRecord, as_text
+from harvester.bibliographic.candidates import forget
 from harvester.store import records as arrays
 
 _TEXTS: Final = (
@@ -69,7 +70,6 @@ _UNCHANGED = text(
     WHERE row.bibliographic_id = same.bibliographic_id
     """
 )
-_DELETE = text("DELETE FROM bibliographic_record WHERE bibliographic_id = ANY(CAST(:ids AS bigint[]))")
 _FORGET_NAMES = text(
     "DELETE FROM bibliographic_contributor WHERE bibliographic_id = ANY(CAST(:ids AS bigint[]))"
 )
@@ -184,7 +184,7 @@ class Table:
             if one.bibliographic_id is not None and one.kind != UNREADABLE
         ]
         if gone:
-            self.session.execute(_DELETE, {"ids": arrays.of_numbers(gone)})
+            forget(self.session, gone)
         rows = [
             {
                 "identifier_key": one.identifier_key.hex,

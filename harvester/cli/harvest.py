@@ -122,12 +122,12 @@ def harvest(invocation: Invocation) -> ExitCode:
         return _dry_run(invocation, request)
     with open_database(invocation.settings) as database:
         if arguments.replay is not None:
-            return _print_outcome(
+            return print_outcome(
                 invocation, _run(invocation, database, _replay(invocation, database, request))
             )
         number = _known(database, arguments)
         if number is not None:
-            return _print_outcome(invocation, _run(invocation, database, request.of(number)))
+            return print_outcome(invocation, _run(invocation, database, request.of(number)))
         return _harvest_new(invocation, database, request)
 
 
@@ -139,18 +139,16 @@ def _run(invocation: Invocation, database: Database, request: HarvestRequest) ->
 
 def _harvest_new(invocation: Invocation, database: Database, request: HarvestRequest) -> ExitCode:
     """Harvest a new address; it becomes a repository once it has answered."""
-    arguments, console = invocation.arguments, invocation.console
+    arguments = invocation.arguments
     if arguments.resume:
         raise UsageError(_NOT_CUT_OFF)
     base_url = _given(arguments.repository)
     protocol = protocol_of(base_url, arguments.protocol)
 
-    def on_wait(seconds: float, reason: str) -> None:
-        console.note(f"waiting {seconds:,.1f} s: {reason}")
-
     begun = time.monotonic()
+    asking = ask_first(base_url, protocol, invocation.settings.harvester, on_wait=invocation.console.waiting)
     try:
-        first = asyncio.run(ask_first(base_url, protocol, invocation.settings.harvester, on_wait=on_wait))
+        first = asyncio.run(asking)
     except TransportError as error:
         return _unanswered(invocation, error, seconds=time.monotonic() - begun)
     with database.session() as session:
@@ -159,7 +157,7 @@ def _harvest_new(invocation: Invocation, database: Database, request: HarvestReq
             session, base_url=base_url, base_dir=_folder(arguments), protocol=arguments.protocol
         ).repository_id
         session.commit()
-    return _print_outcome(
+    return print_outcome(
         invocation, run_harvest(invocation, database, request.of(number), around=first.around)
     )
 
@@ -202,7 +200,7 @@ def harvest_process(invocation: Invocation) -> ExitCode:
     )
     with open_database(invocation.settings) as database:
         outcome = run_harvest(invocation, database, request)
-    return _print_outcome(invocation, outcome)
+    return print_outcome(invocation, outcome)
 
 
 def _request(invocation: Invocation) -> HarvestRequest:
@@ -300,7 +298,8 @@ def _number(named: str) -> int | None:
     return int(named) if named.isascii() and named.isdigit() else None
 
 
-def _print_outcome(invocation: Invocation, outcome: RunOutcome) -> ExitCode:
+def print_outcome(invocation: Invocation, outcome: RunOutcome) -> ExitCode:
+    """Print the result of a run; return its exit code."""
     invocation.console.result(outcome.as_json(), outcome.in_words())
     if outcome.failure_reason:
         # Not a note, which --quiet would suppress: without the reason the user could not act.

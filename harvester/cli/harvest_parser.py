@@ -64,12 +64,17 @@ def add_request_options(parser: argparse.ArgumentParser) -> None:
 
 
 def add_retry_options(parser: argparse.ArgumentParser) -> None:
-    """Add the further client options that only a harvest needs."""
+    """Add those options, and the ones for failed requests."""
+    add_request_options(parser)
     parser.add_argument("--retries", type=int, metavar="N", help="retries of a failed request")
     parser.add_argument(
         "--max-wait", type=float, metavar="SECONDS",
         help="longest Retry-After to wait for; a longer one ends the run with `try later`",
     )  # fmt: skip
+
+
+def _add_client_options(parser: argparse.ArgumentParser) -> None:
+    add_retry_options(parser)
     parser.add_argument(
         "--keep-raw", action="store_true", default=None, help="store requests and answers in a WARC file"
     )
@@ -108,8 +113,7 @@ def add_harvest(commands: "Subcommands") -> None:
         "there is one)",
     )  # fmt: skip
     add_parameters(harvest, *range(2, 6))
-    add_request_options(harvest)
-    add_retry_options(harvest)
+    _add_client_options(harvest)
     harvest.add_argument(
         "--replay", type=bigint, metavar="HISTORY_ID",
         help="process the stored answers of this run again, with the current rules, instead of "
@@ -130,8 +134,7 @@ def build_process_parser() -> argparse.ArgumentParser:
     parser.add_argument("--job-id", type=int, metavar="N", help="number of the job")
     parser.add_argument("--recurring-id", type=int, metavar="N", help="number of the job's schedule")
     add_process_parameters(parser)
-    add_request_options(parser)
-    add_retry_options(parser)
+    _add_client_options(parser)
     parser.add_argument(
         "--end-with-parent",
         action="store_true",

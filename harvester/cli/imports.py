@@ -1,6 +1,5 @@
 """Handlers of `zatva import`."""
 
-import getpass
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, replace
@@ -9,7 +8,7 @@ from typing import Any
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic import filtering_sets, imports
-from harvester.bibliographic.condition_trial import Trial, Tried, never_true, try_conditions
+from harvester.bibliographic.condition_trial import Trial, never_true, try_conditions
 from harvester.bibliographic.conditions import Conditions, Match, parse_condition
 from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.bibliographic.importer import run_import
@@ -20,7 +19,7 @@ from harvester.bibliographic.sources import SourceSettings, save_source, source_
 from harvester.bibliographic.stored_marc import record_lines
 from harvester.repositories import get_repository, list_repositories
 from harvester.vocabulary import RunStatus
-from oai.cli import Invocation
+from oai.cli import Invocation, account_name
 from oai.console import counted
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
@@ -57,23 +56,22 @@ def run(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database:
         troubled = False
         for repository_id in _chosen(database, arguments.repository, all_=arguments.all):
-            done = _run_one(invocation, database, repository_id, arguments.by or getpass.getuser())
+            done = _run_one(invocation, database, repository_id, arguments.by or account_name() or "")
             troubled |= done.state == RunStatus.COMPLETED_WITH_ERRORS
             invocation.console.result(asdict(done), _in_words(done))
     return ExitCode.RECORDS_REFUSED if troubled else ExitCode.DONE
 
 
-def status(invocation: Invocation) -> ExitCode:
+def status(invocation: Invocation) -> None:
     """Show imports, newest first."""
     arguments = invocation.arguments
     with invocation.session() as session:
         found = imports.list_imports(session, repository_id=arguments.repository, limit=arguments.limit)
     empty = "no imports yet; start with `zatva import run --repository ID`"
     invocation.console.table([asdict(one) for one in found], _STATUS, empty=empty)
-    return ExitCode.DONE
 
 
-def sources(invocation: Invocation) -> ExitCode:
+def sources(invocation: Invocation) -> None:
     """List the repositories as sources."""
     with invocation.session() as session:
         repositories = list_repositories(session)
@@ -88,22 +86,19 @@ def sources(invocation: Invocation) -> ExitCode:
         ]
     empty = "no repositories yet; add one with `zatva repository add URL`"
     invocation.console.table(rows, _SOURCES, empty=empty)
-    return ExitCode.DONE
 
 
-def source(invocation: Invocation) -> ExitCode:
+def source(invocation: Invocation) -> None:
     """Show how a repository is imported, after applying the given changes."""
     arguments = invocation.arguments
-    with invocation.session() as session:
+    with invocation.transaction() as session:
         found = _changed(session, source_settings(session, arguments.id), arguments)
         save_source(session, found)
-        session.commit()
         shown = _shown(session, found)
     invocation.console.facts(shown)
-    return ExitCode.DONE
 
 
-def refused(invocation: Invocation) -> ExitCode:
+def refused(invocation: Invocation) -> None:
     """List the records without a bibliographic row, and the reasons."""
     arguments = invocation.arguments
     kinds = ("filtered",) if arguments.filtered else ("refused", "unreadable")
@@ -113,7 +108,6 @@ def refused(invocation: Invocation) -> ExitCode:
         )
     columns = {"repository_id": "Repository", "identifier": "Identifier", "kind": "Kind", "reason": "Reason"}
     invocation.console.table([asdict(one) for one in found], columns, empty="no such records")
-    return ExitCode.DONE
 
 
 def _chosen(database: Database, given: Sequence[int], *, all_: bool) -> list[int]:
@@ -180,7 +174,7 @@ def _last(found: ImportFacts | None) -> dict[str, Any]:
     return {name: getattr(found, name) if found is not None else None for name in names}
 
 
-def list_all(invocation: Invocation) -> ExitCode:
+def list_all(invocation: Invocation) -> None:
     """List the sets."""
     with invocation.session() as session:
         rows = [_facts(one) for one in filtering_sets.list_sets(session)]
@@ -195,18 +189,16 @@ def list_all(invocation: Invocation) -> ExitCode:
         ]
     empty = "no filtering sets yet; add one with `zatva import set add NAME --where CONDITION`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
-    return ExitCode.DONE
 
 
-def show(invocation: Invocation) -> ExitCode:
+def show(invocation: Invocation) -> None:
     """Show a set."""
     with invocation.session() as session:
         found = filtering_sets.get_set(session, invocation.arguments.name)
     invocation.console.result(_facts(found), _set_in_words(found))
-    return ExitCode.DONE
 
 
-def add(invocation: Invocation) -> ExitCode:
+def add(invocation: Invocation) -> None:
     """Create a set."""
     arguments = invocation.arguments
     conditions = [parse_condition(line) for line in arguments.where or ()]
@@ -219,10 +211,9 @@ def add(invocation: Invocation) -> ExitCode:
             description=arguments.description or "",
         )
     invocation.console.result(_facts(made), _set_in_words(made))
-    return ExitCode.DONE
 
 
-def edit(invocation: Invocation) -> ExitCode:
+def edit(invocation: Invocation) -> None:
     """Change a set; --where replaces all its conditions."""
     arguments = invocation.arguments
     with invocation.transaction() as session:
@@ -234,19 +225,17 @@ def edit(invocation: Invocation) -> ExitCode:
             description=arguments.description,
         )
     invocation.console.result(_facts(changed), _set_in_words(changed))
-    return ExitCode.DONE
 
 
-def remove(invocation: Invocation) -> ExitCode:
+def remove(invocation: Invocation) -> None:
     """Remove a set."""
     name = invocation.arguments.name
     with invocation.transaction() as session:
         filtering_sets.remove_set(session, name)
     invocation.console.result({"removed": name}, f"filtering set {name!r} removed")
-    return ExitCode.DONE
 
 
-def attempt(invocation: Invocation) -> ExitCode:
+def attempt(invocation: Invocation) -> None:
     """Try a set, or conditions, on stored records."""
     arguments = invocation.arguments
     with invocation.session() as session:
@@ -258,12 +247,9 @@ def attempt(invocation: Invocation) -> ExitCode:
             match = Match(arguments.match or Match.ALL)
             rules = Conditions(match=match, conditions=[parse_condition(line) for line in arguments.where])
         repositories = arguments.repository or [one.repository_id for one in list_repositories(session)]
-        trial = try_conditions(
-            session, invocation.settings, rules, repositories, most=max(1, arguments.records)
-        )
+        trial = try_conditions(session, invocation.settings, rules, repositories, most=arguments.records)
     facts = {**asdict(trial), "conditions": [str(one) for one in rules.conditions]}
     invocation.console.result(facts, _tried(trial, rules))
-    return ExitCode.DONE
 
 
 def _facts(found: NamedSet) -> dict[str, Any]:
@@ -294,15 +280,11 @@ def _tried(trial: Trial, rules: Conditions) -> str:
     ]
     lines += [f"never matches: {line}" for line in never_true(trial, rules)]
     for words, sample in (("selected", trial.chosen_sample), ("excluded", trial.passed_over_sample)):
-        lines += [f"{words}:", *map(_line, sample)] if sample else []
+        lines += [f"{words}:", *(f"  {one.identifier}  {one.title}" for one in sample)] if sample else []
     return "\n".join(lines)
 
 
-def _line(one: Tried) -> str:
-    return f"  {one.identifier}  {one.title}"
-
-
-def search_records(invocation: Invocation) -> ExitCode:
+def search_records(invocation: Invocation) -> None:
     """Search records, or count them."""
     arguments = invocation.arguments
     wanted = Search(
@@ -319,17 +301,16 @@ def search_records(invocation: Invocation) -> ExitCode:
         if arguments.facets:
             found = asdict(count_facets(session, wanted))
             invocation.console.result(found, _facets_in_words(found))
-            return ExitCode.DONE
+            return
         order = SearchOrder(arguments.order) if arguments.order else None
         page = search(session, wanted, order=order, after=arguments.after, limit=arguments.limit)
     rows = [_row(hit) for hit in page.hits]
     invocation.console.table(rows, _RECORD_COLUMNS, empty="no records found")
     if page.next is not None:
         invocation.console.note(f"next page: --after {page.next}")
-    return ExitCode.DONE
 
 
-def show_record(invocation: Invocation) -> ExitCode:
+def show_record(invocation: Invocation) -> None:
     """Show a record."""
     with invocation.session() as session:
         found = get_record(session, invocation.arguments.id)
@@ -340,7 +321,6 @@ def show_record(invocation: Invocation) -> ExitCode:
         )
     else:
         invocation.console.result(asdict(found), _record_in_words(found))
-    return ExitCode.DONE
 
 
 def _row(hit: Hit) -> dict[str, Any]:

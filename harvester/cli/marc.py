@@ -8,7 +8,7 @@ from harvester.bibliographic.marc21.structure import Level
 from harvester.bibliographic.marc_export import ExportedMarc, MarcForm, export_marc
 from harvester.bibliographic.marc_report import MarcReport, check_source
 from harvester.bibliographic.stored_marc import MarcSource, StoredMarc, marc_source
-from harvester.cli.store import disk_watch, open_output
+from harvester.cli.store import disk_watch, open_output, print_written
 from oai.cli import Invocation
 from oai.console import counted
 from oai.database import Database, open_database
@@ -55,10 +55,7 @@ def export_records(invocation: Invocation) -> ExitCode:
         f"{counted(total.records, 'record')}, {counted(total.bytes, 'byte')}; left out: {total.unwritable:,} "
         f"that cannot be written, {total.unreadable:,} missing or altered, {total.other:,} not bibliographic"
     )
-    if arguments.out is None:
-        console.note(words)
-    else:
-        console.result({**asdict(total), "out": str(arguments.out)}, words)
+    print_written(invocation, asdict(total), words)
     return ExitCode.DONE if total.whole else ExitCode.RECORDS_REFUSED
 
 

@@ -1,10 +1,9 @@
 """The parsers of the commands for repositories, imports, restores and the store; handlers load lazily."""
 
-import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harvester.cli.harvest_parser import add_protocol, add_request_options
+from harvester.cli.harvest_parser import add_protocol, add_request_options, add_retry_options
 from oai.cli import add_command, add_group
 from oai.command_parser import bigint, count, filled, name_or_number
 
@@ -16,6 +15,8 @@ if TYPE_CHECKING:
 
 _IMPORTS = "harvester.cli.imports:"
 _MARC = "harvester.cli.marc:"
+_REPOSITORIES = "harvester.cli.repository:"
+_STORE = "harvester.cli.store:"
 
 
 def add_import(commands: "Subcommands") -> None:
@@ -152,7 +153,7 @@ def _add_marc(group: "Subcommands") -> None:
     _add_out(export)
 
 
-def _add_marc_source(parser: "argparse.ArgumentParser") -> None:
+def _add_marc_source(parser: "ArgumentParser") -> None:
     _add_repositories(parser)
     parser.add_argument(
         "--format",
@@ -161,7 +162,7 @@ def _add_marc_source(parser: "argparse.ArgumentParser") -> None:
     )
 
 
-def _add_conditions_of_hits(search: "argparse.ArgumentParser") -> None:
+def _add_conditions_of_hits(search: "ArgumentParser") -> None:
     search.add_argument(
         "--language", action="append", default=[], metavar="CODE", help="cze, slo …; may be repeated"
     )
@@ -180,7 +181,7 @@ def _add_conditions_of_hits(search: "argparse.ArgumentParser") -> None:
     )
 
 
-def _add_paging(search: "argparse.ArgumentParser") -> None:
+def _add_paging(search: "ArgumentParser") -> None:
     search.add_argument(
         "--order", choices=("relevance", "title", "newest"), help="default: relevance, or title"
     )
@@ -195,14 +196,14 @@ def _add_paging(search: "argparse.ArgumentParser") -> None:
     )
 
 
-def _add_repositories(parser: "argparse.ArgumentParser") -> None:
+def _add_repositories(parser: "ArgumentParser") -> None:
     parser.add_argument(
         "--repository", type=int, action="append", default=[], metavar="ID",
         help="number of the repository; may be repeated",
     )  # fmt: skip
 
 
-def _add_conditions(parser: "argparse.ArgumentParser") -> None:
+def _add_conditions(parser: "ArgumentParser") -> None:
     parser.add_argument(
         "--match", choices=("any", "all"), help="whether one or all conditions must match (default: all)"
     )
@@ -221,7 +222,7 @@ def add_probe(commands: "Subcommands") -> None:
         commands,
         "probe",
         help="probe a repository: its identity, formats, sets and problems",
-        handler="harvester.cli.repository:probe_repository",
+        handler=f"{_REPOSITORIES}probe_repository",
     )
     probe.add_argument("url", metavar="URL", help="base URL")
     add_protocol(probe)
@@ -235,10 +236,7 @@ def add_repository(commands: "Subcommands") -> None:
     """Add `zatva repository`."""
     group = add_group(commands, "repository", help="manage the repositories to harvest")
     add = add_command(
-        group,
-        "add",
-        help="identify a repository and add it",
-        handler="harvester.cli.repository:repository_add",
+        group, "add", help="identify a repository and add it", handler=f"{_REPOSITORIES}repository_add"
     )
     add.add_argument("url", metavar="URL", help="base URL")
     add.add_argument(
@@ -246,14 +244,14 @@ def add_repository(commands: "Subcommands") -> None:
         help="folder for its files (default: named after the host)",
     )  # fmt: skip
     add_protocol(add)
-    add_command(group, "list", help="list repositories", handler="harvester.cli.repository:repository_list")
+    add_command(group, "list", help="list repositories", handler=f"{_REPOSITORIES}repository_list")
     for name, what in (
         ("show", "show a repository with its sets and formats"),
         ("remove", "remove a repository and its database rows; its files stay"),
         ("refresh", "update the identity, sets and formats of a repository"),
         ("unlock", "delete the rows of oai_repository_lock that keep harvests off a repository"),
     ):
-        one = add_command(group, name, help=what, handler=f"harvester.cli.repository:repository_{name}")
+        one = add_command(group, name, help=what, handler=f"{_REPOSITORIES}repository_{name}")
         one.add_argument("id", metavar="ID", type=int, help="number of the repository")
     _add_edit(group)
     _add_doctor(group)
@@ -265,7 +263,7 @@ def _add_edit(group: "Subcommands") -> None:
         group,
         "edit",
         help="change the given options; an empty value resets an option, as in `--name ''`; the folder stays",
-        handler="harvester.cli.repository:repository_edit",
+        handler=f"{_REPOSITORIES}repository_edit",
     )
     edit.add_argument("id", metavar="ID", type=int, help="number of the repository")
     edit.add_argument(
@@ -291,7 +289,7 @@ def _add_doctor(group: "Subcommands") -> None:
         group,
         "doctor",
         help="diagnose a repository and recommend how to harvest it",
-        handler="harvester.cli.repository:diagnose_repository",
+        handler=f"{_REPOSITORIES}diagnose_repository",
     )
     doctor.add_argument(
         "which", type=name_or_number, metavar="ID|URL", help="number of a repository, or any base URL"
@@ -309,7 +307,7 @@ def _add_policy(group: "Subcommands") -> None:
         group,
         "policy",
         help="set what happens to deleted records, and the limits of the mass-change guard",
-        handler="harvester.cli.repository:repository_policy",
+        handler=f"{_REPOSITORIES}repository_policy",
     )
     policy.add_argument("id", metavar="ID", type=int, help="number of the repository")
     _add_policy_options(policy)
@@ -366,26 +364,14 @@ def add_restore(commands: "Subcommands") -> None:
     restore.add_argument(
         "--dry-run", action="store_true", help="show what would be fetched, without fetching or writing"
     )
-    _add_retry_options(restore)
-
-
-def _add_retry_options(restore: argparse.ArgumentParser) -> None:
-    add_request_options(restore)
-    restore.add_argument("--retries", type=int, metavar="N", help="retries of a failed request")
-    restore.add_argument(
-        "--max-wait", type=float, metavar="SECONDS",
-        help="longest Retry-After to wait for; a longer one ends the run with `try later`",
-    )  # fmt: skip
+    add_retry_options(restore)
 
 
 def add_store(commands: "Subcommands") -> None:
     """Add `zatva store`."""
     group = add_group(commands, "store", help="manage the files of harvested records")
     verify = add_command(
-        group,
-        "verify",
-        help="find missing, altered and stray files",
-        handler="harvester.cli.store:verify",
+        group, "verify", help="find missing, altered and stray files", handler=f"{_STORE}verify"
     )
     verify.add_argument(
         "repository",
@@ -403,10 +389,7 @@ def add_store(commands: "Subcommands") -> None:
 
 def _add_rebuild(group: "Subcommands") -> None:
     rebuild = add_command(
-        group,
-        "rebuild",
-        help="rebuild the database rows from the record files",
-        handler="harvester.cli.store:rebuild",
+        group, "rebuild", help="rebuild the database rows from the record files", handler=f"{_STORE}rebuild"
     )
     rebuild.add_argument(
         "repository", metavar="REPOSITORY", type=int, nargs="?", help="number of the repository"
@@ -426,10 +409,7 @@ def _add_rebuild(group: "Subcommands") -> None:
 
 def _add_export(group: "Subcommands") -> None:
     export = add_command(
-        group,
-        "export",
-        help="export records into one file",
-        handler="harvester.cli.store:export_records",
+        group, "export", help="export records into one file", handler=f"{_STORE}export_records"
     )
     export.add_argument(
         "repository", metavar="REPOSITORY", type=int, nargs="?", help="all records of this repository"
@@ -441,7 +421,7 @@ def _add_export(group: "Subcommands") -> None:
     _add_out(export)
 
 
-def _add_out(export: argparse.ArgumentParser) -> None:
+def _add_out(export: "ArgumentParser") -> None:
     export.add_argument(
         "--out", type=filled, metavar="FILE", help="file, or s3://BUCKET/KEY (default: standard output)"
     )

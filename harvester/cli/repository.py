@@ -25,7 +25,7 @@ from harvester.repositories import change_repository, get_repository
 from oai.child import limit_memory
 from oai.cli import Invocation
 from oai.database import open_database
-from oai.errors import ExitCode, UsageError
+from oai.errors import UsageError
 from oai.models import columns_of
 
 _COLUMNS = {"repository_id": "ID", "repository_name": "Name", "base_url": "Base URL", "base_dir": "Folder"}
@@ -46,7 +46,7 @@ _MAX_WAIT_TOTAL = 120.0
 """Seconds; a person is waiting for the probe."""
 
 
-def repository_add(invocation: Invocation) -> ExitCode:
+def repository_add(invocation: Invocation) -> None:
     """Run `zatva repository add`."""
     arguments = invocation.arguments
     asking = identify_repository(arguments.url, invocation.settings, protocol=arguments.protocol)
@@ -63,10 +63,9 @@ def repository_add(invocation: Invocation) -> ExitCode:
         shown = _facts(session, added)
     invocation.about(shown["repository_id"])
     invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
-    return ExitCode.DONE
 
 
-def repository_list(invocation: Invocation) -> ExitCode:
+def repository_list(invocation: Invocation) -> None:
     """Run `zatva repository list`."""
     with invocation.session() as session:
         locks = find_locks(session)
@@ -76,18 +75,16 @@ def repository_list(invocation: Invocation) -> ExitCode:
         ]
     empty = "no repositories yet; add one with `zatva repository add URL`"
     invocation.console.table(rows, _COLUMNS, empty=empty)
-    return ExitCode.DONE
 
 
-def repository_show(invocation: Invocation) -> ExitCode:
+def repository_show(invocation: Invocation) -> None:
     """Run `zatva repository show`."""
     with invocation.session() as session:
         shown = _facts(session, repositories.get_repository(session, invocation.arguments.id))
     invocation.console.facts(shown)
-    return ExitCode.DONE
 
 
-def repository_remove(invocation: Invocation) -> ExitCode:
+def repository_remove(invocation: Invocation) -> None:
     """Run `zatva repository remove`."""
     repository_id = invocation.arguments.id
     with open_database(invocation.settings) as database:
@@ -95,10 +92,9 @@ def repository_remove(invocation: Invocation) -> ExitCode:
     invocation.console.result(
         {"removed": repository_id}, f"repository {repository_id} removed; its files stay"
     )
-    return ExitCode.DONE
 
 
-def repository_refresh(invocation: Invocation) -> ExitCode:
+def repository_refresh(invocation: Invocation) -> None:
     """Run `zatva repository refresh`."""
     with invocation.session() as session:
         repository = repositories.get_repository(session, invocation.arguments.id)
@@ -106,13 +102,11 @@ def repository_refresh(invocation: Invocation) -> ExitCode:
         facts = asyncio.run(asking)
         repositories.note_facts(session, repository.repository_id, facts)
         session.commit()
-        session.refresh(repository)
         shown = _facts(session, repository)
     invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
-    return ExitCode.DONE
 
 
-def repository_unlock(invocation: Invocation) -> ExitCode:
+def repository_unlock(invocation: Invocation) -> None:
     """Run `zatva repository unlock`."""
     repository_id = invocation.arguments.id
     with invocation.transaction() as session:
@@ -121,10 +115,9 @@ def repository_unlock(invocation: Invocation) -> ExitCode:
     invocation.about(repository_id, cleared=holders)
     words = f"repository {repository_id} is no longer locked by {', '.join(holders)}"
     invocation.console.result({"repository_id": repository_id, "cleared": holders}, words)
-    return ExitCode.DONE
 
 
-def repository_edit(invocation: Invocation) -> ExitCode:
+def repository_edit(invocation: Invocation) -> None:
     """Apply the given changes; a running harvest continues with its old values."""
     repository_id, columns = invocation.arguments.id, _given(invocation)
     if not columns:
@@ -137,10 +130,9 @@ def repository_edit(invocation: Invocation) -> ExitCode:
         session.commit()
         shown = _facts(session, changed)
     invocation.console.result(shown, f"repository {repository_id}: changed")
-    return ExitCode.DONE
 
 
-def repository_policy(invocation: Invocation) -> ExitCode:
+def repository_policy(invocation: Invocation) -> None:
     """Set what becomes of deleted records, and how much one run may change without approval."""
     with invocation.session() as session:
         repository = change_repository(session, invocation.arguments.id, **_given(invocation))
@@ -153,7 +145,6 @@ def repository_policy(invocation: Invocation) -> ExitCode:
         }
     shown = (f"{name}: {'default' if value is None else value}" for name, value in facts.items())
     invocation.console.result(facts, "\n".join(shown))
-    return ExitCode.DONE
 
 
 def _facts(session: Session, repository: Repository) -> dict[str, Any]:
@@ -189,28 +180,24 @@ def _given(invocation: Invocation) -> dict[str, Any]:
     }
 
 
-def probe_repository(invocation: Invocation) -> ExitCode:
+def probe_repository(invocation: Invocation) -> None:
     """Run `zatva probe`."""
     arguments = invocation.arguments
     protocol = protocol_of(arguments.url, arguments.protocol)
     base_url = check_base_url(arguments.url, protocol)
     settings = overridden(invocation.settings, arguments).interactive
 
-    def on_wait(seconds: float, reason: str) -> None:
-        invocation.console.note(f"waiting {seconds:,.1f} s: {reason}")
-
     patient = settings.harvester
     waits = {
         "max_wait": min(patient.max_wait, _MAX_WAIT),
         "max_wait_total": min(patient.max_wait_total, _MAX_WAIT_TOTAL),
     }
-    no_retry_client = patient.model_copy(update=waits)
-    settings = settings.model_copy(update={"harvester": no_retry_client})
-    limit_memory(no_retry_client.max_memory)
+    settings = settings.model_copy(update={"harvester": patient.model_copy(update=waits)})
+    limit_memory(patient.max_memory)
+    on_wait = invocation.console.waiting
     looked = asyncio.run(look(base_url, settings, protocol=protocol, set_spec=arguments.set, on_wait=on_wait))
     shown = _as_json(looked.findings) | {"odd": list(looked.odd)}
     invocation.console.result(shown, "\n".join(_lines(shown)))
-    return ExitCode.DONE
 
 
 def _as_json(found: ProbeFindings) -> dict[str, Any]:
@@ -315,13 +302,12 @@ def _odd_lines(odd: Sequence[str]) -> Iterator[str]:
     yield from (f"  - {words}" for words in odd)
 
 
-def diagnose_repository(invocation: Invocation) -> ExitCode:
+def diagnose_repository(invocation: Invocation) -> None:
     """Run `zatva repository doctor`: for a number it stores the report, for an address it only shows it."""
     which: str = invocation.arguments.which
     report = _of_number(invocation, int(which)) if which.isdecimal() else _of_address(invocation, which)
     words = letter(report) if invocation.arguments.letter else "\n".join(in_lines(report))
     invocation.console.result(report.as_json(), words)
-    return ExitCode.DONE
 
 
 def _of_address(invocation: Invocation, base_url: str) -> Report:
@@ -356,9 +342,7 @@ def _of_number(invocation: Invocation, repository_id: int) -> Report:
 
 
 def _examined(invocation: Invocation, base_url: str) -> Report:
-    def show(subject: str) -> None:
-        invocation.console.note(f"checked: {subject}")
-
-    settings = invocation.settings.interactive
+    settings, console = invocation.settings.interactive, invocation.console
     limit_memory(settings.harvester.max_memory)
-    return asyncio.run(diagnose(base_url, settings, on_fact=lambda fact: show(fact.subject)))
+    diagnosing = diagnose(base_url, settings, on_fact=lambda fact: console.note(f"checked: {fact.subject}"))
+    return asyncio.run(diagnosing)

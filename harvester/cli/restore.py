@@ -30,10 +30,6 @@ def restore_site(invocation: Invocation) -> ExitCode:
     """Run `zatva restore`."""
     arguments, console = invocation.arguments, invocation.console
     settings = overridden(invocation.settings, arguments)
-
-    def on_wait(seconds: float, reason: str) -> None:
-        console.note(f"waiting {seconds:,.1f} s: {reason}")
-
     asked = Restore(
         scope=read_scope(arguments.what),
         folder=Path(os.path.abspath(arguments.folder)),  # noqa: PTH100 Path.absolute keeps `..`
@@ -42,7 +38,7 @@ def restore_site(invocation: Invocation) -> ExitCode:
         settings=settings.harvester,
         floor=open_floor(settings, Path(arguments.folder)),
         at=None if arguments.at is None else read_moment(arguments.at),
-        on_wait=on_wait,
+        on_wait=console.waiting,
     )
     done = _run(console, asked, dry_run=arguments.dry_run)
     console.result(done.as_json(), done.in_words())

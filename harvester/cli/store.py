@@ -2,8 +2,8 @@
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -16,14 +16,14 @@ from harvester import repositories
 from harvester.harvest import approval
 from harvester.harvest.approval import HoldKind
 from harvester.harvest.checkpoint import is_held, only_harvest
-from harvester.harvest.models import Hold, Quarantined
+from harvester.harvest.models import Hold
 from harvester.harvest.quarantine import get_quarantined, quarantined
 from harvester.harvest.result import get_history
 from harvester.models import Repository
 from harvester.repositories import get_repository
 from harvester.store.audit import Audit, Auditor, StoreFinding
 from harvester.store.changes import read_changes
-from harvester.store.export import Exported, Form, export
+from harvester.store.export import Form, export
 from harvester.store.models import RecordChange, StoreAudit
 from harvester.store.rebuild import Rebuilder, Rebuilt
 from harvester.store.records import RunKey
@@ -66,7 +66,7 @@ def verify(invocation: Invocation) -> ExitCode:
             others = _others(session, invocation)
         audits = []
         for repository_id, folder in folders.items():
-            with _alone(database, repository_id, wanted=arguments.repair):
+            with only_harvest(database, repository_id) if arguments.repair else nullcontext():
                 audits.append(_audited(invocation, database, repository_id, folder, others - {str(folder)}))
     return ExitCode.DONE if all(audit.clean for audit in audits) else ExitCode.RECORDS_REFUSED
 
@@ -136,7 +136,8 @@ def export_records(invocation: Invocation) -> ExitCode:
         )
         with open_output(arguments.out) as out:
             exported = write(out, on_written=disk_watch(invocation))
-    _print_export(invocation, exported)
+    had = f"{counted(exported.records, 'record')}, {counted(exported.files, 'file')}"
+    print_written(invocation, asdict(exported), f"{had}; {exported.missing:,} missing or altered")
     return ExitCode.RECORDS_REFUSED if exported.missing else ExitCode.DONE
 
 
@@ -175,15 +176,6 @@ def _others(session: Session, invocation: Invocation) -> set[str]:
         os.fspath(repositories.base_folder(one, invocation.settings))
         for one in repositories.list_repositories(session)
     }
-
-
-@contextmanager
-def _alone(database: Database, repository_id: int, *, wanted: bool) -> Iterator[None]:
-    if not wanted:
-        yield
-        return
-    with only_harvest(database, repository_id):
-        yield
 
 
 def _audited(
@@ -293,17 +285,16 @@ def open_output(given: str | None) -> Iterator[BinaryIO]:
         yield file
 
 
-def _print_export(invocation: Invocation, exported: Exported) -> None:
-    had = f"{counted(exported.records, 'record')}, {counted(exported.files, 'file')}"
-    words = f"{had}; {exported.missing:,} missing or altered"
-    if invocation.arguments.out is None:
+def print_written(invocation: Invocation, facts: Mapping[str, Any], words: str) -> None:
+    """Print what `--out` now contains; as a note if that is standard output."""
+    out: str | None = invocation.arguments.out
+    if out is None:
         invocation.console.note(words)
     else:
-        facts: dict[str, Any] = {**asdict(exported), "out": str(invocation.arguments.out)}
-        invocation.console.result(facts, words)
+        invocation.console.result({**facts, "out": out}, words)
 
 
-def changes(invocation: Invocation) -> ExitCode:
+def changes(invocation: Invocation) -> None:
     """Print the changes after a line of the change feed, in the order of the feed."""
     arguments = invocation.arguments
     with invocation.session() as session:
@@ -314,10 +305,9 @@ def changes(invocation: Invocation) -> ExitCode:
                 f"{line.change_id}  {line.changed:%Y-%m-%d %H:%M:%SZ}  {line.change:<7}  {line.identifier}"
             )
             invocation.console.result(asdict(line), words)
-    return ExitCode.DONE
 
 
-def release(invocation: Invocation) -> ExitCode:
+def release(invocation: Invocation) -> None:
     """Approve a run that was held because it would delete or change too many records."""
     history_id: int = invocation.arguments.history_id
     with open_database(invocation.settings) as database:
@@ -325,12 +315,11 @@ def release(invocation: Invocation) -> ExitCode:
             hold, repository_id = approval.get_hold(session, history_id)
             if invocation.arguments.show:
                 invocation.console.result({**_facts(hold, 0), "sample": hold.sample}, _shown(hold))
-                return ExitCode.DONE
+                return
             session.rollback()
         with only_harvest(database, repository_id):
             hold, deleted = approval.release(database, invocation.settings, history_id)
     invocation.console.result(_facts(hold, deleted), _words(hold, deleted))
-    return ExitCode.DONE
 
 
 def _facts(hold: Hold, deleted: int) -> dict[str, Any]:
@@ -368,14 +357,14 @@ def _words(hold: Hold, deleted: int) -> str:
     return f"run {hold.history_id} is approved: {counted(deleted, 'record')} deleted{also}"
 
 
-def list_errors(invocation: Invocation) -> ExitCode:
+def list_errors(invocation: Invocation) -> None:
     """Run `zatva job errors`."""
     arguments = invocation.arguments
     with invocation.session() as session:
         if arguments.raw is not None:
             sys.stdout.buffer.write(get_quarantined(session, arguments.raw).raw)
             sys.stdout.buffer.flush()
-            return ExitCode.DONE
+            return
         if arguments.history_id is not None:
             get_history(session, arguments.history_id)
         if arguments.repository is not None:
@@ -386,10 +375,5 @@ def list_errors(invocation: Invocation) -> ExitCode:
             repository_id=arguments.repository,
             all_=arguments.all,
         )
-        rows = [_error_line(one) for one in found]
+        rows = [{name: getattr(one, name) for name in _SHOWN} for one in found]
     invocation.console.table(rows, _COLUMNS, empty="no rejected records")
-    return ExitCode.DONE
-
-
-def _error_line(one: Quarantined) -> dict[str, Any]:
-    return {name: getattr(one, name) for name in _SHOWN}

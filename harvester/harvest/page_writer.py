@@ -93,7 +93,7 @@ class PageWriter:
         Return the number of records by outcome: new, updated, unchanged, deleted, tombstones (deletions of
         records that were never stored), and outdated (this run has received a newer version); in addition,
         staged_again: how many of the unchanged ones are deletions that this run has already staged. Raises
-        HeldRunError if the run would change too many records, and NoRoomError if they have no room; nothing
+        HeldRunError if the run would change too many records, and DiskFullError if they have no room; nothing
         is written then.
         """
         known = self._known(session, batch)

@@ -45,7 +45,7 @@ class Quota:
     """By this run, not committed."""
 
     def check(self, coming: Stored) -> None:
-        """Count a page's new records before any is stored. Raises NoRoomError if they do not fit.
+        """Count a page's new records before any is stored. Raises DiskFullError if they do not fit.
 
         What needs no room (unchanged records, deletions, smaller versions) always fits.
         """

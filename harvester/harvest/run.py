@@ -271,7 +271,7 @@ class Run:
 
         While only further pages are to be stored, the commit may wait: the files of these pages become
         durable while the rows of the next ones are written. This method limits the wait. A failure discards
-        everything that is not committed, except a HeldRunError or NoRoomError, which are raised before any
+        everything that is not committed, except a HeldRunError or DiskFullError, which are raised before any
         of its pages is written.
         """
         try:

@@ -39,7 +39,9 @@ def check_envelope(root: etree._Element) -> None:
     names = [_name(child) for child in children]
     if names[:2] != ["responseDate", "request"]:
         raise PartError("the answer does not begin with responseDate and request")
-    _check_moment(children[0], "responseDate")
+    moment = _text(children[0])
+    if not _is_moment(moment):
+        raise PartError(f"the responseDate is {moment!r}, which is not a date with a time")
     _attributes(children[1], "request", _ARGUMENTS)
     verb = children[1].get("verb")
     if verb is not None and verb not in _VERBS:
@@ -113,11 +115,6 @@ def _check_datestamp(element: etree._Element, of: str) -> None:
     found = _MOMENT.fullmatch(text)
     if not _is_day(text) and not (found and found["zone"] == "Z" and _is_moment(text)):
         raise PartError(f"{of}{text!r} is not a datestamp (YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ)")
-
-
-def _check_moment(element: etree._Element, name: str) -> None:
-    if not _is_moment(_text(element).strip()):
-        raise PartError(f"the {name} is {_text(element)!r}, which is not a date with a time")
 
 
 def _is_day(text: str) -> bool:

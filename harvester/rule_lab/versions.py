@@ -124,17 +124,13 @@ def list_versions(session: Session, rule_id: int, *, most: int = 200) -> list[Ru
     return list(session.scalars(query.order_by(RuleVersion.number.desc()).limit(most)))
 
 
-def version_of_digest(
-    session: Session, digest: str | None, *, path: str = "", among: Among = None
-) -> RuleVersion | None:
-    """Return the version with that content, preferably of the file at `path`; None if there is none."""
-    if digest is None:
-        return None
+def version_of_digest(session: Session, digest: str, *, among: Among = None) -> RuleVersion | None:
+    """Return the latest version with that content; None if there is none."""
     query = (
         select(RuleVersion)
         .join(Rule, Rule.rule_id == RuleVersion.rule_id)
         .where(RuleVersion.digest == digest)
-        .order_by((Rule.path == path).desc(), RuleVersion.version_id.desc())
+        .order_by(RuleVersion.version_id.desc())
     )
     if among is not None:
         query = query.where(Rule.repository_id.in_(among))

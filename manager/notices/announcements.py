@@ -165,8 +165,8 @@ def announce(session: Session, hooks: Sequence[HookSettings] = (), *, most: int 
     return len(runs)
 
 
-def announce_audits(session: Session, *, most: int = _AT_ONCE) -> int:
-    """Write the notices of at most `most` ended audits of stores; return the number of audits.
+def announce_audits(session: Session) -> int:
+    """Write the notices of some ended audits of stores; return the number of audits.
 
     Audits that found nothing are marked only. The caller commits.
     """
@@ -174,7 +174,7 @@ def announce_audits(session: Session, *, most: int = _AT_ONCE) -> int:
         select(StoreAudit)
         .where(StoreAudit.announced.is_(None), StoreAudit.ended.is_not(None))
         .order_by(StoreAudit.audit_id)
-        .limit(most)
+        .limit(_AT_ONCE)
         .with_for_update(skip_locked=True)
     )
     audits = session.scalars(ended).all()

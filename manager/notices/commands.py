@@ -49,7 +49,7 @@ _MUTE_COLUMNS: Final = {
 _MOST_MUTES: Final = 1000
 
 
-def add_rule(invocation: Invocation) -> ExitCode:
+def add_rule(invocation: Invocation) -> None:
     """Add a rule."""
     given = invocation.arguments
     names = [service.name for service in invocation.settings.manager.services]
@@ -69,10 +69,9 @@ def add_rule(invocation: Invocation) -> ExitCode:
         words = f"rule {rule.rule_id} added; test it with `zatva notify test {rule.rule_id}`"
         key = {} if rule.signing_key is None else {"signing_key": rule.signing_key}
         invocation.console.result({**_shown(rule), **key}, f"{words}{_key_words(rule.signing_key)}")
-    return ExitCode.DONE
 
 
-def list_rules(invocation: Invocation) -> ExitCode:
+def list_rules(invocation: Invocation) -> None:
     """List the rules."""
     with invocation.session() as session:
         rows = [
@@ -82,19 +81,17 @@ def list_rules(invocation: Invocation) -> ExitCode:
     invocation.console.table(
         rows, _RULE_COLUMNS, empty="no notification rules yet; add one with `zatva notify add`"
     )
-    return ExitCode.DONE
 
 
-def remove_rule(invocation: Invocation) -> ExitCode:
+def remove_rule(invocation: Invocation) -> None:
     """Remove a rule."""
     rule_id = invocation.arguments.rule_id
     with invocation.transaction() as session:
         rules.remove_rule(session, rule_id)
     invocation.console.result({"rule_id": rule_id, "removed": True}, f"rule {rule_id} removed")
-    return ExitCode.DONE
 
 
-def replace_key(invocation: Invocation) -> ExitCode:
+def replace_key(invocation: Invocation) -> None:
     """Give a webhook a new signing key, and print it."""
     rule_id = invocation.arguments.rule_id
     with invocation.transaction() as session:
@@ -105,19 +102,17 @@ def replace_key(invocation: Invocation) -> ExitCode:
         f"rule {rule_id} has a new key, which replaces the old one at {begins:%Y-%m-%d %H:%M} UTC"
         f"{_key_words(key)}",
     )
-    return ExitCode.DONE
 
 
-def resend_links(invocation: Invocation) -> ExitCode:
+def resend_links(invocation: Invocation) -> None:
     """Send new links to a rule's addresses that are not confirmed."""
     rule_id = invocation.arguments.rule_id
     with invocation.transaction() as session:
         links = addresses.resend_links(session, rules.get_rule(session, rule_id))
     invocation.console.result({"rule_id": rule_id, "links": links}, f"the manager sends {links} links")
-    return ExitCode.DONE
 
 
-def confirm_addresses(invocation: Invocation) -> ExitCode:
+def confirm_addresses(invocation: Invocation) -> None:
     """Confirm a rule's addresses without a link."""
     rule_id = invocation.arguments.rule_id
     with invocation.transaction() as session:
@@ -125,7 +120,6 @@ def confirm_addresses(invocation: Invocation) -> ExitCode:
     invocation.console.result(
         {"rule_id": rule_id, "confirmed": confirmed}, f"addresses confirmed: {confirmed}"
     )
-    return ExitCode.DONE
 
 
 def _shown(rule: NoticeRule) -> dict[str, Any]:
@@ -139,12 +133,11 @@ def _key_words(key: str | None) -> str:
     return "" if key is None else f"\nsigning key, which is not shown again: {key}"
 
 
-def list_sent(invocation: Invocation) -> ExitCode:
+def list_sent(invocation: Invocation) -> None:
     """List the notices that were sent or are waiting, newest first."""
     with invocation.session() as session:
         rows = [columns_of(notice) for notice in outbox.list_notices(session, invocation.arguments.limit)]
     invocation.console.table(rows, _NOTICE_COLUMNS, empty="no notifications yet")
-    return ExitCode.DONE
 
 
 def try_rule(invocation: Invocation) -> ExitCode:
@@ -167,7 +160,7 @@ def try_rule(invocation: Invocation) -> ExitCode:
     return outcome
 
 
-def mute(invocation: Invocation) -> ExitCode:
+def mute(invocation: Invocation) -> None:
     """Mute a repository or all for a time."""
     given = invocation.arguments
     kind = MuteKind.MAINTENANCE if given.maintenance else MuteKind.MUTED
@@ -185,28 +178,25 @@ def mute(invocation: Invocation) -> ExitCode:
     invocation.about(row.mute_id)
     words = f"mute {row.mute_id} until {row.ends:%Y-%m-%d %H:%M} UTC"
     invocation.console.result(shown, f"{words}; end it with `zatva notify unmute {row.mute_id}`")
-    return ExitCode.DONE
 
 
-def mutes(invocation: Invocation) -> ExitCode:
+def mutes(invocation: Invocation) -> None:
     """List what is acknowledged, muted or in maintenance, newest first."""
     with invocation.session() as session:
         found = mutes_of.list_mutes(session, among=None, limit=_MOST_MUTES, past=invocation.arguments.past)
         rows = [{**columns_of(row), "repository_name": name or "all"} for row, name in found]
     invocation.console.table(rows, _MUTE_COLUMNS, empty="nothing is muted")
-    return ExitCode.DONE
 
 
-def unmute(invocation: Invocation) -> ExitCode:
+def unmute(invocation: Invocation) -> None:
     """End a mute now."""
     number = invocation.arguments.mute_id
     with invocation.transaction() as session:
         mutes_of.end_mute(session, number)
     invocation.console.result({"mute_id": number, "ended": True}, f"mute {number} has ended")
-    return ExitCode.DONE
 
 
-def acknowledge(invocation: Invocation) -> ExitCode:
+def acknowledge(invocation: Invocation) -> None:
     """Acknowledge a failed run."""
     given = invocation.arguments
     with invocation.session() as session:
@@ -214,7 +204,6 @@ def acknowledge(invocation: Invocation) -> ExitCode:
         session.commit()
         shown = columns_of(row)
     invocation.console.result(shown, f"run {given.history_id} is acknowledged (mute {row.mute_id})")
-    return ExitCode.DONE
 
 
 def _now(notice: Notice, keys: tuple[str, ...]) -> Claimed:

@@ -114,9 +114,9 @@ def list_mutes(
     return [(row, name) for row, name in session.execute(wanted)]
 
 
-def mutes_run(row: type[Mute] = Mute) -> ColumnElement[bool]:
+def mutes_run() -> ColumnElement[bool]:
     """Return the condition that a mute covers a row of `History`, the last run of its harvest."""
-    return and_(_of_now(row), or_(row.repository_id.is_(None), _covers_its_repository(row)))
+    return and_(_of_now(), or_(Mute.repository_id.is_(None), _covers_its_repository()))
 
 
 def is_muted() -> ColumnElement[bool]:
@@ -124,29 +124,29 @@ def is_muted() -> ColumnElement[bool]:
 
     Mutes of all repositories are looked up once, and the others by their repository, in an index.
     """
-    everywhere = exists().where(_of_now(Mute), Mute.repository_id.is_(None))
-    return or_(everywhere, exists().where(_of_now(Mute), _covers_its_repository(Mute)))
+    everywhere = exists().where(_of_now(), Mute.repository_id.is_(None))
+    return or_(everywhere, exists().where(_of_now(), _covers_its_repository()))
 
 
-def _covers_its_repository(row: type[Mute]) -> ColumnElement[bool]:
+def _covers_its_repository() -> ColumnElement[bool]:
     later = aliased(History)
     # Compared with the mute only: a table of an outer query would be added to this one, uncorrelated.
     succeeded = exists().where(
-        later.repository_id == row.repository_id,
-        later.metadata_prefix.is_not_distinct_from(row.metadata_prefix),
-        later.set_spec.is_not_distinct_from(row.set_spec),
-        later.history_id > row.history_id,
+        later.repository_id == Mute.repository_id,
+        later.metadata_prefix.is_not_distinct_from(Mute.metadata_prefix),
+        later.set_spec.is_not_distinct_from(Mute.set_spec),
+        later.history_id > Mute.history_id,
         later.status.in_(_GOOD),
     )
     acknowledged = and_(
-        row.kind == MuteKind.ACKNOWLEDGED,
-        row.metadata_prefix.is_not_distinct_from(History.metadata_prefix),
-        row.set_spec.is_not_distinct_from(History.set_spec),
-        row.failure_code.is_not_distinct_from(History.failure_code),
+        Mute.kind == MuteKind.ACKNOWLEDGED,
+        Mute.metadata_prefix.is_not_distinct_from(History.metadata_prefix),
+        Mute.set_spec.is_not_distinct_from(History.set_spec),
+        Mute.failure_code.is_not_distinct_from(History.failure_code),
         ~succeeded,
     )
     return and_(
-        row.repository_id == History.repository_id, or_(row.kind != MuteKind.ACKNOWLEDGED, acknowledged)
+        Mute.repository_id == History.repository_id, or_(Mute.kind != MuteKind.ACKNOWLEDGED, acknowledged)
     )
 
 
@@ -161,7 +161,7 @@ def mute_of_repository(session: Session, repository_id: int) -> Mute | None:
     statement = (
         select(Mute)
         .where(
-            _of_now(Mute),
+            _of_now(),
             Mute.kind != MuteKind.ACKNOWLEDGED,
             or_(Mute.repository_id.is_(None), Mute.repository_id == repository_id),
         )
@@ -184,7 +184,7 @@ def maintenance_end(repository_id: object) -> ColumnElement[datetime | None]:
         select(func.max(Mute.ends))
         .where(
             Mute.kind == MuteKind.MAINTENANCE,
-            _of_now(Mute),
+            _of_now(),
             or_(Mute.repository_id.is_(None), Mute.repository_id == repository_id),
         )
         .scalar_subquery()
@@ -204,5 +204,5 @@ def _not_over() -> ColumnElement[bool]:
     return or_(Mute.ends.is_(None), Mute.ends > func.now())
 
 
-def _of_now(row: type[Mute]) -> ColumnElement[bool]:
-    return and_(row.starts <= func.now(), or_(row.ends.is_(None), row.ends > func.now()))
+def _of_now() -> ColumnElement[bool]:
+    return and_(Mute.starts <= func.now(), or_(Mute.ends.is_(None), Mute.ends > func.now()))

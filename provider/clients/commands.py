@@ -5,8 +5,6 @@ from datetime import timedelta
 from typing import Any, Final
 
 from oai.cli import Invocation
-from oai.database import open_database
-from oai.errors import ExitCode
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 
 _CLIENT_COLUMNS: Final = {
@@ -38,11 +36,11 @@ _LIST_COLUMNS: Final = {
 }
 
 
-def show_harvesters(invocation: Invocation) -> ExitCode:
+def show_harvesters(invocation: Invocation) -> None:
     """`provider harvesters`: show harvesters, or with `--lists` their progress through lists."""
-    settings, console = invocation.settings, invocation.console
-    after = timedelta(hours=settings.provider.abandoned_hours)
-    with open_database(settings) as database, database.session() as session:
+    console = invocation.console
+    after = timedelta(hours=invocation.settings.provider.abandoned_hours)
+    with invocation.session() as session:
         clients = harvesters(session, abandoned_after=after)
         lists = harvested_lists(session, abandoned_after=after) if invocation.arguments.lists else []
     if invocation.arguments.lists:
@@ -51,7 +49,6 @@ def show_harvesters(invocation: Invocation) -> ExitCode:
         console.table(rows, _LIST_COLUMNS, empty="no lists requested yet")
     else:
         console.table([_client_row(client) for client in clients], _CLIENT_COLUMNS, empty="no requests yet")
-    return ExitCode.DONE
 
 
 def _client_row(client: Harvester) -> dict[str, Any]:

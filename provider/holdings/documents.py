@@ -109,23 +109,17 @@ class OpenDocument:
 
 
 def open_document(
-    database: Database,
-    settings: ProviderSettings,
-    key: UUID,
-    reader: Address | None,
-    *,
-    staff: bool = False,
+    database: Database, settings: ProviderSettings, key: UUID, reader: Address | None
 ) -> OpenDocument:
     """Return the document with this key for a reader at this address, open and, unless it is large, checked.
 
-    Staff may see reading-room documents wherever they are. Raises NotServedError with the reason if the
-    document is not available.
+    Raises NotServedError with the reason if the document is not available.
     """
     with database.reading() as session:
         asked = _one(session, _holdings().where(Document.key == key, Document.datestamp < UNLISTED))
     if asked is None:
         raise NotServedError(404, "no document has this identifier")
-    return open_holding(database, settings, asked, reader, staff=staff)
+    return open_holding(database, settings, asked, reader)
 
 
 def open_holding(
@@ -136,7 +130,10 @@ def open_holding(
     *,
     staff: bool = False,
 ) -> OpenDocument:
-    """Return a document whose row has been read, likewise."""
+    """Return a document whose row has been read, likewise.
+
+    Staff may see reading-room documents wherever they are.
+    """
     rights = _Rights(settings, staff or in_reading_room(settings, reader))
     rights.admit(asked)
     record = _record(asked)

@@ -11,7 +11,7 @@ from sqlalchemy.types import BigInteger
 
 from oai.cli import Invocation
 from oai.datestamps import utc_now
-from oai.errors import ExitCode, UsageError
+from oai.errors import UsageError
 from oai.failures import Failure, FailureCode, failure_columns
 from provider.holdings.url_key_state import keys_complete, unused_indexes
 from provider.indexing.first_load import missing_indexes
@@ -79,7 +79,7 @@ _VIEWS: Final[dict[str, tuple[Callable[[Session], Sequence[dict[str, Any]]], dic
 }
 
 
-def show_statistics(invocation: Invocation) -> ExitCode:
+def show_statistics(invocation: Invocation) -> None:
     """`provider statistics`: show one of the views as a table."""
     view, columns = _VIEWS[invocation.arguments.by]
     with invocation.session() as session:
@@ -87,7 +87,6 @@ def show_statistics(invocation: Invocation) -> ExitCode:
     by = invocation.arguments.by
     empty = "no collections yet; see `zatva provider collection --help`" if by == "collection" else _NOTHING
     invocation.console.table(rows, columns, empty=empty)
-    return ExitCode.DONE
 
 
 def is_lost() -> ColumnElement[bool]:

@@ -4,7 +4,7 @@ import asyncio
 import ipaddress
 import math
 import time
-from collections import Counter, OrderedDict
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -14,6 +14,7 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from oai.datestamps import utc_now
+from oai.limits import RateLimit
 from oai.proxies import Network, Visitor, visitor
 from oai.sections import ProviderSettings
 from provider.clients.stats import OUTCOME, ClientKey, RequestOutcome, Tally, shortened
@@ -24,9 +25,6 @@ from provider.http.metrics import Metrics
 from provider.models import Access
 
 _RETRY_AT_ONCE: Final = 5
-_MINUTE: Final = 60.0
-_MOST_REMEMBERED: Final = 20_000
-"""Number of clients whose last minute is remembered; about 4 MB."""
 
 
 class ClientLimits:
@@ -39,15 +37,13 @@ class ClientLimits:
         self, *, at_once: int, in_a_minute: int, clock: Callable[[], float] = time.monotonic
     ) -> None:
         self._at_once = at_once
-        self._in_a_minute = in_a_minute
-        self._clock = clock
+        self._rate = RateLimit(per_minute=in_a_minute, clock=clock)
         self._under_way: Counter[str] = Counter()
-        self._allowances: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     @property
     def remembered(self) -> int:
         """Number of clients about which data is kept."""
-        return len(self._allowances.keys() | self._under_way.keys())
+        return len(self._rate.callers.keys() | self._under_way.keys())
 
     @contextmanager
     def request(self, client: str | None) -> Iterator[None]:
@@ -74,19 +70,10 @@ class ClientLimits:
             raise TryLater(Why.CLIENT, reason, _RETRY_AT_ONCE)
 
     def _check_minute(self, client: str) -> None:
-        """Take one request from the client's allowance, which refills within a minute."""
-        if not self._in_a_minute:
-            return
-        now, most = self._clock(), float(self._in_a_minute)
-        left, then = self._allowances.pop(client, (most, now))
-        left = min(most, left + (now - then) * most / _MINUTE)
-        allowed = left >= 1
-        self._allowances[client] = (left - allowed, now)
-        while len(self._allowances) > _MOST_REMEMBERED:
-            self._allowances.popitem(last=False)
-        if not allowed:
-            reason = f"your address sent more than {self._in_a_minute} requests in a minute"
-            raise TryLater(Why.CLIENT, reason, math.ceil((1 - left) * _MINUTE / most))
+        wait = self._rate.wait(client)
+        if wait:
+            reason = f"your address sent more than {self._rate.per_minute} requests in a minute"
+            raise TryLater(Why.CLIENT, reason, math.ceil(wait))
 
 
 _MOST_CLIENTS: Final = 5_000

@@ -218,7 +218,7 @@ def _not_taken(refused: list[dict[str, Any]]) -> Iterator[str]:
         yield f"{reason} ({number:,})"
 
 
-def list_titles(invocation: Invocation) -> ExitCode:
+def list_titles(invocation: Invocation) -> None:
     """`provider titles list`: list the titles."""
     query = select(Title).order_by(Title.title_id)
     if invocation.arguments.source is not None:
@@ -228,7 +228,6 @@ def list_titles(invocation: Invocation) -> ExitCode:
     invocation.console.table(
         rows, _COLUMNS, empty="no titles; import some with `zatva provider titles import`"
     )
-    return ExitCode.DONE
 
 
 def _row(title: Title) -> dict[str, Any]:
@@ -239,7 +238,7 @@ def _row(title: Title) -> dict[str, Any]:
     return {**row, "listed": not title.deleted}
 
 
-def show_title(invocation: Invocation) -> ExitCode:
+def show_title(invocation: Invocation) -> None:
     """`provider titles show`: show everything about a title."""
     with invocation.session() as session:
         title = find_title(session, invocation.arguments.title)
@@ -258,7 +257,6 @@ def show_title(invocation: Invocation) -> ExitCode:
         f"{name.replace('_', ' ')}: {value}" for name, value in details.items() if value not in (None, [], {})
     ]
     invocation.console.result(details, "\n".join(lines))
-    return ExitCode.DONE
 
 
 def _enrichment(session: Session, title: Title) -> dict[str, Any] | None:
@@ -298,7 +296,7 @@ def find_title(session: Session, named: str) -> Title:
     return found[0]
 
 
-def update_titles(invocation: Invocation) -> ExitCode:
+def update_titles(invocation: Invocation) -> None:
     """`provider titles update`: count new captures; documents and front pages follow their titles."""
     settings = invocation.settings
     with open_database(settings) as database:
@@ -311,7 +309,6 @@ def update_titles(invocation: Invocation) -> ExitCode:
         words += f"; {pages:,} front pages were checked"
     counts = {"changed": changed, "documents": documents, "front_pages": pages}
     invocation.console.result(counts, words)
-    return ExitCode.DONE
 
 
 def _updated(database: Database, settings: ProviderSettings) -> tuple[int, int]:

@@ -1,6 +1,6 @@
 """Commands for users, organisations and API tokens (`zatva user`, …), including one-time sign-in links."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
@@ -8,8 +8,7 @@ from sqlalchemy.orm import Session
 
 from oai.cli import Invocation
 from oai.console import counted
-from oai.database import open_database
-from oai.errors import ExitCode, UsageError
+from oai.errors import UsageError
 from oai.rights import Scope
 from oai.sections import origin_of
 from web.auth import second_factor
@@ -34,24 +33,22 @@ _DEFAULT: Final = "default"
 _GIGA: Final = 10**9
 
 
-def user_add(invocation: Invocation) -> ExitCode:
+def user_add(invocation: Invocation) -> None:
     """Add a user."""
     with invocation.transaction() as session:
         user = _add(session, invocation)
         result = {"user_id": user.user_id, "name": user.name, "role": user.role}
     invocation.console.result(result, f"added {result['role']} {result['name']!r}")
-    return ExitCode.DONE
 
 
-def invite(invocation: Invocation) -> ExitCode:
+def invite(invocation: Invocation) -> None:
     """Print an invitation link; add the user if no user has that name."""
     settings, name = invocation.settings, invocation.arguments.name
-    with open_database(settings) as database, database.session() as session:
+    with invocation.transaction() as session:
         known = find_user(session, name)
         user = known or _add(session, invocation)
         role = user.role
         address = make_link(session, settings, user.name, _base_url(invocation), kind=LinkKind.INVITATION)
-        session.commit()
     hours = settings.web.invitation_hours
     invocation.console.result({"link": address, "hours": hours}, address)
     if known is not None:
@@ -60,21 +57,18 @@ def invite(invocation: Invocation) -> ExitCode:
             "change them with `zatva user role`"
         )
     invocation.console.note(f"the link works once, within {hours:g} hours, and asks for a password")
-    return ExitCode.DONE
 
 
-def link(invocation: Invocation) -> ExitCode:
+def link(invocation: Invocation) -> None:
     """Print a one-time sign-in link; without a configured address, for the default port on this machine."""
-    settings, name = invocation.settings, invocation.arguments.name
-    with open_database(settings) as database, database.session() as session:
-        address = make_link(session, settings, name, _base_url(invocation))
-        session.commit()
+    settings = invocation.settings
+    with invocation.transaction() as session:
+        address = make_link(session, settings, invocation.arguments.name, _base_url(invocation))
     invocation.console.result({"link": address, "minutes": settings.web.link_minutes}, address)
     invocation.console.note(f"the link works once, within {settings.web.link_minutes:g} minutes")
-    return ExitCode.DONE
 
 
-def role(invocation: Invocation) -> ExitCode:
+def role(invocation: Invocation) -> None:
     """Change a user's role and organisation."""
     arguments = invocation.arguments
     with invocation.transaction() as session:
@@ -83,38 +77,34 @@ def role(invocation: Invocation) -> ExitCode:
         change_role(session, user.user_id, Role(arguments.role), organisation_id=organisation_id)
     result = {"name": arguments.name, "role": arguments.role, "organisation": arguments.organisation}
     invocation.console.result(result, f"{arguments.name!r} now has the role {arguments.role}")
-    return ExitCode.DONE
 
 
-def disable(invocation: Invocation) -> ExitCode:
+def disable(invocation: Invocation) -> None:
     """Disable a user: end the user's sessions and reject the user's API tokens."""
-    with invocation.transaction() as session:
-        disable_user(session, get_user(session, invocation.arguments.name).user_id)
-    name = invocation.arguments.name
-    invocation.console.result({"name": name, "disabled": True}, f"{name!r} is disabled")
-    return ExitCode.DONE
+    _change_user(invocation, disable_user, {"disabled": True}, "is disabled")
 
 
-def enable(invocation: Invocation) -> ExitCode:
+def enable(invocation: Invocation) -> None:
     """Enable a disabled user."""
-    with invocation.transaction() as session:
-        enable_user(session, get_user(session, invocation.arguments.name).user_id)
-    name = invocation.arguments.name
-    invocation.console.result({"name": name, "disabled": False}, f"{name!r} is enabled")
-    return ExitCode.DONE
+    _change_user(invocation, enable_user, {"disabled": False}, "is enabled")
 
 
-def reset_second_factor(invocation: Invocation) -> ExitCode:
+def reset_second_factor(invocation: Invocation) -> None:
     """Reset the second factor of a user who has lost app and recovery codes."""
+    words = "now signs in without a second factor"
+    _change_user(invocation, second_factor.disable, {"second_factor": False}, words)
+
+
+def _change_user(
+    invocation: Invocation, change: Callable[[Session, int], object], state: Mapping[str, bool], words: str
+) -> None:
     name = invocation.arguments.name
     with invocation.transaction() as session:
-        second_factor.disable(session, get_user(session, name).user_id)
-    result = {"name": name, "second_factor": False}
-    invocation.console.result(result, f"{name!r} now signs in without a second factor")
-    return ExitCode.DONE
+        change(session, get_user(session, name).user_id)
+    invocation.console.result({"name": name, **state}, f"{name!r} {words}")
 
 
-def user_show(invocation: Invocation) -> ExitCode:
+def user_show(invocation: Invocation) -> None:
     """List the users."""
     with invocation.session() as session:
         rows = [
@@ -140,7 +130,6 @@ def user_show(invocation: Invocation) -> ExitCode:
         "created": "Added",
     }
     invocation.console.table(rows, columns, empty="no users; add one with `zatva user add NAME`")
-    return ExitCode.DONE
 
 
 def _add(session: Session, invocation: Invocation) -> User:
@@ -163,7 +152,7 @@ def _base_url(invocation: Invocation) -> str:
         raise UsageError(f"--base-url: {error}") from None
 
 
-def organisation_add(invocation: Invocation) -> ExitCode:
+def organisation_add(invocation: Invocation) -> None:
     """Add an organisation."""
     arguments = invocation.arguments
     with invocation.transaction() as session:
@@ -174,24 +163,22 @@ def organisation_add(invocation: Invocation) -> ExitCode:
             "name": made.name,
         }
     invocation.console.result(result, f"added organisation {result['short_name']!r}")
-    return ExitCode.DONE
 
 
-def give(invocation: Invocation) -> ExitCode:
+def give(invocation: Invocation) -> None:
     """Assign a repository, with its schedules and jobs, to an organisation."""
-    short_name, number = invocation.arguments.short_name, invocation.arguments.repository
+    given, number = invocation.arguments.short_name, invocation.arguments.repository
+    short_name = None if given == _NOBODY else given
     with invocation.transaction() as session:
-        owner = None if short_name == _NOBODY else get_organisation(session, short_name).organisation_id
-        ended = give_repository(session, number, owner)
-    invocation.about(number, organisation=None if short_name == _NOBODY else short_name, **ended)
-    whose = "the administrators" if short_name == _NOBODY else repr(short_name)
-    result = {"repository_id": number, "organisation": None if short_name == _NOBODY else short_name}
+        ended = give_repository(session, number, _organisation_id(session, short_name))
+    invocation.about(number, organisation=short_name, **ended)
+    whose = "the administrators" if short_name is None else repr(short_name)
+    result = {"repository_id": number, "organisation": short_name}
     invocation.console.result(result, f"repository {number} now belongs to {whose}")
     _note_ended(invocation, ended)
-    return ExitCode.DONE
 
 
-def remove(invocation: Invocation) -> ExitCode:
+def remove(invocation: Invocation) -> None:
     """Remove an organisation without users."""
     short_name = invocation.arguments.short_name
     with invocation.transaction() as session:
@@ -200,7 +187,6 @@ def remove(invocation: Invocation) -> ExitCode:
     invocation.about(number, short_name, **ended)
     invocation.console.result({"short_name": short_name, "removed": True}, f"removed {short_name!r}")
     _note_ended(invocation, ended)
-    return ExitCode.DONE
 
 
 def _note_ended(invocation: Invocation, ended: Mapping[str, int]) -> None:
@@ -210,7 +196,7 @@ def _note_ended(invocation: Invocation, ended: Mapping[str, int]) -> None:
         invocation.console.note(f"the organisation that owned it had {counts}, which ended")
 
 
-def limit(invocation: Invocation) -> ExitCode:
+def limit(invocation: Invocation) -> None:
     """Limit what an organisation may store."""
     arguments = invocation.arguments
     limits = {}
@@ -231,7 +217,6 @@ def limit(invocation: Invocation) -> ExitCode:
     )
     result = {"organisation_id": number, "short_name": arguments.short_name, **limits}
     invocation.console.result(result, f"{arguments.short_name!r} may store {shown} at most")
-    return ExitCode.DONE
 
 
 def _limit(given: str, option: str, unit: int, most: int) -> int | None:
@@ -247,7 +232,7 @@ def _limit(given: str, option: str, unit: int, most: int) -> int | None:
     return int(value)
 
 
-def organisation_show(invocation: Invocation) -> ExitCode:
+def organisation_show(invocation: Invocation) -> None:
     """List the organisations."""
     with invocation.session() as session:
         rows = [
@@ -272,10 +257,9 @@ def organisation_show(invocation: Invocation) -> ExitCode:
     }
     empty = "no organisations; add one with `zatva organisation add SHORT`"
     invocation.console.table(rows, columns, empty=empty)
-    return ExitCode.DONE
 
 
-def token_add(invocation: Invocation) -> ExitCode:
+def token_add(invocation: Invocation) -> None:
     """Create an API token and print it; it is not shown again."""
     arguments = invocation.arguments
     scopes = [Scope(scope) for scope in arguments.scope or [Scope.READ]]
@@ -292,10 +276,9 @@ def token_add(invocation: Invocation) -> ExitCode:
     invocation.about(number, arguments.name)
     invocation.console.result({"token_id": number, "token": token}, token)
     invocation.console.note("it is shown only once; programs send it as `Authorization: Bearer …`")
-    return ExitCode.DONE
 
 
-def token_show(invocation: Invocation) -> ExitCode:
+def token_show(invocation: Invocation) -> None:
     """List the API tokens of all users or of one user."""
     with invocation.session() as session:
         name = invocation.arguments.user
@@ -322,13 +305,11 @@ def token_show(invocation: Invocation) -> ExitCode:
         "last_used": "Last used",
     }
     invocation.console.table(rows, columns, empty="no tokens; create one with `zatva token add USER NAME`")
-    return ExitCode.DONE
 
 
-def revoke(invocation: Invocation) -> ExitCode:
+def revoke(invocation: Invocation) -> None:
     """Revoke a token."""
     number = invocation.arguments.token_id
     with invocation.transaction() as session:
         revoke_token(session, number)
     invocation.console.result({"token_id": number, "revoked": True}, f"revoked token {number}")
-    return ExitCode.DONE

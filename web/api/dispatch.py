@@ -2,9 +2,7 @@
 
 import hmac
 import logging
-import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from typing import Any, Final
 
 from aiohttp import web
@@ -16,6 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from harvester.reading.errors import ClientError, RepositoryBusyError
 from oai.database import is_about_a_value, is_timeout
 from oai.errors import TryLaterError, UsageError, ZatvaError
+from oai.limits import RateLimit
 from web.api.faults import ApiError, field_faults, problem
 from web.api.operations import PLACES, Call, Operation
 from web.auth.access import needs, needs_fresh_sign_in, signed_in
@@ -26,37 +25,7 @@ _TOO_LONG: Final = (
     "the database takes longer over this than the dashboard may; ask for less at once, or use the command "
     "line"
 )
-_MINUTE: Final = 60.0
-_MOST_CALLERS: Final = 10_000
-
-
-@dataclass(kw_only=True)
-class Limiter:
-    """Counts by caller, in this process's memory."""
-
-    per_minute: int
-    """0: no limit."""
-    clock: Callable[[], float] = time.monotonic
-    _left: dict[str, tuple[float, float]] = field(default_factory=dict)
-
-    def wait(self, caller: str) -> float:
-        """Seconds until the caller may ask again; 0 where it may now, and has."""
-        if not self.per_minute:
-            return 0.0
-        now = self.clock()
-        left, since = self._left.pop(caller, (float(self.per_minute), now))
-        left = min(left + (now - since) * self.per_minute / _MINUTE, float(self.per_minute))
-        allowed = left >= 1
-        # Taken out and put in again, so that those who have not asked for longest come first.
-        self._left[caller] = (left - 1 if allowed else left, now)
-        if len(self._left) > _MOST_CALLERS:
-            del self._left[next(iter(self._left))]
-        return 0.0 if allowed else (1 - left) * _MINUTE / self.per_minute
-
-
-LIMITER: Final = web.AppKey("limiter", Limiter)
-
-
+LIMITER: Final = web.AppKey("limiter", RateLimit)
 CSRF_HEADER: Final = "X-CSRF-Token"
 _SAFE: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 

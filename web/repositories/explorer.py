@@ -19,9 +19,9 @@ from harvester.reading.answers import Header, Record
 from harvester.reading.errors import NoRecordsMatchError
 from oai.datestamps import format_datestamp, parse_datestamp, utc_now
 from oai.errors import SettingsError, TryLaterError, UsageError
+from oai.limits import RateLimit
 from oai.settings import Settings
 from oai.vocabulary import PROTOCOL_VERSION, Granularity, Verb
-from web.api.dispatch import Limiter
 from web.auth.access import Right, asked_for, needs
 from web.auth.csrf import from_here
 from web.errors.raw_bytes import RawView, view_of
@@ -207,7 +207,7 @@ class Explorations:
     """Sends the requests of this process; the rate limit is per repository, whoever asks."""
 
     settings: Settings
-    limiter: Limiter = field(default_factory=lambda: Limiter(per_minute=_PER_MINUTE))
+    limiter: RateLimit = field(default_factory=lambda: RateLimit(per_minute=_PER_MINUTE))
     _turns: dict[int, asyncio.Lock] = field(default_factory=dict)
 
     async def ask(self, repository: Repository, verb: Verb, arguments: Arguments) -> Asked:

@@ -124,9 +124,9 @@ def test_rules_of_the_same_name_get_files_of_their_own(settings: Settings, datab
         assert find_rule(session, str(second.rule_id)) is second
         assert [view.version.number for view in list_rules(session)] == [1, 1]
         digest = digest_of(FILTERS)
-        found = version_of_digest(session, digest, path=first.path)
+        found = version_of_digest(session, digest)
         assert found is not None
-        assert found.rule_id == first.rule_id
+        assert found.rule_id == second.rule_id
         remove_rule(session, first.rule_id)
         assert file_of(settings, first).is_file()
         assert len(list_rules(session)) == 1

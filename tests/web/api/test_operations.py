@@ -16,12 +16,13 @@ from sqlalchemy import select
 
 from manager.models import Job, JobStatus
 from oai.audit import AuditEntry
+from oai.limits import RateLimit
 from oai.rights import RIGHTS, Right, Role, Scope
 from tests.web.api.conftest import CONTENT, Program, Using
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
 from tests.web.rows import a_repository, a_run
-from web.api.dispatch import CSRF_HEADER, LIMITER, Limiter
+from web.api.dispatch import CSRF_HEADER, LIMITER
 from web.api.operations import PLACES, Operation
 from web.api.table import OPERATIONS, whole_document
 from web.auth.users import change_role, get_user
@@ -378,7 +379,7 @@ async def test_users_tokens_and_organisations_are_kept_over_the_api(
 
 def test_a_caller_gets_so_many_requests_a_minute_and_no_more() -> None:
     now = 0.0
-    limiter = Limiter(per_minute=2, clock=lambda: now)
+    limiter = RateLimit(per_minute=2, clock=lambda: now)
 
     assert [limiter.wait("a"), limiter.wait("a")] == [0, 0]
     assert limiter.wait("a") == 30
