@@ -20,7 +20,6 @@ from harvester.probing.report import (
     in_words,
     keep_report,
     profile_lines,
-    troubles,
 )
 from oai.errors import ZatvaError
 from oai.executor import DatabaseExecutor
@@ -144,7 +143,6 @@ async def show(request: web.Request) -> web.Response:
         problem=runs.failure_of(repository.repository_id),
         report=report,
         facts=facts_in_words(report),
-        troubled=len(troubles(report)) if report else 0,
         profile=profile_lines(report.profile, _) if report else [],
         **written,
         card=await database_of(request).run(find_card, repository.repository_id),

@@ -229,7 +229,6 @@ async def _page(request: web.Request, rule: Rule, looked: _Looked) -> web.Respon
         headers={"Refresh": str(_REFRESH_SECONDS)} if under_way and looked.preview is None else None,
         rule=rule,
         runs=runs,
-        chosen=chosen,
         looked=looked,
         under_way=under_way,
         failure=replays.failure_of(chosen.repository_id) if chosen else "",
