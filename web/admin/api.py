@@ -14,7 +14,7 @@ from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth import api_tokens, organisations, second_factor, users
 from web.auth.access import about
-from web.auth.organisations import MOST_BYTES, MOST_RECORDS
+from web.auth.organisations import MOST_BYTES, MOST_RECORDS, OrganisationView
 from web.auth.users import find_user_view, find_users
 from web.models import ApiToken, User
 
@@ -217,15 +217,9 @@ async def _revoke_token(call: Call) -> None:
     await call.database.run(revoke)
 
 
-class OrganisationOut(Out):
+class OrganisationOut(Out, OrganisationView):
     """An organisation."""
 
-    organisation_id: int
-    short_name: str
-    name: str
-    created: datetime
-    users: int
-    repositories: int
     records: int = Field(description="Stored records, as counted when one of its harvests last ran.")
     max_records: int | None = Field(
         description="Records that it may store. 0: no limit; null: harvester.organisation_records."

@@ -13,7 +13,7 @@ from oai.rights import Right
 from oai.settings import Settings
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings.index_errors import find_problems, find_run_files
-from provider.holdings.status import run_statuses
+from provider.holdings.status import RunStatus, run_statuses
 from provider.indexing.browsing import FileKnown, find_files, list_folder
 from web.api.faults import not_found
 from web.api.operations import Call, Operations
@@ -28,22 +28,8 @@ from web.site.paging import LARGEST_BIGINT
 OPERATIONS: Final = Operations("archive")
 
 
-class IndexRunOut(Out):
+class IndexRunOut(Out, RunStatus):
     """An indexing run and its progress."""
-
-    run_id: int
-    queued: datetime
-    host: str
-    collection: str | None
-    waiting: int
-    lost: int
-    running: int
-    done: int
-    failed: int
-    new: int
-    problems: int
-    bytes_done: int
-    bytes_total: int
 
 
 class FileQuery(Paged):
@@ -82,22 +68,8 @@ class TroubleOut(Out):
     failure_facts: dict[str, Any] = Field(description="Facts that belong to the failure code.")
 
 
-class HarvesterOut(Out):
+class HarvesterOut(Out, Harvester):
     """A harvester of the provider."""
-
-    key: uuid.UUID
-    address: str
-    user_agent: str
-    sender: str
-    first_request: datetime
-    last_request: datetime
-    requests: int
-    bytes_sent: int
-    refused: int
-    errors: dict[str, int]
-    under_way: int
-    finished: int
-    abandoned: int
 
 
 class HarvestedListOut(Out):

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from harvester.bibliographic.imports import list_imports, list_omissions
 from harvester.bibliographic.models import BibliographicRow
 from harvester.bibliographic.record_view import get_record, made_from
-from harvester.bibliographic.search import count_facets
+from harvester.bibliographic.search import Hit, count_facets
 from oai.errors import UsageError
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
@@ -199,20 +199,10 @@ class RecordsPage(RecordSearch, Paged):
     """Search criteria and paging."""
 
 
-class HitOut(Out):
+class HitOut(Out, Hit):
     """A record in a list."""
 
-    bibliographic_id: int
-    repository_id: int
-    title: str
-    subtitle: str
-    statement: str
-    kind: str
-    place: str
-    publisher: str
     date_text: str = Field(description="The date as given in the record.")
-    year_from: int | None
-    year_to: int | None
     languages: Sequence[str] = Field(description="ISO 639-2/B codes, main language first.")
     contributors: Sequence[str] = Field(description="The first three names.")
 

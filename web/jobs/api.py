@@ -6,10 +6,11 @@ from typing import Any, Final
 from pydantic import Field
 
 from manager.jobs.control import KILL, PAUSE, RESUME, RUN, STOP, JobTransition, change_job
+from manager.jobs.estimates import JobProgress
 from manager.jobs.reasons import in_words
 from manager.jobs.views import JobPlace, JobView, find_job, list_jobs, remove_job
 from manager.models import Job, JobStatus
-from manager.worker.registry import drain, manager_status
+from manager.worker.registry import WorkerLife, drain, manager_status
 from oai.errors import UsageError
 from oai.rights import Right
 from web.api.faults import not_found
@@ -21,17 +22,10 @@ from web.auth.access import about, asked_for, visible_repositories
 OPERATIONS: Final = Operations("jobs")
 
 
-class ProgressOut(Out):
+class ProgressOut(Out, JobProgress):
     """Progress of a harvest."""
 
-    pages: int
-    records: int
-    complete_list_size: int | None
     rate: float = Field(description="Records per second.")
-    seconds_left: float | None
-    errors: int
-    last_progress: datetime
-    last_error: str | None
     last_failure: dict[str, Any] | None = Field(description="The reason as a failure code with its facts.")
 
 
@@ -164,13 +158,9 @@ def _shown(job: JobView) -> JobOut:
     return JobOut.from_row(job, reason=in_words(job.reason) if job.reason is not None else None)
 
 
-class WorkerOut(Out):
+class WorkerOut(Out, WorkerLife):
     """A worker: a process that runs harvests."""
 
-    worker_id: int
-    host: str
-    process_id: int
-    started: datetime
     last_sign: datetime = Field(description="Last heartbeat.")
     concurrency: int = Field(description="Harvests that it runs at a time.")
     harvests: int = Field(description="Harvests that it runs now.")
