@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aiohttp import web
@@ -192,8 +192,7 @@ def with_running_import(view: SourceView, processes: ImportProcesses) -> SourceV
     if state != RUNNING and processes.waits(view.repository_id, number):
         state = QUEUED
     trouble = processes.failure_of(view.repository_id, number)
-    facts = {name: getattr(view, name) for name in ("repository_id", "name", "settings", "set_name", "last")}
-    return SourceView(**facts, state=state, trouble=trouble)
+    return replace(view, state=state, trouble=trouble)
 
 
 def _views(session: Session, rows: Sequence[Repository]) -> list[SourceView]:
