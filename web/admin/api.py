@@ -93,11 +93,8 @@ class MadeToken(Out):
 async def _me(call: Call) -> MeOut:
     """Show the caller and the caller's permissions."""
     who = call.who
-    return MeOut(
-        user_id=who.user_id,
-        name=who.name,
-        role=who.role,
-        organisation=who.organisation,
+    return MeOut.from_row(
+        who,
         scopes=sorted(who.scopes) if who.scopes is not None else None,
         rights=sorted(right.value for right in who.rights),
     )

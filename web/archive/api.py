@@ -135,13 +135,7 @@ class AggregateOut(Out):
 async def _aggregate(call: Call) -> AggregateOut:
     """Show the aggregate of harvested records: sources, counts, last update."""
     found = await call.database.run(read_overview)
-    return AggregateOut(
-        base_url=aggregate_address(call.settings),
-        records=found.records,
-        since=found.since,
-        followed=found.followed,
-        sources=[AggregateSourceOut.model_validate(one) for one in found.sources],
-    )
+    return AggregateOut.from_row(found, base_url=aggregate_address(call.settings))
 
 
 class NewSource(In):

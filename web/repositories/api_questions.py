@@ -123,13 +123,7 @@ async def _again(call: Call) -> AgainOut:
         result, record = await refetch(call.request, repository, error)
     except TryLaterError as fault:
         raise _later(fault) from None
-    return AgainOut(
-        fate=result.fate.value,
-        reason=result.reason,
-        url=result.url,
-        seconds=result.seconds,
-        record_id=record,
-    )
+    return AgainOut.from_row(result, fate=result.fate.value, record_id=record)
 
 
 def _later(error: TryLaterError) -> ApiError:

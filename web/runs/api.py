@@ -163,13 +163,7 @@ async def _release(call: Call) -> Released:
     """Approve a run that the mass-change guard holds."""
     row = await run_asked(call)
     hold, deleted = await call.database.run_apart(_released, call.settings, row.history_id)
-    return Released(
-        run_id=hold.history_id,
-        kind=hold.kind,
-        would_delete=hold.would_delete,
-        would_update=hold.would_update,
-        deleted=deleted,
-    )
+    return Released.from_row(hold, run_id=hold.history_id, deleted=deleted)
 
 
 def _released(database: Database, settings: Settings, number: int) -> tuple[Hold, int]:
