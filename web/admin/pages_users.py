@@ -140,11 +140,9 @@ async def change(request: web.Request) -> web.Response:
 
     try:
         await database_of(request).run(work)
-    except StaleFormError as error:
-        return await _page(request, user, error.form)
-    except UsageError as error:
+    except (StaleFormError, UsageError) as error:
         is_last = isinstance(error, LastAdministratorError)
-        return await _page(request, user, form.with_error("role", error_text(error)), is_last=is_last)
+        return await _page(request, user, form.refused(error, "role"), is_last=is_last)
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-changed")
 
 

@@ -173,10 +173,8 @@ async def change(request: web.Request) -> web.Response:
 
     try:
         changed = await database_of(request).run(work)
-    except StaleFormError as error:
-        return await _form(request, repository, error.form, rule)
-    except UsageError as error:
-        return await _form(request, repository, form.with_error("target", error_text(error)), rule)
+    except (StaleFormError, UsageError) as error:
+        return await _form(request, repository, form.refused(error, "target"), rule)
     if changed.signing_key is not None and changed.signing_key != rule.signing_key:
         return render(request, "alert_key.html", rule=changed, key=changed.signing_key)
     raise web.HTTPSeeOther("/alerts?done=alert-changed")
