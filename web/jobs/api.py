@@ -17,7 +17,7 @@ from web.api.faults import not_found
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of, unreadable_cursor
 from web.api.shapes import Out, Page, Paged
-from web.auth.access import about, asked_for, visible_repositories
+from web.auth.access import about, visible_repositories
 
 OPERATIONS: Final = Operations("jobs")
 
@@ -98,7 +98,7 @@ async def _list(call: Call) -> Page[JobOut]:
 @OPERATIONS.add("GET /jobs/{job}", "getJob", Right.LOOK)
 async def _show(call: Call) -> JobOut:
     """Show a job."""
-    row = await _asked(call)
+    row = await call.row(Job, "job")
     job = await call.database.run(find_job, row.job_id)
     if job is None:
         raise not_found("job", row.job_id)
@@ -108,7 +108,7 @@ async def _show(call: Call) -> JobOut:
 @OPERATIONS.add("DELETE /jobs/{job}", "removeJob", Right.HARVEST)
 async def _remove(call: Call) -> JobState:
     """Remove a waiting job, or stop a running one."""
-    number = (await _asked(call)).job_id
+    number = (await call.row(Job, "job")).job_id
     gone = await call.database.run(remove_job, number)
     return JobState(job_id=number, state="removed" if gone else "stopping")
 
@@ -144,14 +144,9 @@ async def _kill(call: Call) -> JobState:
 
 
 async def _changed(call: Call, change: JobTransition) -> JobState:
-    number = (await _asked(call)).job_id
+    number = (await call.row(Job, "job")).job_id
     status: JobStatus = await call.database.run(change_job, number, change)
     return JobState(job_id=number, state=status.name.lower().replace("_", " "))
-
-
-async def _asked(call: Call) -> Job:
-    _, row = await asked_for(call.request, Job, call.place["job"])
-    return row
 
 
 def _shown(job: JobView) -> JobOut:

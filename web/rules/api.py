@@ -238,7 +238,7 @@ async def _try(call: Call) -> RuleTrialOut:
 
 async def rule_asked(call: Call) -> Rule:
     """Return the rule in the path; respond 404 if it does not exist or the caller may not see it."""
-    _who, rule = await asked_for(call.request, Rule, call.place["rule"])
+    rule = await call.row(Rule, "rule")
     about(call.request, "rule", rule.rule_id, rule.name)
     return rule
 
