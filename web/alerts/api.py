@@ -5,25 +5,22 @@ from datetime import datetime
 from typing import Final
 
 from pydantic import ConfigDict, Field
-from sqlalchemy.orm import Session
 
-from manager.notices.addresses import resend_links, unconfirmed_of
+from manager.notices.addresses import unconfirmed_of
 from manager.notices.models import NoticeRule, NoticeState
 from manager.notices.outbox import list_notices
 from manager.notices.rules import (
     add_rule,
     change_rule,
-    get_rule,
     list_rules,
     put_trial_into_outbox,
     remove_rule,
     replace_key,
 )
 from oai.errors import required
-from oai.outgoing import MailSettings
 from oai.rights import Right
 from web.alerts.forms import AlertForm
-from web.alerts.pages import services_for
+from web.alerts.pages import mail_of_partner, send_links, services_for
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
@@ -145,7 +142,7 @@ async def _add(call: Call) -> AlertRuleMade:
         add_rule,
         wanted,
         call.settings.webhooks,
-        partner=_partner(call),
+        partner=mail_of_partner(call.request),
         services=services_for(call.request),
     )
     about(call.request, "notification rule", made.rule_id)
@@ -169,7 +166,7 @@ async def _change(call: Call) -> AlertRuleMade:
         rule.rule_id,
         wanted,
         call.settings.webhooks,
-        partner=_partner(call),
+        partner=mail_of_partner(call.request),
         services=services_for(call.request),
     )
     return await _made(
@@ -193,15 +190,7 @@ async def _replace_key(call: Call) -> KeyOut:
 async def _resend(call: Call) -> LinksOut:
     """Send new links to the addresses of a rule that are not confirmed."""
     number = (await call.row(NoticeRule, "alert_rule")).rule_id
-    return LinksOut(links=await call.database.run(_links, number))
-
-
-def _links(session: Session, number: int) -> int:
-    return resend_links(session, get_rule(session, number))
-
-
-def _partner(call: Call) -> MailSettings | None:
-    return None if call.who.sees_everything else call.settings.mail
+    return LinksOut(links=await call.database.run(send_links, number))
 
 
 def _out(rule: NoticeRule, waiting: Mapping[int, list[str]]) -> AlertRuleOut:

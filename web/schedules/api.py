@@ -1,7 +1,6 @@
 """REST API: schedules: list, add, show, change, remove, pause, resume, run now, sample."""
 
 from collections.abc import Awaitable
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +26,6 @@ from manager.schedules.service import (
     run_now,
     sample_schedule,
 )
-from manager.schedules.what_if import Clash
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
@@ -191,19 +189,14 @@ async def _forecast(call: Call) -> ForecastOut:
     owned = await is_owned(call.request, asked.repository_id, None)
     dues = asked.times_within_week(*run_spacing(call.request, None, owned=owned))
     found = await what_it_means(call.request, asked.repository_id, asked, dues, None)
-    return ForecastOut(
+    return ForecastOut.from_row(
+        found,
         runs=dues,
         complete_runs=found.runs,
-        usual=SizeOut.model_validate(found.usual) if found.usual else None,
-        largest=SizeOut.model_validate(found.largest) if found.largest else None,
-        clashes=[ClashOut(schedule_id=one.recurring_id, **_clash(one)) for one in found.clashes],
+        clashes=[ClashOut.from_row(one, schedule_id=one.recurring_id) for one in found.clashes],
         quickest_hour=found.quickest,
         seconds_per_request=dict(found.hours),
     )
-
-
-def _clash(one: Clash) -> dict[str, Any]:
-    return {name: value for name, value in asdict(one).items() if name != "recurring_id"}
 
 
 @OPERATIONS.add("GET /schedules/{schedule}", "getSchedule", Right.LOOK)
