@@ -131,6 +131,3 @@ LIST_VERBS: frozenset[Verb] = frozenset(
     verb for verb, rule in RULES.items() if rule.exclusive == "resumptionToken"
 )
 """The verbs whose answers may be pages of a list."""
-
-ARGUMENTS: frozenset[str] = frozenset({"verb"}).union(*(rule.allowed for rule in RULES.values()))
-"""Every argument name that the protocol defines."""

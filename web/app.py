@@ -44,7 +44,7 @@ from web.imports import pages_marc, pages_sets
 from web.imports import pages_records as imported_records
 from web.imports.sources import IMPORTS, ImportProcesses
 from web.jobs import pages as jobs
-from web.overview import exports, guide, search
+from web.overview import exports, search
 from web.overview import pages as overview
 from web.repositories import diagnostics, explorer, listing, record, report_card, selected, wizard
 from web.repositories import pages as repositories
@@ -116,7 +116,6 @@ _ROUTES = (
     pages_takedowns.ROUTES,
     pages_titles.ROUTES,
     pages_titles_import.ROUTES,
-    guide.ROUTES,
     preferences.ROUTES,
     health.ROUTES,
     docs.ROUTES,
@@ -165,7 +164,7 @@ def create_app(
 
 
 def _add_background_work(app: web.Application) -> None:
-    app[SELF_TESTS] = SelfTests(app[DATABASE])
+    app[SELF_TESTS] = SelfTests(database=app[DATABASE])
     app[DIAGNOSTICS] = DiagnosticsRuns(settings=app[SETTINGS], database=app[DATABASE])
     app[REPLAYS] = Replays(settings=app[SETTINGS])
     app[IMPORTS] = ImportProcesses(settings=app[SETTINGS], database=app[DATABASE])

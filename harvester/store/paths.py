@@ -1,4 +1,4 @@
-"""Maps a record's identifier to the path of its file below the base directory, and back.
+"""Maps a record's identifier to the path of its file below the base directory.
 
 `oai:ilLib:alliance:1234` is stored at `ilLib/alliance/1234.xml` (UIUC, "File System"). The mapping is safe on
 any file system, unique and reversible:
@@ -103,27 +103,6 @@ def folder_and_start(folder: str) -> tuple[str, int]:
     """Return the folder in which files are counted together, and the number of this part's first file."""
     above, _, last = folder.rpartition("/")
     return (above, int(last.rpartition("_")[2])) if _STARTING_AT.fullmatch(last) else (folder, 0)
-
-
-def identifier_of(path: str, *, parse_id: bool = True) -> str | None:
-    """Return the identifier of the record at the path; None if a digest names the file."""
-    *folders, name = path.removeprefix(_DELETED).split("/")
-    name = _TWIN.sub("", name.removesuffix(_SUFFIX).partition("@")[0])
-    if folders and _STARTING_AT.fullmatch(folders[-1]):
-        folders.pop()
-    if (folders or [name])[0].startswith(_HASHED):
-        return None
-    if not parse_id:
-        return _decoded(name)
-    first, *rest = [*folders, name]
-    joined = first.removeprefix("+")
-    for part in rest:
-        if part.startswith("+"):
-            joined = joined.removesuffix("+") + part.removeprefix("+")
-        else:
-            joined += "/" + part
-    text = ":".join(_decoded(part) for part in joined.split("/"))
-    return text if first.startswith("+") else _SCHEME + text
 
 
 def _parts(identifier: str) -> list[str]:

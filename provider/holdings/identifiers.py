@@ -14,7 +14,13 @@ _KEY = re.compile(r"[0-9a-f]{32}")
 
 
 def capture_digest(url: str, archived: datetime) -> bytes:
-    """Return the sixteen bytes of which `capture_key` makes a UUID."""
+    """Return the key, sixteen bytes, of the capture of `url` at `archived` (with a time zone).
+
+    It is the first 128 bits of the SHA-256 of `<time> <url>` in UTF-8. The time is UTC,
+    `YYYY-MM-DDThh:mm:ss`, with a fraction of at most six digits only if there is one (without trailing
+    zeros), and `Z`; so the number of zeros in a WARC-Date does not matter. Raises ValueError for a time
+    without a zone.
+    """
     if archived.tzinfo is not UTC:
         if archived.tzinfo is None:
             raise ValueError(f"{archived!r} has no time zone; a capture time needs one")
@@ -23,17 +29,6 @@ def capture_digest(url: str, archived: datetime) -> bytes:
     if archived.microsecond:
         moment = moment.rstrip("0")
     return hashlib.sha256(f"{moment}Z {url}".encode()).digest()[:_KEY_BYTES]
-
-
-def capture_key(url: str, archived: datetime) -> uuid.UUID:
-    """Return the key of the capture of `url` at `archived` (with a time zone).
-
-    It is the first 128 bits of the SHA-256 of `<time> <url>` in UTF-8. The time is UTC,
-    `YYYY-MM-DDThh:mm:ss`, with a fraction of at most six digits only if there is one (without trailing
-    zeros), and `Z`; so the number of zeros in a WARC-Date does not matter. Raises ValueError for a time
-    without a zone.
-    """
-    return uuid.UUID(bytes=capture_digest(url, archived))
 
 
 def oai_identifier(namespace: str, key: uuid.UUID) -> str:

@@ -26,7 +26,7 @@ from oai.models import SigningKey
 from oai.settings import Settings
 from provider.app import create_app
 from provider.holdings.collections import add_collection, assign, lineage
-from provider.holdings.identifiers import capture_key, oai_identifier
+from provider.holdings.identifiers import oai_identifier
 from provider.holdings.loads import begin_load
 from provider.holdings.selection import Selection
 from provider.http.cdx import PURPOSE as RESUME_KEYS
@@ -39,7 +39,7 @@ from provider.titles.models import Title, TitleMembership
 from provider.titles.publication import count_new
 from provider.titles.ranges import RangeRules
 from tests.provider.archive import let_keys_be_missing
-from tests.provider.archives import Page, warc_record, write_archive, write_pages
+from tests.provider.archives import Page, capture_key, warc_record, write_archive, write_pages
 from tests.provider.conftest import BASE_URL, small_pages
 from tests.provider.titles.conftest import entry
 

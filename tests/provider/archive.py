@@ -11,10 +11,11 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from oai.settings import Settings
-from provider.holdings.identifiers import capture_key, oai_identifier
+from provider.holdings.identifiers import oai_identifier
 from provider.holdings.sets import ancestors, domain_set_specs, mimetype_set_specs
 from provider.holdings.urlkeys import WwwRule, stored_key
 from provider.models import UNLISTED, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
+from tests.provider.archives import capture_key
 
 BEGINNING = datetime(2020, 1, 1, tzinfo=UTC)
 """The datestamp of the first document; each further one is a second later unless told otherwise."""

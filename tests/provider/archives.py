@@ -8,12 +8,20 @@ Records are bytes, so a test can cut, garble or join them; `offsets` tells where
 import base64
 import gzip
 import hashlib
+import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 from oai.compression import ZSTD
+from provider.holdings.identifiers import capture_digest
+
+
+def capture_key(url: str, archived: datetime) -> uuid.UUID:
+    """The key of the document that indexing makes of a capture."""
+    return uuid.UUID(bytes=capture_digest(url, archived))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -347,7 +347,7 @@ async def test_the_self_test_is_made_in_the_background_and_its_findings_are_kept
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     address = f"http://127.0.0.1:{runner.addresses[0][1]}/oai"
     threads = open_executor(server.database)
-    tests = SelfTests(threads)
+    tests = SelfTests(database=threads)
     try:
         row = await tests.start(address, asked_by="Alena")
         await _ended(threads, row.self_test_id)

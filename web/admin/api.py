@@ -14,7 +14,7 @@ from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth import api_tokens, organisations, second_factor, users
 from web.auth.access import about
-from web.auth.organisations import MOST_BYTES, MOST_RECORDS
+from web.auth.organisations import MOST_BYTES, MOST_RECORDS, OrganisationView
 from web.auth.users import find_user_view, find_users
 from web.models import ApiToken, User
 
@@ -93,11 +93,8 @@ class MadeToken(Out):
 async def _me(call: Call) -> MeOut:
     """Show the caller and the caller's permissions."""
     who = call.who
-    return MeOut(
-        user_id=who.user_id,
-        name=who.name,
-        role=who.role,
-        organisation=who.organisation,
+    return MeOut.from_row(
+        who,
         scopes=sorted(who.scopes) if who.scopes is not None else None,
         rights=sorted(right.value for right in who.rights),
     )
@@ -217,15 +214,9 @@ async def _revoke_token(call: Call) -> None:
     await call.database.run(revoke)
 
 
-class OrganisationOut(Out):
+class OrganisationOut(Out, OrganisationView):
     """An organisation."""
 
-    organisation_id: int
-    short_name: str
-    name: str
-    created: datetime
-    users: int
-    repositories: int
     records: int = Field(description="Stored records, as counted when one of its harvests last ran.")
     max_records: int | None = Field(
         description="Records that it may store. 0: no limit; null: harvester.organisation_records."

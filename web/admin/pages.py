@@ -45,7 +45,6 @@ from web.site.zones import midnight
 _TOKEN: Final = columns_of(
     "token_id", "user_name", "name", "scopes", "state", "created", "expires", "last_used", "revoked",
 )  # fmt: skip
-_PAGE: Final = 50
 _FIELDS: Final = ("user", "action", "kind", "number", "since", "until")
 _COLUMNS: Final = columns_of(
     "at", "user_name", "via", "action", "object_kind", "object_id", "object_name", "status", "address",
@@ -159,13 +158,8 @@ async def workers(request: web.Request) -> web.Response:
 async def drain_worker(request: web.Request) -> web.Response:
     """Let a worker take no new work and end when its harvests have ended."""
     number = number_of(request)
-
-    def work(session: Session) -> None:
-        drain(session, [number])
-        session.commit()
-
     try:
-        await database_of(request).run(work)
+        await database_of(request).run(drain, [number])
     except UsageError:
         raise web.HTTPNotFound(text=_("The worker does not exist; it may have ended.")) from None
     about(request, "worker", number)
@@ -253,20 +247,17 @@ async def audit_log(request: web.Request) -> web.Response:
     """Show the newest entries that match the filter; `before` pages to older entries."""
     database, given = database_of(request), _given(request)
     before = number_in(request, "before", largest=LARGEST_BIGINT)
-    # One row more than is shown: if it exists, there are older entries.
-    entries = await database.run(list_entries, _filter(given), limit=_PAGE + 1, before=before)
-    older = {**given, "before": entries[_PAGE - 1].audit_id} if len(entries) > _PAGE else None
+    entries = await database.run(list_entries, _filter(given), limit=PAGE + 1, before=before)
     return render(
         request,
         "admin_audit.html",
-        entries=entries[:_PAGE],
+        page=page_of(entries, lambda entry: entry.audit_id, behind=before),
         changes=changes_of,
         titled=_action_title,
         kind=_kind_title,
         form=Form(values=given),
         choices=await _choices(request, given),
         query=urlencode(given),
-        older=urlencode(older) if older else None,
     )
 
 

@@ -135,10 +135,8 @@ async def change(request: web.Request) -> web.Response:
 
     try:
         await database_of(request).run(work)
-    except StaleFormError as error:
-        return await _page(request, organisation, error.form)
-    except UsageError as error:
-        return await _page(request, organisation, form.with_error("short_name", error_text(error)))
+    except (StaleFormError, UsageError) as error:
+        return await _page(request, organisation, form.refused(error, "short_name"))
     raise web.HTTPSeeOther(f"/admin/organisations/{number}?done=organisation-changed")
 
 

@@ -1,6 +1,6 @@
 """Administration of users: invitations, roles, organisations, disabling."""
 
-from collections.abc import Sequence
+from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode
 
@@ -26,7 +26,7 @@ from web.auth.users import (
     find_users,
 )
 from web.models import LinkKind, Role
-from web.site.export import AT_ONCE, KINDS, columns_of, export
+from web.site.export import KINDS, columns_of, export_list
 from web.site.faults import RemediableConflict
 from web.site.forms import (
     Form,
@@ -84,13 +84,8 @@ async def listing(request: web.Request) -> web.Response:
 @administrators_only
 async def as_file(request: web.Request) -> web.StreamResponse:
     """Export the users that match the filter."""
-    given = _given(request)
-
-    async def behind(last: UserView | None) -> Sequence[UserView]:
-        after = last.name if last else ""
-        return await database_of(request).run(find_users, limit=AT_ONCE, after=after, **given)
-
-    return await export(request, "users", _COLUMNS, behind)
+    find = partial(find_users, **_given(request))
+    return await export_list(request, "users", _COLUMNS, find, after=lambda user: user.name)
 
 
 @administrators_only
@@ -145,11 +140,9 @@ async def change(request: web.Request) -> web.Response:
 
     try:
         await database_of(request).run(work)
-    except StaleFormError as error:
-        return await _page(request, user, error.form)
-    except UsageError as error:
+    except (StaleFormError, UsageError) as error:
         is_last = isinstance(error, LastAdministratorError)
-        return await _page(request, user, form.with_error("role", error_text(error)), is_last=is_last)
+        return await _page(request, user, form.refused(error, "role"), is_last=is_last)
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-changed")
 
 
@@ -253,7 +246,7 @@ async def _user_of(request: web.Request, number: int | None = None) -> UserView:
     return user
 
 
-def _given(request: web.Request) -> dict[str, str]:
+def _given(request: web.Request) -> dict[str, Any]:
     """Return the filter from the query string; no text column contains control characters."""
     given = {name: request.query.get(name, "").strip() for name in ("words", "role", "state")}
     choices = {"role": frozenset(Role), "state": frozenset(STATES)}

@@ -5,29 +5,26 @@ from datetime import datetime
 from typing import Final
 
 from pydantic import ConfigDict, Field
-from sqlalchemy.orm import Session
 
-from manager.notices.addresses import resend_links, unconfirmed_of
+from manager.notices.addresses import unconfirmed_of
 from manager.notices.models import NoticeRule, NoticeState
 from manager.notices.outbox import list_notices
 from manager.notices.rules import (
     add_rule,
     change_rule,
-    get_rule,
     list_rules,
     put_trial_into_outbox,
     remove_rule,
     replace_key,
 )
 from oai.errors import required
-from oai.outgoing import MailSettings
 from oai.rights import Right
 from web.alerts.forms import AlertForm
-from web.alerts.pages import services_for
+from web.alerts.pages import mail_of_partner, send_links, services_for
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
-from web.auth.access import about, asked_for, visible_repositories
+from web.auth.access import about, visible_repositories
 from web.site.paging import LARGEST_BIGINT
 
 OPERATIONS: Final = Operations("alerts")
@@ -145,7 +142,7 @@ async def _add(call: Call) -> AlertRuleMade:
         add_rule,
         wanted,
         call.settings.webhooks,
-        partner=_partner(call),
+        partner=mail_of_partner(call.request),
         services=services_for(call.request),
     )
     about(call.request, "notification rule", made.rule_id)
@@ -155,21 +152,21 @@ async def _add(call: Call) -> AlertRuleMade:
 @OPERATIONS.add("GET /alert-rules/{alert_rule}", "getAlertRule", Right.HARVEST)
 async def _show(call: Call) -> AlertRuleOut:
     """Show a notification rule."""
-    rule = await _asked(call)
+    rule = await call.row(NoticeRule, "alert_rule")
     return _out(rule, await call.database.run(unconfirmed_of, [rule]))
 
 
 @OPERATIONS.add("PUT /alert-rules/{alert_rule}", "changeAlertRule", Right.HARVEST, body=AlertRuleChange)
 async def _change(call: Call) -> AlertRuleMade:
     """Change a notification rule."""
-    rule = await _asked(call)
+    rule = await call.row(NoticeRule, "alert_rule")
     wanted = call.sent(AlertRuleChange).wanted(rule.repository_id)
     changed = await call.database.run(
         change_rule,
         rule.rule_id,
         wanted,
         call.settings.webhooks,
-        partner=_partner(call),
+        partner=mail_of_partner(call.request),
         services=services_for(call.request),
     )
     return await _made(
@@ -180,9 +177,9 @@ async def _change(call: Call) -> AlertRuleMade:
 @OPERATIONS.add("POST /alert-rules/{alert_rule}/key", "replaceAlertRuleKey", Right.HARVEST, status=201)
 async def _replace_key(call: Call) -> KeyOut:
     """Replace the signing key of a webhook; for a while, posts are signed with both."""
-    number = (await _asked(call)).rule_id
+    number = (await call.row(NoticeRule, "alert_rule")).rule_id
     key = await call.database.run(replace_key, number, call.settings.webhooks)
-    rule = await _asked(call)
+    rule = await call.row(NoticeRule, "alert_rule")
     begins = required(rule.next_key_from, "it was just set")
     return KeyOut(rule_id=number, signing_key=key, next_key_from=begins)
 
@@ -192,16 +189,8 @@ async def _replace_key(call: Call) -> KeyOut:
 )
 async def _resend(call: Call) -> LinksOut:
     """Send new links to the addresses of a rule that are not confirmed."""
-    number = (await _asked(call)).rule_id
-    return LinksOut(links=await call.database.run(_links, number))
-
-
-def _links(session: Session, number: int) -> int:
-    return resend_links(session, get_rule(session, number))
-
-
-def _partner(call: Call) -> MailSettings | None:
-    return None if call.who.sees_everything else call.settings.mail
+    number = (await call.row(NoticeRule, "alert_rule")).rule_id
+    return LinksOut(links=await call.database.run(send_links, number))
 
 
 def _out(rule: NoticeRule, waiting: Mapping[int, list[str]]) -> AlertRuleOut:
@@ -217,13 +206,13 @@ async def _made(call: Call, rule: NoticeRule, key: str | None) -> AlertRuleMade:
 @OPERATIONS.add("DELETE /alert-rules/{alert_rule}", "removeAlertRule", Right.HARVEST)
 async def _remove(call: Call) -> None:
     """Remove a notification rule and its unsent messages."""
-    await call.database.run(remove_rule, (await _asked(call)).rule_id)
+    await call.database.run(remove_rule, (await call.row(NoticeRule, "alert_rule")).rule_id)
 
 
 @OPERATIONS.add("POST /alert-rules/{alert_rule}/test", "tryAlertRule", Right.HARVEST, status=201)
 async def _try(call: Call) -> Tried:
     """Send a test message to the recipients of a rule."""
-    number = (await _asked(call)).rule_id
+    number = (await call.row(NoticeRule, "alert_rule")).rule_id
     return Tried(messages=await call.database.run(put_trial_into_outbox, number))
 
 
@@ -240,8 +229,3 @@ async def _deliveries(call: Call) -> Page[DeliveryOut]:
         state=query.state,
     )
     return page_of(call, rows, DeliveryOut.model_validate, lambda row: row.notice_id)
-
-
-async def _asked(call: Call) -> NoticeRule:
-    _, row = await asked_for(call.request, NoticeRule, call.place["alert_rule"])
-    return row

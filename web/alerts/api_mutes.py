@@ -12,7 +12,7 @@ from oai.rights import Right
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, In, Moment, Out, Page, Paged
-from web.auth.access import asked_for, visible_repositories
+from web.auth.access import visible_repositories
 
 OPERATIONS: Final = Operations("alerts")
 
@@ -97,7 +97,7 @@ async def _add(call: Call) -> MuteOut:
 )
 async def _acknowledge(call: Call) -> MuteOut:
     """Acknowledge a failed run until its harvest succeeds or fails otherwise."""
-    _who, run = await asked_for(call.request, History, call.place["run"])
+    run = await call.row(History, "run")
     note = call.sent(Acknowledgement).note
     return _out(call, await call.database.run(acknowledge, run.history_id, note=note, by=call.who.name))
 
@@ -105,7 +105,7 @@ async def _acknowledge(call: Call) -> MuteOut:
 @OPERATIONS.add("POST /mutes/{mute}/end", "endMute", Right.HARVEST)
 async def _end(call: Call) -> None:
     """End a mute now."""
-    _who, row = await asked_for(call.request, Mute, call.place["mute"])
+    row = await call.row(Mute, "mute")
     await call.database.run(end_mute, row.mute_id)
 
 

@@ -137,7 +137,7 @@ async def add(request: web.Request) -> web.Response:
             add_rule,
             wanted,
             request.config_dict[SETTINGS].webhooks,
-            partner=_partner(request),
+            partner=mail_of_partner(request),
             services=services_for(request),
         )
     except UsageError as error:
@@ -164,7 +164,7 @@ async def change(request: web.Request) -> web.Response:
     if asked is None:
         return await _form(request, repository, form, rule)
     number, wanted = rule.rule_id, asked.wanted(rule.repository_id)
-    webhooks, partner = request.config_dict[SETTINGS].webhooks, _partner(request)
+    webhooks, partner = request.config_dict[SETTINGS].webhooks, mail_of_partner(request)
     services = services_for(request)
 
     def work(session: Session) -> NoticeRule:
@@ -173,10 +173,8 @@ async def change(request: web.Request) -> web.Response:
 
     try:
         changed = await database_of(request).run(work)
-    except StaleFormError as error:
-        return await _form(request, repository, error.form, rule)
-    except UsageError as error:
-        return await _form(request, repository, form.with_error("target", error_text(error)), rule)
+    except (StaleFormError, UsageError) as error:
+        return await _form(request, repository, form.refused(error, "target"), rule)
     if changed.signing_key is not None and changed.signing_key != rule.signing_key:
         return render(request, "alert_key.html", rule=changed, key=changed.signing_key)
     raise web.HTTPSeeOther("/alerts?done=alert-changed")
@@ -217,11 +215,12 @@ async def new_key(request: web.Request) -> web.Response:
 async def resend(request: web.Request) -> web.Response:
     """Send new links to the addresses of the rule that are not confirmed."""
     await asked_for(request, NoticeRule)
-    await database_of(request).run(_resend, number_of(request))
+    await database_of(request).run(send_links, number_of(request))
     raise web.HTTPSeeOther("/alerts?done=links-sent")
 
 
-def _resend(session: Session, number: int) -> int:
+def send_links(session: Session, number: int) -> int:
+    """Send new links to the addresses of a rule that are not confirmed; return their number."""
     return resend_links(session, get_rule(session, number))
 
 
@@ -260,7 +259,7 @@ def _link(given: Mapping[str, object]) -> tuple[int, str]:
     return as_number(str(given.get("address", ""))) or 0, str(given.get("code", ""))
 
 
-def _partner(request: web.Request) -> MailSettings | None:
+def mail_of_partner(request: web.Request) -> MailSettings | None:
     """Return the mail settings if the user is a partner, whose addresses must be confirmed."""
     return None if who_asks(request).sees_everything else request.config_dict[SETTINGS].mail
 

@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from harvester.models import Repository
 from oai.errors import of_kind
 from oai.executor import DatabaseExecutor
+from oai.models import Base
 from oai.rights import Right
 from oai.settings import Settings
 from web.api.faults import ApiError, FieldFault
@@ -21,6 +22,7 @@ from web.site.keys import SETTINGS, database_of
 
 PREFIX: Final = "/api/v1"
 _Model = TypeVar("_Model", bound=BaseModel)
+_Row = TypeVar("_Row", bound=Base)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,6 +143,11 @@ class Call:
         if who is None:
             raise ApiError(401, "not signed in; send a session cookie or a bearer token")
         return who
+
+    async def row(self, kind: type[_Row], name: str, *, being_removed: bool = False) -> _Row:
+        """Return the row whose number is the path variable `name`; respond as `asked_for` does."""
+        _who, row = await asked_for(self.request, kind, self.place[name], being_removed=being_removed)
+        return row
 
     async def check_repository(self, number: int | None, purpose: str) -> None:
         """Check that the caller may see the chosen repository, or all of them if none is chosen.

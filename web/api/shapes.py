@@ -13,7 +13,11 @@ LARGEST_PAGE = 200
 
 
 class Out(BaseModel):
-    """The base of answers; made from a row or a service's value by its attributes."""
+    """The base of answers; made from a row or a service's value by its attributes.
+
+    A class that also inherits from a service's dataclass has the dataclass's fields; it repeats those that it
+    describes.
+    """
 
     model_config = ConfigDict(from_attributes=True, frozen=True)
 

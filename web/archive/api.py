@@ -16,11 +16,11 @@ from provider.aggregate.overview import read_overview
 from provider.aggregate.sources import add_source, find_repository, values_of, withdraw_source
 from provider.holdings import selection
 from provider.holdings.capture import FoundCapture
-from provider.holdings.document_details import DocumentFacts, document_facts
+from provider.holdings.document_details import DocumentFacts, InCollection, document_facts
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures
 from provider.holdings.selection import Selection
-from provider.holdings.sets import Tree, children, tree_of
+from provider.holdings.sets import Node, Tree, children, tree_of
 from provider.holdings.status import archive_status, by_month
 from web.api.faults import not_found
 from web.api.operations import Call, Operations
@@ -66,13 +66,8 @@ class Months(Out):
     items: list[MonthOut]
 
 
-class NodeOut(Out):
+class NodeOut(Out, Node):
     """A set and its number of documents."""
-
-    set_spec: str
-    name: str
-    documents: int
-    has_children: bool
 
 
 class SetQuery(Paged):
@@ -140,13 +135,7 @@ class AggregateOut(Out):
 async def _aggregate(call: Call) -> AggregateOut:
     """Show the aggregate of harvested records: sources, counts, last update."""
     found = await call.database.run(read_overview)
-    return AggregateOut(
-        base_url=aggregate_address(call.settings),
-        records=found.records,
-        since=found.since,
-        followed=found.followed,
-        sources=[AggregateSourceOut.model_validate(one) for one in found.sources],
-    )
+    return AggregateOut.from_row(found, base_url=aggregate_address(call.settings))
 
 
 class NewSource(In):
@@ -243,12 +232,8 @@ class DocumentQuery(Paged):
     until: Moment | None = Field(None, description="Captured at this time or earlier.")
 
 
-class InCollectionOut(Out):
+class InCollectionOut(Out, InCollection):
     """A collection that contains the document."""
-
-    set_spec: str
-    name: str
-    direct: bool
 
 
 class DocumentOut(Out):

@@ -3,24 +3,23 @@
 import asyncio
 import uuid
 from collections.abc import Sequence
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any, Final
 
 from pydantic import Field
 
 from manager.index_queue import queue_found
 from oai.rights import Right
-from oai.settings import Settings
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings.index_errors import find_problems, find_run_files
-from provider.holdings.status import run_statuses
+from provider.holdings.status import RunStatus, run_statuses
 from provider.indexing.browsing import FileKnown, find_files, list_folder
 from web.api.faults import not_found
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, In, Out, Page, Paged
 from web.archive.address import provider_address
-from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, list_self_tests
+from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, abandoned_after, list_self_tests
 from web.auth.access import about, who_asks
 from web.models import SelfTest
 from web.site.paging import LARGEST_BIGINT
@@ -28,22 +27,8 @@ from web.site.paging import LARGEST_BIGINT
 OPERATIONS: Final = Operations("archive")
 
 
-class IndexRunOut(Out):
+class IndexRunOut(Out, RunStatus):
     """An indexing run and its progress."""
-
-    run_id: int
-    queued: datetime
-    host: str
-    collection: str | None
-    waiting: int
-    lost: int
-    running: int
-    done: int
-    failed: int
-    new: int
-    problems: int
-    bytes_done: int
-    bytes_total: int
 
 
 class FileQuery(Paged):
@@ -82,22 +67,8 @@ class TroubleOut(Out):
     failure_facts: dict[str, Any] = Field(description="Facts that belong to the failure code.")
 
 
-class HarvesterOut(Out):
+class HarvesterOut(Out, Harvester):
     """A harvester of the provider."""
-
-    key: uuid.UUID
-    address: str
-    user_agent: str
-    sender: str
-    first_request: datetime
-    last_request: datetime
-    requests: int
-    bytes_sent: int
-    refused: int
-    errors: dict[str, int]
-    under_way: int
-    finished: int
-    abandoned: int
 
 
 class HarvestedListOut(Out):
@@ -257,7 +228,7 @@ async def _harvesters(call: Call) -> Page[HarvesterOut]:
     """List harvesters of the archive, most recently active first."""
     found = await call.database.run(
         harvesters,
-        abandoned_after=abandoned_after(call.settings),
+        abandoned_after=abandoned_after(call.request),
         limit=call.asked(Paged).limit + 1,
         before=after(call, tuple[datetime, uuid.UUID]),
     )
@@ -271,7 +242,7 @@ async def _lists(call: Call) -> Page[HarvestedListOut]:
     """Show a harvester's progress through its lists."""
     found = await call.database.run(
         harvested_lists,
-        abandoned_after=abandoned_after(call.settings),
+        abandoned_after=abandoned_after(call.request),
         client=uuid.UUID(call.place["client"]),
         limit=call.asked(Paged).limit + 1,
         before=after(call, tuple[datetime, uuid.UUID]),
@@ -308,8 +279,3 @@ async def _check(call: Call) -> SelfTestOut:
     if row is None:
         raise not_found("self-test", number)
     return SelfTestOut.model_validate(row)
-
-
-def abandoned_after(settings: Settings) -> timedelta:
-    """Return the time without a request after which a harvester's list counts as abandoned."""
-    return timedelta(hours=settings.provider.abandoned_hours)

@@ -5,6 +5,7 @@ import logging
 import time
 import uuid
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, Final
 
@@ -29,6 +30,7 @@ from provider.indexing.browsing import find_files, list_folder
 from web.archive.address import provider_address
 from web.auth.access import about, needs, who_asks
 from web.models import SelfTest
+from web.site.background import Background
 from web.site.forms import Form
 from web.site.i18n import _, error_text, mark
 from web.site.keys import SETTINGS, database_of
@@ -50,30 +52,20 @@ _RUNS: Final = 20
 CLIENT: Final = r"{key:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}}"
 
 
-class SelfTests:
+@dataclass(kw_only=True)
+class SelfTests(Background):
     """Runs self-tests in background tasks, one at a time in the whole installation."""
 
-    def __init__(self, database: DatabaseExecutor) -> None:
-        self._database = database
-        self._tasks: set[asyncio.Task[None]] = set()
+    database: DatabaseExecutor
 
     async def start(self, base_url: str, *, asked_by: str | None) -> SelfTest:
         """Start checking the provider at the given base URL and return the row of the self-test.
 
         Raises UsageError while another self-test is in progress.
         """
-        row = await self._database.run(_begin, base_url, asked_by)
-        # The set keeps a reference to the task, because the event loop holds only a weak one.
-        task = asyncio.create_task(self._run(row.self_test_id, base_url))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        row = await self.database.run(_begin, base_url, asked_by)
+        self._begin(self._run(row.self_test_id, base_url))
         return row
-
-    async def close(self) -> None:
-        """Cancel the running self-tests."""
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, number: int, base_url: str) -> None:
         failure: str | None = None
@@ -85,13 +77,13 @@ class SelfTests:
             while (finding := await asyncio.to_thread(next, checks, None)) is not None:
                 findings.append(finding)
                 if len(findings) % _TOLD_EVERY == 0:
-                    await self._database.run(_note, number, findings)
+                    await self.database.run(_note, number, findings)
         except ZatvaError as error:
             failure = str(error)
         except Exception:  # noqa: BLE001 a task's last resort: logged in full
             _log.exception("self-test %d", number)
             failure = mark("An internal error occurred in Zatva. See the log of the dashboard for details.")
-        await self._database.run(_note, number, findings, failure=failure, ended=True)
+        await self.database.run(_note, number, findings, failure=failure, ended=True)
 
 
 SELF_TESTS: Final = web.AppKey("self_tests", SelfTests)

@@ -184,10 +184,8 @@ async def change_rule(request: web.Request) -> web.Response:
             found = await database_of(request).run(preview_rule, row.set_spec, rule)
             return _page(request, row, rule=form, preview=found)
         await database_of(request).run(change)
-    except StaleFormError as error:
-        return _page(request, row, rule=error.form)
-    except UsageError as error:
-        return _page(request, row, rule=form.with_error("embargo_until", error_text(error)))
+    except (StaleFormError, UsageError) as error:
+        return _page(request, row, rule=form.refused(error, "embargo_until"))
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done=rule-changed")
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Final, Self
 
 from aiohttp import web
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, model_validator
 from sqlalchemy.orm import Session
 
 from manager.exports import clear, queue_export, remove_export
@@ -89,10 +89,7 @@ class _PageForm(ExportRequest):
     since: date | None = None
     until: date | None = None
 
-    @field_validator("since", "until", mode="before")
-    @classmethod
-    def _no_day_is_none(cls, value: object) -> object:
-        return None if value == "" else value
+    _no_day_is_none = empty_is_none("since", "until")
 
     @model_validator(mode="after")
     def _it_does_not_end_before_it_begins(self) -> Self:

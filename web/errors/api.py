@@ -8,12 +8,12 @@ from pydantic import Field
 
 from harvester.harvest.models import Quarantined
 from harvester.listing import find_errors
+from harvester.models import History
 from oai.rights import Right
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, Out, Page, Paged
-from web.auth.access import asked_for
-from web.runs.api import attachment, run_asked
+from web.runs.api import attachment
 from web.site.paging import LARGEST_BIGINT
 
 OPERATIONS: Final = Operations("runs")
@@ -48,7 +48,7 @@ class ErrorQuery(Paged):
 @OPERATIONS.add("GET /runs/{run}/errors", "listErrors", Right.LOOK, query=ErrorQuery)
 async def _errors(call: Call) -> Page[ErrorOut]:
     """List the refused records and unlisted date ranges of a run, newest first."""
-    row = await run_asked(call)
+    row = await call.row(History, "run")
     query = call.asked(ErrorQuery)
     found = await call.database.run(
         find_errors,
@@ -63,16 +63,11 @@ async def _errors(call: Call) -> Page[ErrorOut]:
 @OPERATIONS.add("GET /errors/{error}", "getError", Right.LOOK)
 async def _error(call: Call) -> ErrorOut:
     """Show a refused record."""
-    return ErrorOut.model_validate(await _error_asked(call))
+    return ErrorOut.model_validate(await call.row(Quarantined, "error"))
 
 
 @OPERATIONS.add("GET /errors/{error}/bytes", "getErrorBytes", Right.LOOK, media="application/octet-stream")
 async def _error_bytes(call: Call) -> web.Response:
     """Download the raw bytes of a refused record, at most the first million."""
-    found = await _error_asked(call)
+    found = await call.row(Quarantined, "error")
     return attachment(found.raw, f"error-{found.quarantine_id}.xml")
-
-
-async def _error_asked(call: Call) -> Quarantined:
-    _, row = await asked_for(call.request, Quarantined, call.place["error"])
-    return row

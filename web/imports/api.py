@@ -9,14 +9,15 @@ from pydantic import ConfigDict, Field
 from harvester.bibliographic.imports import list_imports, list_omissions
 from harvester.bibliographic.models import BibliographicRow
 from harvester.bibliographic.record_view import get_record, made_from
-from harvester.bibliographic.search import count_facets
+from harvester.bibliographic.search import Hit, count_facets
+from harvester.models import Repository
 from oai.errors import UsageError
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
 from web.api.paging import after, link, page_of, unreadable_cursor
 from web.api.shapes import Flag, In, Out, Page, Paged
-from web.auth.access import about, asked_for, visible_repositories
+from web.auth.access import about, visible_repositories
 from web.imports.pages_records import RecordSearch, find_hits, restricted
 from web.imports.sources import (
     IMPORTS,
@@ -27,7 +28,6 @@ from web.imports.sources import (
     list_sources,
     with_running_import,
 )
-from web.repositories.api import repository_asked
 from web.site.paging import LARGEST_BIGINT
 
 OPERATIONS: Final = Operations("imports")
@@ -130,7 +130,7 @@ async def _sources(call: Call) -> Page[ImportSourceOut]:
 @OPERATIONS.add("GET /repositories/{repository}/import-source", "getImportSource", Right.LOOK)
 async def _source(call: Call) -> ImportSourceOut:
     """Show a repository's import settings and its last import."""
-    repository = await repository_asked(call)
+    repository = await call.row(Repository, "repository")
     return _shown(call, await call.database.run(find_source, repository.repository_id))
 
 
@@ -139,7 +139,7 @@ async def _source(call: Call) -> ImportSourceOut:
 )
 async def _change(call: Call) -> ImportSourceOut:
     """Change a repository's import settings."""
-    repository = await repository_asked(call)
+    repository = await call.row(Repository, "repository")
     about(call.request, "import source", repository.repository_id, repository.display_name)
     try:
         await call.database.run(change_source, call.who, repository.repository_id, call.sent(SourceChange))
@@ -152,7 +152,7 @@ async def _change(call: Call) -> ImportSourceOut:
 @OPERATIONS.add("GET /repositories/{repository}/imports", "listImports", Right.LOOK, query=Paged)
 async def _imports(call: Call) -> Page[ImportOut]:
     """List a repository's imports, newest first."""
-    repository = await repository_asked(call)
+    repository = await call.row(Repository, "repository")
     rows = await call.database.run(
         list_imports,
         repository_id=repository.repository_id,
@@ -165,7 +165,7 @@ async def _imports(call: Call) -> Page[ImportOut]:
 @OPERATIONS.add("POST /repositories/{repository}/imports", "beginImport", Right.HARVEST, status=202)
 async def _begin(call: Call) -> Begun:
     """Start an import of new and changed records, in a separate process."""
-    repository = await repository_asked(call)
+    repository = await call.row(Repository, "repository")
     about(call.request, "import source", repository.repository_id, repository.display_name)
     processes = call.request.config_dict[IMPORTS]
     return Begun(begun=bool(await processes.begin([repository.repository_id], by=call.who.name)))
@@ -174,7 +174,7 @@ async def _begin(call: Call) -> Begun:
 @OPERATIONS.add("GET /repositories/{repository}/omissions", "listOmissions", Right.LOOK, query=OmissionQuery)
 async def _omissions(call: Call) -> Omissions:
     """List a repository's records that were not imported, with reasons."""
-    repository = await repository_asked(call)
+    repository = await call.row(Repository, "repository")
     query = call.asked(OmissionQuery)
     rows = await call.database.run(
         list_omissions,
@@ -199,20 +199,10 @@ class RecordsPage(RecordSearch, Paged):
     """Search criteria and paging."""
 
 
-class HitOut(Out):
+class HitOut(Out, Hit):
     """A record in a list."""
 
-    bibliographic_id: int
-    repository_id: int
-    title: str
-    subtitle: str
-    statement: str
-    kind: str
-    place: str
-    publisher: str
     date_text: str = Field(description="The date as given in the record.")
-    year_from: int | None
-    year_to: int | None
     languages: Sequence[str] = Field(description="ISO 639-2/B codes, main language first.")
     contributors: Sequence[str] = Field(description="The first three names.")
 
@@ -338,6 +328,6 @@ async def _count(call: Call) -> FacetsOut:
 )
 async def _show(call: Call) -> BibliographicRecordOut:
     """Show an imported record with all its fields."""
-    _who, row = await asked_for(call.request, BibliographicRow, call.place["bibliographic_record"])
+    row = await call.row(BibliographicRow, "bibliographic_record")
     found = await call.database.run(get_record, row.bibliographic_id)
     return BibliographicRecordOut.from_row(found, record_id=await call.database.run(made_from, row))

@@ -186,14 +186,9 @@ async def _asked(call: Call, *, to_change: bool = True) -> NamedSet:
 
 
 def _shown(found: NamedSet) -> FilteringSetOut:
-    return FilteringSetOut(
-        set_id=found.set_id,
-        name=found.name,
-        description=found.description,
-        revision=found.revision,
-        match=found.rules.match.value,
-        conditions=[str(one) for one in found.rules.conditions],
-        used_by=list(found.used_by),
+    rules = found.rules
+    return FilteringSetOut.from_row(
+        found, match=rules.match.value, conditions=[str(one) for one in rules.conditions]
     )
 
 

@@ -31,7 +31,7 @@ from web.site.forms import (
     locked_row,
     read_form,
 )
-from web.site.i18n import _, error_text
+from web.site.i18n import _
 from web.site.keys import database_of
 from web.site.paging import number_in, numbers_in, page_of
 from web.site.params import NUMBER
@@ -88,10 +88,8 @@ async def change(request: web.Request) -> web.Response:
 
     try:
         await database_of(request).run(work)
-    except StaleFormError as error:
-        return await _source(request, number, error.form)
-    except UsageError as error:
-        return await _source(request, number, form.with_error("set_id", error_text(error)))
+    except (StaleFormError, UsageError) as error:
+        return await _source(request, number, form.refused(error, "set_id"))
     raise web.HTTPSeeOther(f"/imports/{number}?done=import-changed")
 
 

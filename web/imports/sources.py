@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from aiohttp import web
@@ -24,6 +24,7 @@ from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from web.auth.sessions import SignedIn
 from web.auth.set_owners import choices_for
+from web.site.background import Background
 from web.site.forms import FormModel, empty_is_none
 from web.site.i18n import _, error_text, mark
 
@@ -34,8 +35,11 @@ _NOTED: Final = frozenset({ExitCode.DONE, ExitCode.RECORDS_REFUSED})
 
 
 @dataclass(kw_only=True)
-class ImportProcesses:
-    """Runs imports as child processes: one at a time per repository, two in all; the others wait."""
+class ImportProcesses(Background):
+    """Runs imports as child processes: one at a time per repository, two in all; the others wait.
+
+    The records of an import that is cancelled are kept, and the next import resumes there.
+    """
 
     settings: Settings
     database: DatabaseExecutor
@@ -44,7 +48,6 @@ class ImportProcesses:
     _asked: dict[int, int] = field(default_factory=dict)
     """By repository whose import waits or runs: the id of its preceding import, 0 for none."""
     _failed: dict[int, tuple[int, str]] = field(default_factory=dict)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     @property
@@ -71,17 +74,8 @@ class ImportProcesses:
         for repository_id in begun:
             self._failed.pop(repository_id, None)
             self._asked[repository_id] = last[repository_id]
-            task = asyncio.create_task(self._run(repository_id, by))
-            # The event loop holds only a weak reference to the task.
-            self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            self._begin(self._run(repository_id, by))
         return begun
-
-    async def close(self) -> None:
-        """Stop the running imports; imported records are kept and the next import resumes there."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, repository_id: int, by: str) -> None:
         try:
@@ -198,8 +192,7 @@ def with_running_import(view: SourceView, processes: ImportProcesses) -> SourceV
     if state != RUNNING and processes.waits(view.repository_id, number):
         state = QUEUED
     trouble = processes.failure_of(view.repository_id, number)
-    facts = {name: getattr(view, name) for name in ("repository_id", "name", "settings", "set_name", "last")}
-    return SourceView(**facts, state=state, trouble=trouble)
+    return replace(view, state=state, trouble=trouble)
 
 
 def _views(session: Session, rows: Sequence[Repository]) -> list[SourceView]:

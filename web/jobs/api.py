@@ -6,32 +6,26 @@ from typing import Any, Final
 from pydantic import Field
 
 from manager.jobs.control import KILL, PAUSE, RESUME, RUN, STOP, JobTransition, change_job
+from manager.jobs.estimates import JobProgress
 from manager.jobs.reasons import in_words
 from manager.jobs.views import JobPlace, JobView, find_job, list_jobs, remove_job
 from manager.models import Job, JobStatus
-from manager.worker.registry import drain, manager_status
+from manager.worker.registry import WorkerLife, drain, manager_status
 from oai.errors import UsageError
 from oai.rights import Right
 from web.api.faults import not_found
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of, unreadable_cursor
 from web.api.shapes import Out, Page, Paged
-from web.auth.access import about, asked_for, visible_repositories
+from web.auth.access import about, visible_repositories
 
 OPERATIONS: Final = Operations("jobs")
 
 
-class ProgressOut(Out):
+class ProgressOut(Out, JobProgress):
     """Progress of a harvest."""
 
-    pages: int
-    records: int
-    complete_list_size: int | None
     rate: float = Field(description="Records per second.")
-    seconds_left: float | None
-    errors: int
-    last_progress: datetime
-    last_error: str | None
     last_failure: dict[str, Any] | None = Field(description="The reason as a failure code with its facts.")
 
 
@@ -104,7 +98,7 @@ async def _list(call: Call) -> Page[JobOut]:
 @OPERATIONS.add("GET /jobs/{job}", "getJob", Right.LOOK)
 async def _show(call: Call) -> JobOut:
     """Show a job."""
-    row = await _asked(call)
+    row = await call.row(Job, "job")
     job = await call.database.run(find_job, row.job_id)
     if job is None:
         raise not_found("job", row.job_id)
@@ -114,7 +108,7 @@ async def _show(call: Call) -> JobOut:
 @OPERATIONS.add("DELETE /jobs/{job}", "removeJob", Right.HARVEST)
 async def _remove(call: Call) -> JobState:
     """Remove a waiting job, or stop a running one."""
-    number = (await _asked(call)).job_id
+    number = (await call.row(Job, "job")).job_id
     gone = await call.database.run(remove_job, number)
     return JobState(job_id=number, state="removed" if gone else "stopping")
 
@@ -150,27 +144,18 @@ async def _kill(call: Call) -> JobState:
 
 
 async def _changed(call: Call, change: JobTransition) -> JobState:
-    number = (await _asked(call)).job_id
+    number = (await call.row(Job, "job")).job_id
     status: JobStatus = await call.database.run(change_job, number, change)
     return JobState(job_id=number, state=status.name.lower().replace("_", " "))
-
-
-async def _asked(call: Call) -> Job:
-    _, row = await asked_for(call.request, Job, call.place["job"])
-    return row
 
 
 def _shown(job: JobView) -> JobOut:
     return JobOut.from_row(job, reason=in_words(job.reason) if job.reason is not None else None)
 
 
-class WorkerOut(Out):
+class WorkerOut(Out, WorkerLife):
     """A worker: a process that runs harvests."""
 
-    worker_id: int
-    host: str
-    process_id: int
-    started: datetime
     last_sign: datetime = Field(description="Last heartbeat.")
     concurrency: int = Field(description="Harvests that it runs at a time.")
     harvests: int = Field(description="Harvests that it runs now.")

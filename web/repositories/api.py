@@ -34,7 +34,7 @@ from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
-from web.auth.access import about, asked_for, visible_repositories
+from web.auth.access import about, visible_repositories
 from web.auth.organisations import add_own_repository
 from web.auth.sessions import SignedIn
 from web.repositories.forms import PlacedForm, store_context
@@ -184,13 +184,13 @@ async def _add(call: Call) -> RepositoryOut:
 @OPERATIONS.add("GET /repositories/{repository}", "getRepository", Right.LOOK)
 async def _show(call: Call) -> RepositoryOut:
     """Show a repository."""
-    return await _with_lock(call, await repository_asked(call, being_removed=True))
+    return await _with_lock(call, await call.row(Repository, "repository", being_removed=True))
 
 
 @OPERATIONS.add("PATCH /repositories/{repository}", "changeRepository", Right.HARVEST, body=RepositoryChange)
 async def _change(call: Call) -> RepositoryOut:
     """Change a repository's name, its handling of deleted records, and its mass-change guard."""
-    number = (await repository_asked(call)).repository_id
+    number = (await call.row(Repository, "repository")).repository_id
     columns = call.sent(RepositoryChange).model_dump(exclude_unset=True)
 
     for name, wanted in (("deletion_policy", "remove, mark or move"), ("base_url", "an address")):
@@ -203,14 +203,14 @@ async def _change(call: Call) -> RepositoryOut:
 @OPERATIONS.add("DELETE /repositories/{repository}", "removeRepository", Right.HARVEST)
 async def _remove(call: Call) -> None:
     """Remove a repository with its schedules, jobs and history; its files are kept."""
-    number = (await repository_asked(call, being_removed=True)).repository_id
+    number = (await call.row(Repository, "repository", being_removed=True)).repository_id
     await call.request.config_dict[REMOVALS].remove(number)
 
 
 @OPERATIONS.add("POST /repositories/{repository}/refresh", "refreshRepository", Right.HARVEST, faults={424})
 async def _refresh(call: Call) -> RepositoryOut:
     """Refresh a repository's details, sets and formats."""
-    row = await repository_asked(call)
+    row = await call.row(Repository, "repository")
     facts = await ask_apart(identify_repository, row.base_url, call.settings, protocol=row.protocol)
 
     def write(session: Session) -> Repository:
@@ -223,7 +223,7 @@ async def _refresh(call: Call) -> RepositoryOut:
 @OPERATIONS.add("DELETE /repositories/{repository}/lock", "unlockRepository", Right.ADMINISTER, faults={409})
 async def _unlock(call: Call) -> None:
     """Clear the locks that keep harvests off a repository, whoever holds them."""
-    number = (await repository_asked(call)).repository_id
+    number = (await call.row(Repository, "repository")).repository_id
     try:
         holders = await call.database.run(clear_locks, number)
     except UsageError as error:
@@ -243,7 +243,7 @@ def _out(who: SignedIn, row: Repository, lock: RepositoryLock | None) -> Reposit
 @OPERATIONS.add("GET /repositories/{repository}/formats", "listFormats", Right.LOOK)
 async def _formats(call: Call) -> Formats:
     """List a repository's metadata formats."""
-    row = await repository_asked(call)
+    row = await call.row(Repository, "repository")
     found = await call.database.run(formats_of, row.repository_id)
     return Formats(items=[FormatOut.model_validate(one) for one in found])
 
@@ -251,17 +251,10 @@ async def _formats(call: Call) -> Formats:
 @OPERATIONS.add("GET /repositories/{repository}/sets", "listSets", Right.LOOK, query=Paged)
 async def _sets(call: Call) -> Page[SetOut]:
     """List a repository's sets by setSpec."""
-    row = await repository_asked(call)
+    row = await call.row(Repository, "repository")
     limit = call.asked(Paged).limit + 1
     found = await call.database.run(sets_of, row.repository_id, limit=limit, after=after(call, str) or "")
     return page_of(call, found, SetOut.model_validate, lambda one: one.set_spec)
-
-
-async def repository_asked(call: Call, *, being_removed: bool = False) -> Repository:
-    """Return the repository in the path; respond as `asked_for` if it cannot be shown."""
-    number = call.place["repository"]
-    _, row = await asked_for(call.request, Repository, number, being_removed=being_removed)
-    return row
 
 
 class ProbeBody(In):

@@ -21,7 +21,6 @@ from web.api.operations import Call, Operations
 from web.api.shapes import In, Out
 from web.auth.access import about, asked_for
 from web.errors.refetch import refetch
-from web.repositories.api import repository_asked
 from web.repositories.diagnostics import DIAGNOSTICS
 from web.repositories.explorer import EXPLORATIONS, oddities
 from web.schedules.api import Started, unless_too_soon
@@ -88,7 +87,7 @@ def _check(asked: QuestionBody, access: Access) -> None:
 )
 async def _ask(call: Call) -> AnswerOut:
     """Send a request to the repository: an OAI-PMH verb or its equivalent in SRU or Z39.50."""
-    repository, asked = await repository_asked(call), call.sent(QuestionBody)
+    repository, asked = await call.row(Repository, "repository"), call.sent(QuestionBody)
     _check(asked, access_of(repository.protocol))
     try:
         answer = await call.request.config_dict[EXPLORATIONS].ask(
@@ -117,19 +116,13 @@ async def _ask(call: Call) -> AnswerOut:
 @RUN_OPERATIONS.add("POST /errors/{error}/again", "fetchAgain", Right.HARVEST, faults={409})
 async def _again(call: Call) -> AgainOut:
     """Fetch a refused record again, and store it if it is valid now."""
-    _who, error = await asked_for(call.request, Quarantined, call.place["error"])
+    error = await call.row(Quarantined, "error")
     _who, repository = await asked_for(call.request, Repository, error.repository_id)
     try:
         result, record = await refetch(call.request, repository, error)
     except TryLaterError as fault:
         raise _later(fault) from None
-    return AgainOut(
-        fate=result.fate.value,
-        reason=result.reason,
-        url=result.url,
-        seconds=result.seconds,
-        record_id=record,
-    )
+    return AgainOut.from_row(result, fate=result.fate.value, record_id=record)
 
 
 def _later(error: TryLaterError) -> ApiError:
@@ -158,7 +151,7 @@ class SampleBody(In):
 @OPERATIONS.add("POST /repositories/{repository}/diagnostics", "startDiagnostics", Right.HARVEST, status=202)
 async def _start(call: Call) -> DiagnosticsOut:
     """Start diagnostics of how the repository answers harvesters."""
-    repository = await repository_asked(call)
+    repository = await call.row(Repository, "repository")
     if access_of(repository.protocol).query is not None:
         raise ApiError(409, f"repository {repository.repository_id} does not speak OAI-PMH; use /probe")
     call.request.config_dict[DIAGNOSTICS].begin(repository.repository_id, repository.base_url)
@@ -168,7 +161,7 @@ async def _start(call: Call) -> DiagnosticsOut:
 @OPERATIONS.add("GET /repositories/{repository}/diagnostics", "getDiagnostics", Right.LOOK)
 async def _show(call: Call) -> DiagnosticsOut:
     """The last diagnostics, and whether new ones are running."""
-    return _shown(call, await repository_asked(call))
+    return _shown(call, await call.row(Repository, "repository"))
 
 
 def _shown(call: Call, repository: Repository) -> DiagnosticsOut:
@@ -187,7 +180,7 @@ def _shown(call: Call, repository: Repository) -> DiagnosticsOut:
 )
 async def _sample(call: Call) -> Started:
     """Harvest a few records now, beside all schedules."""
-    repository, asked = await repository_asked(call), call.sent(SampleBody)
+    repository, asked = await call.row(Repository, "repository"), call.sent(SampleBody)
     number = repository.repository_id
 
     def plan(session: Session) -> Job:

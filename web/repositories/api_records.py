@@ -18,8 +18,6 @@ from web.api.faults import ApiError
 from web.api.operations import PREFIX, Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
-from web.auth.access import asked_for
-from web.repositories.api import repository_asked
 from web.runs.api import attachment
 
 OPERATIONS: Final = Operations("records")
@@ -65,7 +63,7 @@ class RecordQuery(Paged):
 @OPERATIONS.add("GET /repositories/{repository}/records", "listRecords", Right.LOOK, query=RecordQuery)
 async def _list(call: Call) -> Page[RecordLine]:
     """List a repository's records."""
-    repository = await repository_asked(call)
+    repository = await call.row(Repository, "repository")
     query = call.asked(RecordQuery)
     rows = await call.database.run(
         find_records,
@@ -81,7 +79,7 @@ async def _list(call: Call) -> Page[RecordLine]:
 @OPERATIONS.add("GET /records/{record}", "getRecord", Right.LOOK)
 async def _show(call: Call) -> RecordOut:
     """Show a record."""
-    row = await _asked(call)
+    row = await call.row(Record, "record")
     sets = await call.database.run(sets_of_record, row.record_id)
     digest = row.digest.hex() if row.digest is not None else None
     return RecordOut(
@@ -97,7 +95,7 @@ async def _show(call: Call) -> RecordOut:
 )
 async def _content(call: Call) -> web.Response:
     """Download a record's file with its header and metadata."""
-    row = await _asked(call)
+    row = await call.row(Record, "record")
     if row.filename is None:
         raise ApiError(404, f"record {row.record_id} is deleted, and so is its file")
     repository = await call.database.run(lambda session: session.get_one(Repository, row.repository_id))
@@ -116,11 +114,6 @@ def _read(root: Path, path: Path) -> bytes:
     if not path.resolve().is_relative_to(root):
         raise FileNotFoundError(2, "it is outside the repository's folder")
     return path.read_bytes()
-
-
-async def _asked(call: Call) -> Record:
-    _, row = await asked_for(call.request, Record, call.place["record"])
-    return row
 
 
 def _line(row: Record) -> RecordLine:

@@ -1,6 +1,5 @@
 """Diagnostics of a repository: start, follow the progress, show and print the report."""
 
-import asyncio
 import logging
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
@@ -20,7 +19,6 @@ from harvester.probing.report import (
     in_words,
     keep_report,
     profile_lines,
-    troubles,
 )
 from oai.errors import ZatvaError
 from oai.executor import DatabaseExecutor
@@ -28,6 +26,7 @@ from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs
 from web.errors.letter import letter_about_report, letter_part
 from web.models import ReportCard
+from web.site.background import Background
 from web.site.failures import problem_of
 from web.site.formats import decimal
 from web.site.forms import Problem
@@ -50,7 +49,7 @@ class DiagnosticsRun:
 
 
 @dataclass(kw_only=True)
-class DiagnosticsRuns:
+class DiagnosticsRuns(Background):
     """Runs diagnostics in tasks, one at a time per repository.
 
     Safe without locks: only the event loop changes the state, and `begin` has no await between its check and
@@ -61,7 +60,6 @@ class DiagnosticsRuns:
     database: DatabaseExecutor
     _under_way: dict[int, DiagnosticsRun] = field(default_factory=dict)
     _failed: dict[int, DiagnosticsRun] = field(default_factory=dict)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
 
     def of(self, repository_id: int) -> DiagnosticsRun | None:
         """Return the repository's diagnostics in progress, if any."""
@@ -78,16 +76,7 @@ class DiagnosticsRuns:
             return
         self._failed.pop(repository_id, None)
         self._under_way[repository_id] = DiagnosticsRun()
-        task = asyncio.create_task(self._examine(repository_id, base_url))
-        # The event loop holds only a weak reference to the task.
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def close(self) -> None:
-        """Cancel all diagnostics in progress."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        self._begin(self._examine(repository_id, base_url))
 
     async def _examine(self, repository_id: int, base_url: str) -> None:
         at_hand = self._under_way[repository_id]
@@ -144,7 +133,6 @@ async def show(request: web.Request) -> web.Response:
         problem=runs.failure_of(repository.repository_id),
         report=report,
         facts=facts_in_words(report),
-        troubled=len(troubles(report)) if report else 0,
         profile=profile_lines(report.profile, _) if report else [],
         **written,
         card=await database_of(request).run(find_card, repository.repository_id),

@@ -184,10 +184,8 @@ async def change(request: web.Request) -> web.Response:
 
     try:
         await database_of(request).run(work)
-    except StaleFormError as error:
-        return _settings_page(request, repository, error.form)
-    except UsageError as error:
-        return _settings_page(request, repository, form.with_error("base_url", error_text(error)))
+    except (StaleFormError, UsageError) as error:
+        return _settings_page(request, repository, form.refused(error, "base_url"))
     raise web.HTTPSeeOther(f"/repositories/{number}?done=repository-changed")
 
 

@@ -242,14 +242,9 @@ async def ask_for_digest(request: web.Request) -> web.Response:
     if not _can_mail(request) or language_of not in set(Language):
         raise web.HTTPBadRequest(text=_("Choose one of the options."), headers=_HEADERS)
     about(request, "repository", repository.repository_id, repository.display_name)
-
-    def work(session: Session) -> None:
-        address, card = str(posted.get("address", "")), request.match_info["card"]
-        offer_digest(session, repository, address, Language(language_of), card)
-        session.commit()
-
+    address, card = str(posted.get("address", "")), request.match_info["card"]
     try:
-        await database_of(request).run(work)
+        await database_of(request).run(offer_digest, repository, address, Language(language_of), card)
     except UsageError as error:
         raise web.HTTPConflict(text=error_text(error), headers=_HEADERS) from None
     raise web.HTTPSeeOther(f"{request.path.removesuffix('/digest')}?done=digest-asked")
@@ -271,17 +266,10 @@ async def show_digest(request: web.Request) -> web.Response:
 async def change_digest(request: web.Request) -> web.Response:
     """Confirm or stop the digest."""
     token, stops = request.match_info["digest"], (await request.post()).get("do") == "stop"
-
-    def work(session: Session) -> None:
-        if stops:
-            stop_digest(session, token)
-        else:
-            confirm_digest(session, token)
-        session.commit()
-
-    await database_of(request).run(work)
     if stops:
+        await database_of(request).run(stop_digest, token)
         return render(request, "digest_stopped.html", headers=_HEADERS)
+    await database_of(request).run(confirm_digest, token)
     raise web.HTTPSeeOther(f"{request.path}?done=digest-confirmed")
 
 

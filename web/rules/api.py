@@ -4,7 +4,6 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import Field, ValidationInfo, field_validator
-from sqlalchemy.orm import Session
 
 from harvester.harvest_plan import LONGEST_SELECTION
 from harvester.models import Repository
@@ -239,44 +238,23 @@ async def _try(call: Call) -> RuleTrialOut:
 
 async def rule_asked(call: Call) -> Rule:
     """Return the rule in the path; respond 404 if it does not exist or the caller may not see it."""
-    _who, rule = await asked_for(call.request, Rule, call.place["rule"])
+    rule = await call.row(Rule, "rule")
     about(call.request, "rule", rule.rule_id, rule.name)
     return rule
 
 
 async def _out(call: Call, rule: Rule) -> RuleOut:
-    def read(session: Session) -> RuleVersion:
-        return last_version(session, rule.rule_id)
-
-    version = await call.database.run(read)
+    version = await call.database.run(last_version, rule.rule_id)
     return _of_view(RuleView(rule=rule, version=version, repository_name=None))
 
 
 def _of_view(view: RuleView) -> RuleOut:
-    rule, version = view.rule, view.version
-    return RuleOut(
-        rule_id=rule.rule_id,
-        kind=rule.kind,
-        name=rule.name,
-        description=rule.description,
-        repository_id=rule.repository_id,
-        path=rule.path,
-        number=version.number,
-        saved=version.saved,
-        saved_by=version.saved_by,
-        digest=version.digest,
-    )
+    of_version = {name: getattr(view.version, name) for name in ("number", "saved", "saved_by", "digest")}
+    return RuleOut.from_row(view.rule, **of_version)
 
 
 def _version(version: RuleVersion) -> VersionOut:
-    return VersionOut(
-        number=version.number,
-        saved=version.saved,
-        saved_by=version.saved_by,
-        note=version.note,
-        digest=version.digest,
-        content=as_text(version.content),
-    )
+    return VersionOut.from_row(version, content=as_text(version.content))
 
 
 def _faulty(error: RuleFileError) -> ApiError:

@@ -1,12 +1,11 @@
 """REST API: replays of rules: list runs that can be replayed, preview, apply."""
 
 from collections.abc import Sequence
-from datetime import datetime
 from typing import Final
 
 from pydantic import Field
 
-from manager.replays import kept_runs
+from manager.replays import KeptRun, kept_runs
 from oai.errors import TryLaterError, UsageError
 from oai.rights import Right
 from web.api.faults import ApiError
@@ -19,16 +18,8 @@ from web.rules.replay import REPLAYS, Replay, wanted_replay
 OPERATIONS: Final = Operations("rules")
 
 
-class KeptRunOut(Out):
+class KeptRunOut(Out, KeptRun):
     """A run with stored answers."""
-
-    history_id: int
-    repository_id: int
-    repository_name: str
-    metadata_prefix: str
-    set_spec: str
-    ended: datetime
-    records: int
 
 
 class KeptRuns(Out):

@@ -24,6 +24,7 @@ from oai.errors import ExitCode, TryLaterError, UsageError
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.rules.pages import rule_of
+from web.site.background import Background
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, as_number, number_in
@@ -60,9 +61,10 @@ class Replay:
 
 
 @dataclass(kw_only=True)
-class Replays:
+class Replays(Background):
     """Replays of this process: one at a time per repository, two previews and two applications in all.
 
+    A replay that is cancelled is asked to stop; the changes that it stored are kept.
     Safe without locks: only the event loop changes the state, and `begin` has no await between its check and
     the new entry.
     """
@@ -72,7 +74,6 @@ class Replays:
     _under_way: dict[int, int] = field(default_factory=dict)
     """By repository, the run being replayed."""
     _failed: dict[int, str] = field(default_factory=dict)
-    _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _previewing: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     _replaying: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
@@ -114,17 +115,8 @@ class Replays:
             return False
         self._under_way[replay.repository_id] = replay.run
         self._failed.pop(replay.repository_id, None)
-        task = asyncio.create_task(self._run(replay))
-        # The event loop holds only a weak reference to the task.
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+        self._begin(self._run(replay))
         return True
-
-    async def close(self) -> None:
-        """Ask the running replays to stop; stored changes are kept."""
-        for task in list(self._tasks):
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
 
     async def _run(self, replay: Replay) -> None:
         try:
@@ -229,7 +221,6 @@ async def _page(request: web.Request, rule: Rule, looked: _Looked) -> web.Respon
         headers={"Refresh": str(_REFRESH_SECONDS)} if under_way and looked.preview is None else None,
         rule=rule,
         runs=runs,
-        chosen=chosen,
         looked=looked,
         under_way=under_way,
         failure=replays.failure_of(chosen.repository_id) if chosen else "",

@@ -23,7 +23,7 @@ from oai.settings import Settings
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Moment, Out, Page, Paged
-from web.auth.access import asked_for, visible_repositories
+from web.auth.access import visible_repositories
 from web.site.paging import LARGEST_BIGINT
 
 OPERATIONS: Final = Operations("runs")
@@ -128,7 +128,7 @@ async def _list(call: Call) -> Page[RunLine]:
 @OPERATIONS.add("GET /runs/{run}", "getRun", Right.LOOK)
 async def _show(call: Call) -> RunOut:
     """Show a run with its warnings and details."""
-    row = await run_asked(call)
+    row = await call.row(History, "run")
     repository = await call.database.run(lambda session: session.get_one(Repository, row.repository_id))
     pieces = await call.database.run(pieces_of, row.history_id)
     return RunOut.from_row(
@@ -142,13 +142,13 @@ async def _show(call: Call) -> RunOut:
 @OPERATIONS.add("DELETE /runs/{run}", "removeRun", Right.HARVEST)
 async def _remove(call: Call) -> None:
     """Remove a run from the history; its records are kept."""
-    await call.database.run(remove_history, (await run_asked(call)).history_id)
+    await call.database.run(remove_history, (await call.row(History, "run")).history_id)
 
 
 @OPERATIONS.add("GET /runs/{run}/changes", "listChanges", Right.LOOK, query=Paged, faults={409})
 async def _changes(call: Call) -> Page[ChangeOut]:
     """List the changes of a run, as long as the change feed keeps them."""
-    row = await run_asked(call)
+    row = await call.row(History, "run")
     limit, since = call.asked(Paged).limit + 1, after(call, int, largest=LARGEST_BIGINT) or 0
 
     def work(session: Session) -> list[ChangeLine]:
@@ -161,15 +161,9 @@ async def _changes(call: Call) -> Page[ChangeOut]:
 @OPERATIONS.add("POST /runs/{run}/release", "releaseRun", Right.HARVEST)
 async def _release(call: Call) -> Released:
     """Approve a run that the mass-change guard holds."""
-    row = await run_asked(call)
+    row = await call.row(History, "run")
     hold, deleted = await call.database.run_apart(_released, call.settings, row.history_id)
-    return Released(
-        run_id=hold.history_id,
-        kind=hold.kind,
-        would_delete=hold.would_delete,
-        would_update=hold.would_update,
-        deleted=deleted,
-    )
+    return Released.from_row(hold, run_id=hold.history_id, deleted=deleted)
 
 
 def _released(database: Database, settings: Settings, number: int) -> tuple[Hold, int]:
@@ -187,12 +181,6 @@ def attachment(data: bytes, name: str) -> web.Response:
         content_type="application/octet-stream",
         headers={"Content-Disposition": f'attachment; filename="{name}"'},
     )
-
-
-async def run_asked(call: Call) -> History:
-    """Return the run in the path; respond 404 if it does not exist or the caller may not see it."""
-    _, row = await asked_for(call.request, History, call.place["run"])
-    return row
 
 
 def _line(view: HistoryView) -> RunLine:

@@ -65,7 +65,6 @@ async def show(request: web.Request) -> web.Response:
             else {"letter": "", "mail": None}
         ),
         step=await database.run(next_step, run) if run.status in _STARTED_AGAIN else None,
-        usual=usual,
         summary=summary(run, usual, hold),
         shares=shares(run),
         pieces=await database.run(pieces_of, run.history_id),

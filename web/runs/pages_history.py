@@ -23,7 +23,7 @@ from web.site.export import KINDS, columns_of, export_list
 from web.site.formats import clock, look_of
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
-from web.site.paging import LARGEST_BIGINT, number_in, numbers_in
+from web.site.paging import LARGEST_BIGINT, number_in, numbers_in, page_of
 from web.site.params import BIG_NUMBER, chosen_repository
 from web.site.plots import Span, heat_map, timeline
 from web.site.render import confirmation, render
@@ -147,7 +147,6 @@ async def _page(request: web.Request, fault: str = "") -> web.Response:
             request, "runs_timeline.html", **shared, **await _timeline(request, filters, dict(repositories))
         )
     before = number_in(request, "before", largest=LARGEST_BIGINT)
-    # One row more than is shown: if it exists, there are older entries.
     runs = await database.run(find_runs, filters.choice(request), limit=_PAGE + 1, before=before)
     return render(
         request,
@@ -156,9 +155,7 @@ async def _page(request: web.Request, fault: str = "") -> web.Response:
         here=f"/runs{filters.query(before=before)}" if fault else request.path_qs,
         fault=fault,
         **shared,
-        runs=runs[:_PAGE],
-        older=runs[_PAGE - 1].history.history_id if len(runs) > _PAGE else None,
-        newest=before is None,
+        page=page_of(runs, lambda view: view.history.history_id, behind=before, size=_PAGE),
         before=before,
     )
 

@@ -1,7 +1,6 @@
 """REST API: schedules: list, add, show, change, remove, pause, resume, run now, sample."""
 
 from collections.abc import Awaitable
-from dataclasses import asdict
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -27,7 +26,6 @@ from manager.schedules.service import (
     run_now,
     sample_schedule,
 )
-from manager.schedules.what_if import Clash
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
@@ -191,25 +189,20 @@ async def _forecast(call: Call) -> ForecastOut:
     owned = await is_owned(call.request, asked.repository_id, None)
     dues = asked.times_within_week(*run_spacing(call.request, None, owned=owned))
     found = await what_it_means(call.request, asked.repository_id, asked, dues, None)
-    return ForecastOut(
+    return ForecastOut.from_row(
+        found,
         runs=dues,
         complete_runs=found.runs,
-        usual=SizeOut.model_validate(found.usual) if found.usual else None,
-        largest=SizeOut.model_validate(found.largest) if found.largest else None,
-        clashes=[ClashOut(schedule_id=one.recurring_id, **_clash(one)) for one in found.clashes],
+        clashes=[ClashOut.from_row(one, schedule_id=one.recurring_id) for one in found.clashes],
         quickest_hour=found.quickest,
         seconds_per_request=dict(found.hours),
     )
 
 
-def _clash(one: Clash) -> dict[str, Any]:
-    return {name: value for name, value in asdict(one).items() if name != "recurring_id"}
-
-
 @OPERATIONS.add("GET /schedules/{schedule}", "getSchedule", Right.LOOK)
 async def _show(call: Call) -> ScheduleOut:
     """Show a schedule."""
-    number = (await _asked(call)).id
+    number = (await call.row(RecurringJob, "schedule")).id
     return _shown(call, await call.database.run(find_view, number))
 
 
@@ -218,7 +211,7 @@ async def _show(call: Call) -> ScheduleOut:
 )
 async def _change(call: Call) -> ScheduleOut:
     """Change a schedule; its next job is planned again."""
-    row = await _asked(call)
+    row = await call.row(RecurringJob, "schedule")
     asked = call.sent(ScheduleChange)
     columns = {
         **asked.columns(),
@@ -253,7 +246,7 @@ async def unless_too_soon(work: Awaitable[Job]) -> Job:
 @OPERATIONS.add("DELETE /schedules/{schedule}", "removeSchedule", Right.HARVEST)
 async def _remove(call: Call) -> None:
     """Remove a schedule with its planned jobs; a running harvest continues."""
-    await call.database.run(remove_schedule, (await _asked(call)).id)
+    await call.database.run(remove_schedule, (await call.row(RecurringJob, "schedule")).id)
 
 
 @OPERATIONS.add("POST /schedules/{schedule}/pause", "pauseSchedule", Right.HARVEST)
@@ -271,7 +264,7 @@ async def _resume(call: Call) -> ScheduleOut:
 @OPERATIONS.add("POST /schedules/{schedule}/run", "runSchedule", Right.HARVEST, status=201)
 async def _run(call: Call) -> Started:
     """Run a schedule now."""
-    number, minutes = (await _asked(call)).id, partner_minutes(call.request)
+    number, minutes = (await call.row(RecurringJob, "schedule")).id, partner_minutes(call.request)
     job = await unless_too_soon(call.database.run(run_now, number, partner_minutes=minutes))
     about(call.request, "schedule", job.recurring_id, job_id=job.job_id)
     return Started(job_id=job.job_id)
@@ -282,7 +275,7 @@ async def _run(call: Call) -> Started:
 )
 async def _sample(call: Call) -> Started:
     """Harvest a few records now, beside the schedule."""
-    number, asked = (await _asked(call)).id, call.sent(SampleOfSchedule)
+    number, asked = (await call.row(RecurringJob, "schedule")).id, call.sent(SampleOfSchedule)
     minutes = partner_minutes(call.request)
     sampled = call.database.run(sample_schedule, number, asked.records, partner_minutes=minutes)
     job = await unless_too_soon(sampled)
@@ -291,7 +284,7 @@ async def _sample(call: Call) -> Started:
 
 
 async def _after(call: Call, step: Any) -> ScheduleOut:  # noqa: ANN401 the service that pauses or resumes
-    number = (await _asked(call)).id
+    number = (await call.row(RecurringJob, "schedule")).id
 
     def work(session: Session) -> ScheduleView:
         step(session, number)
@@ -299,11 +292,6 @@ async def _after(call: Call, step: Any) -> ScheduleOut:  # noqa: ANN401 the serv
         return find_view(session, number)
 
     return _shown(call, await call.database.run(work))
-
-
-async def _asked(call: Call) -> RecurringJob:
-    _, row = await asked_for(call.request, RecurringJob, call.place["schedule"])
-    return row
 
 
 def _shown(call: Call, view: ScheduleView) -> ScheduleOut:

@@ -15,7 +15,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
-from web.site.i18n import _, mark
+from web.site.i18n import _, error_text, mark
 from web.site.zones import is_convertible
 
 _Model = TypeVar("_Model", bound=BaseModel)
@@ -95,6 +95,10 @@ class Form:
     def with_error(self, name: str, message: str, problem: Problem | None = None) -> Self:
         """Return the form with one more error, at the field of that name."""
         return replace(self, errors={**self.errors, name: message}, problem=problem)
+
+    def refused(self, error: "UsageError | StaleFormError", name: str) -> "Form":
+        """Return the form to show again after a change failed; a UsageError is shown at the field `name`."""
+        return error.form if isinstance(error, StaleFormError) else self.with_error(name, error_text(error))
 
 
 class StaleFormError(Exception):

@@ -19,7 +19,7 @@ from oai.rights import Right
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
-from web.auth.access import about, asked_for, visible_repositories
+from web.auth.access import about, visible_repositories
 from web.site.paging import LARGEST_BIGINT
 from web.store.pages import AuditScheduleForm
 
@@ -96,14 +96,14 @@ async def _list(call: Call) -> Page[StoreAuditOut]:
 @OPERATIONS.add("GET /store-audits/{store_audit}", "getStoreAudit", Right.LOOK)
 async def _show(call: Call) -> StoreAuditDetails:
     """Show an audit and its first findings."""
-    _, row = await asked_for(call.request, StoreAudit, call.place["store_audit"])
+    row = await call.row(StoreAudit, "store_audit")
     return StoreAuditDetails.model_validate(row)
 
 
 @OPERATIONS.add("POST /repositories/{repository}/store-audits", "runStoreAudit", Right.HARVEST, status=201)
 async def _run(call: Call) -> StoreAuditOut:
     """Queue an audit of the repository's store."""
-    _, repository = await asked_for(call.request, Repository, call.place["repository"])
+    repository = await call.row(Repository, "repository")
     number = await call.database.run(queue_audit, repository.repository_id)
     queued = await call.database.run(lambda session: session.get_one(StoreAudit, number))
     return StoreAuditOut.model_validate(queued)
@@ -146,5 +146,5 @@ async def _set_schedule(call: Call) -> AuditScheduleOut:
 @OPERATIONS.add("DELETE /store-audit-schedules/{audit_schedule}", "removeStoreAuditSchedule", Right.HARVEST)
 async def _remove_schedule(call: Call) -> None:
     """Remove a schedule of audits; its audits stay."""
-    _, row = await asked_for(call.request, StoreAuditSchedule, call.place["audit_schedule"])
+    row = await call.row(StoreAuditSchedule, "audit_schedule")
     await call.database.run(remove_schedule, row.schedule_id)

@@ -1,6 +1,6 @@
 """Requests that must be refused, and the error codes for each (section 3.6)."""
 
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from typing import Final
 
 from oai.vocabulary import ErrorCode, Granularity
@@ -8,7 +8,7 @@ from provider.checking.findings import Check, Look, Severity, Verdict, verdict
 from provider.checking.survey import NotApplicableError, Survey
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Refusal:
     """A request (a query template) and the acceptable error codes."""
 
@@ -16,9 +16,10 @@ class Refusal:
     title: str
     query: str
     codes: frozenset[ErrorCode]
-    section: str
-    severity: Severity
-    only: Granularity | None
+    section: str = "3.6"
+    _: KW_ONLY
+    severity: Severity = Severity.MUST
+    only: Granularity | None = None
     """Sent only to repositories with this granularity."""
 
     def check(self) -> Check:
@@ -43,22 +44,6 @@ class Refusal:
         return look
 
 
-def refusal(
-    name: str,
-    title: str,
-    query: str,
-    codes: frozenset[ErrorCode],
-    section: str = "3.6",
-    *,
-    severity: Severity = Severity.MUST,
-    only: Granularity | None = None,
-) -> Refusal:
-    """Return a row of the table, with defaults for most rows."""
-    return Refusal(
-        name=name, title=title, query=query, codes=codes, section=section, severity=severity, only=only
-    )
-
-
 _BAD_VERB: Final = frozenset({ErrorCode.BAD_VERB})
 _BAD_ARGUMENT: Final = frozenset({ErrorCode.BAD_ARGUMENT})
 _NO_MATCH: Final = frozenset({ErrorCode.NO_RECORDS_MATCH})
@@ -75,98 +60,98 @@ _NO_TOKEN: Final = "&resumptionToken=nobody-gave-this-out"  # noqa: S105 not a p
 
 
 REFUSALS: Final = (
-    refusal("verb-missing", "No verb", "metadataPrefix=oai_dc", _BAD_VERB),
-    refusal("verb-unknown", "An unknown verb", "verb=Nonsense", _BAD_VERB),
-    refusal("verb-empty", "An empty verb", "verb=", _BAD_VERB),
-    refusal("verb-case", "A verb in small letters", "verb=identify", _BAD_VERB),
-    refusal("verb-repeated", "The verb twice", "verb=Identify&verb=Identify", _BAD_VERB),
-    refusal(
+    Refusal("verb-missing", "No verb", "metadataPrefix=oai_dc", _BAD_VERB),
+    Refusal("verb-unknown", "An unknown verb", "verb=Nonsense", _BAD_VERB),
+    Refusal("verb-empty", "An empty verb", "verb=", _BAD_VERB),
+    Refusal("verb-case", "A verb in small letters", "verb=identify", _BAD_VERB),
+    Refusal("verb-repeated", "The verb twice", "verb=Identify&verb=Identify", _BAD_VERB),
+    Refusal(
         "identify-argument",
         "Identify with an argument of another verb",
         "verb=Identify&metadataPrefix={prefix}",
         _BAD_ARGUMENT,
         "4.2",
     ),
-    refusal(
+    Refusal(
         "formats-argument",
         "ListMetadataFormats with an unknown argument",
         "verb=ListMetadataFormats&nonsense=1",
         _BAD_ARGUMENT,
         "4.4",
     ),
-    refusal(
+    Refusal(
         "sets-argument",
         "ListSets with an unknown argument",
         "verb=ListSets&nonsense=1",
         _BAD_ARGUMENT | _NO_SETS,
         "4.6",
     ),
-    refusal(
+    Refusal(
         "records-argument",
         "ListRecords with an unknown argument",
         f"{_RECORDS}&nonsense=1",
         _BAD_ARGUMENT,
         "4.5",
     ),
-    refusal(
+    Refusal(
         "headers-argument",
         "ListIdentifiers with an argument of GetRecord",
         f"{_HEADERS}&identifier={{identifier}}",
         _BAD_ARGUMENT,
         "4.3",
     ),
-    refusal(
+    Refusal(
         "get-argument",
         "GetRecord with an argument of lists",
         f"{_GET}{{identifier}}&until={{moment}}",
         _BAD_ARGUMENT,
         "4.1",
     ),
-    refusal(
+    Refusal(
         "argument-repeated", "metadataPrefix twice", f"{_RECORDS}&metadataPrefix={{prefix}}", _BAD_ARGUMENT
     ),
-    refusal(
+    Refusal(
         "records-prefix-missing",
         "ListRecords without metadataPrefix",
         "verb=ListRecords",
         _BAD_ARGUMENT,
         "4.5",
     ),
-    refusal(
+    Refusal(
         "headers-prefix-missing",
         "ListIdentifiers without metadataPrefix",
         "verb=ListIdentifiers",
         _BAD_ARGUMENT,
         "4.3",
     ),
-    refusal(
+    Refusal(
         "get-prefix-missing",
         "GetRecord without metadataPrefix",
         "verb=GetRecord&identifier={identifier}",
         _BAD_ARGUMENT,
         "4.1",
     ),
-    refusal(
+    Refusal(
         "get-identifier-missing",
         "GetRecord without identifier",
         "verb=GetRecord&metadataPrefix={prefix}",
         _BAD_ARGUMENT,
         "4.1",
     ),
-    refusal(
+    Refusal(
         "prefix-empty",
         "An empty metadataPrefix",
         "verb=ListRecords&metadataPrefix=",
         _BAD_ARGUMENT | _NO_FORMAT,
     ),
-    refusal("identifier-empty", "An empty identifier", _GET, _BAD_ARGUMENT | _NO_ID),
-    refusal(
+    Refusal("identifier-empty", "An empty identifier", _GET, _BAD_ARGUMENT | _NO_ID),
+    Refusal(
         "date-empty", "An empty from", f"{_HEADERS}&from=", _BAD_ARGUMENT, "3.3", severity=Severity.SHOULD
     ),
-    refusal("date-nonsense", "A from that is not a date", f"{_HEADERS}&from=yesterday", _BAD_ARGUMENT, "3.3"),
-    refusal("date-impossible", "The 30th of February", f"{_HEADERS}&from=2020-02-30", _BAD_ARGUMENT, "3.3"),
-    refusal("date-month", "A thirteenth month", f"{_HEADERS}&until=2020-13-01", _BAD_ARGUMENT, "3.3"),
-    refusal(
+    Refusal("date-nonsense", "A from that is not a date", f"{_HEADERS}&from=yesterday", _BAD_ARGUMENT, "3.3"),
+    Refusal("date-impossible", "The 30th of February", f"{_HEADERS}&from=2020-02-30", _BAD_ARGUMENT, "3.3"),
+    Refusal("date-month", "A thirteenth month", f"{_HEADERS}&until=2020-13-01", _BAD_ARGUMENT, "3.3"),
+    Refusal(
         "date-digits",
         "A date with a one-digit month",
         f"{_HEADERS}&from=2020-1-01",
@@ -174,7 +159,7 @@ REFUSALS: Final = (
         "3.3",
         severity=Severity.SHOULD,
     ),
-    refusal(
+    Refusal(
         "date-offset",
         "A time with an offset",
         f"{_HEADERS}&from=2020-01-01T00%3A00%3A00%2B01%3A00",
@@ -182,7 +167,7 @@ REFUSALS: Final = (
         "3.3",
         severity=Severity.SHOULD,
     ),
-    refusal(
+    Refusal(
         "date-fraction",
         "A time with a fraction of a second",
         f"{_HEADERS}&from=2020-01-01T00%3A00%3A00.000Z",
@@ -190,14 +175,14 @@ REFUSALS: Final = (
         "3.3",
         severity=Severity.SHOULD,
     ),
-    refusal(
+    Refusal(
         "date-mixed",
         "from and until of different granularity",
         f"{_HEADERS}&from=2020-01-01&until=2030-01-01T00%3A00%3A00Z",
         _BAD_ARGUMENT,
         "2.7.1",
     ),
-    refusal(
+    Refusal(
         "date-finer",
         "A finer granularity than the repository supports",
         f"{_HEADERS}&from=2020-01-01T00%3A00%3A00Z",
@@ -205,93 +190,93 @@ REFUSALS: Final = (
         "2.7.1",
         only=Granularity.DAY,
     ),
-    refusal(
+    Refusal(
         "date-order",
         "from later than until",
         f"{_HEADERS}&from={{later}}&until={{moment}}",
         _BAD_ARGUMENT,
         "2.7.1",
     ),
-    refusal(
+    Refusal(
         "before-earliest",
         "until before earliestDatestamp",
         f"{_HEADERS}&until={{before}}",
         _NO_MATCH | _BAD_ARGUMENT,
         "2.7.1",
     ),
-    refusal("future", "A window in the far future", f"{_HEADERS}&from={{far}}", _NO_MATCH, "2.7.1"),
-    refusal(
+    Refusal("future", "A window in the far future", f"{_HEADERS}&from={{far}}", _NO_MATCH, "2.7.1"),
+    Refusal(
         "set-unknown",
         "A set that does not exist",
         f"{_HEADERS}&set=zzz-there-is-no-such-set",
         _NO_MATCH | _BAD_ARGUMENT | _NO_SETS,
         "2.7.2",
     ),
-    refusal(
+    Refusal(
         "set-malformed",
         "A set with characters that are not allowed in a setSpec",
         f"{_HEADERS}&set=%3Cnone%3E%20at%20all",
         _NO_MATCH | _BAD_ARGUMENT | _NO_SETS,
         "2.6",
     ),
-    refusal(
+    Refusal(
         "records-format",
         "ListRecords in an unknown format",
         "verb=ListRecords&metadataPrefix=no_such_format",
         _NO_FORMAT,
         "4.5",
     ),
-    refusal(
+    Refusal(
         "headers-format",
         "ListIdentifiers in an unknown format",
         "verb=ListIdentifiers&metadataPrefix=no_such_format",
         _NO_FORMAT,
         "4.3",
     ),
-    refusal(
+    Refusal(
         "get-format",
         "GetRecord in an unknown format",
         "verb=GetRecord&metadataPrefix=no_such_format&identifier={identifier}",
         _NO_FORMAT,
         "4.1",
     ),
-    refusal("get-unknown", "GetRecord for an unknown identifier", f"{_GET}{_NO_ITEM}", _NO_ID, "4.1"),
-    refusal(
+    Refusal("get-unknown", "GetRecord for an unknown identifier", f"{_GET}{_NO_ITEM}", _NO_ID, "4.1"),
+    Refusal(
         "get-malformed",
         "GetRecord with a malformed identifier",
         f"{_GET}no%20identifier%3C%3E",
         _NO_ID | _BAD_ARGUMENT,
         "4.1",
     ),
-    refusal(
+    Refusal(
         "formats-unknown",
         "ListMetadataFormats for an unknown identifier",
         f"verb=ListMetadataFormats&identifier={_NO_ITEM}",
         _NO_ID,
         "4.4",
     ),
-    refusal(
+    Refusal(
         "records-token",
         "ListRecords with an invalid token",
         f"verb=ListRecords{_NO_TOKEN}",
         _BAD_TOKEN,
         "3.5",
     ),
-    refusal(
+    Refusal(
         "headers-token",
         "ListIdentifiers with an invalid token",
         f"verb=ListIdentifiers{_NO_TOKEN}",
         _BAD_TOKEN,
         "3.5",
     ),
-    refusal(
+    Refusal(
         "sets-token",
         "ListSets with an invalid token",
         f"verb=ListSets{_NO_TOKEN}",
         _BAD_TOKEN | _NO_SETS,
         "4.6",
     ),
-    refusal(
+    Refusal(
         "token-empty",
         "An empty resumptionToken",
         "verb=ListRecords&resumptionToken=",
@@ -299,7 +284,7 @@ REFUSALS: Final = (
         "3.5",
         severity=Severity.SHOULD,
     ),
-    refusal(
+    Refusal(
         "token-altered",
         "A token with one character changed",
         "verb=ListRecords&resumptionToken={altered}",
@@ -307,15 +292,15 @@ REFUSALS: Final = (
         "3.5",
         severity=Severity.SHOULD,
     ),
-    refusal(
+    Refusal(
         "token-exclusive",
         "A token together with another argument",
         "verb=ListRecords&resumptionToken={token}&metadataPrefix={prefix}",
         _BAD_ARGUMENT,
         "3.5",
     ),
-    refusal(
+    Refusal(
         "control-character", "A NUL character in an argument", f"{_GET}oai%3Aa%00b", _BAD_ARGUMENT | _NO_ID
     ),
-    refusal("not-utf-8", "An argument that is not UTF-8", f"{_GET}oai%3Aa%FFb", _BAD_ARGUMENT | _NO_ID),
+    Refusal("not-utf-8", "An argument that is not UTF-8", f"{_GET}oai%3Aa%FFb", _BAD_ARGUMENT | _NO_ID),
 )

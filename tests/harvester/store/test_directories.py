@@ -14,10 +14,11 @@ from harvester.models import Repository
 from harvester.repositories import add_repository
 from harvester.store import diff
 from harvester.store import records as arrays
-from harvester.store.paths import identifier_digits, identifier_of, note_folders, place_files, record_path
+from harvester.store.paths import identifier_digits, note_folders, place_files, record_path
 from harvester.store.records import RecordRow, write_records
 from harvester.vocabulary import Change, RecordStatus
 from oai.database import Database
+from tests.harvester.store.identifiers import identifier_of
 
 _LETTERS = st.sampled_from(
     [*"aAbBé:/.%~@+-İßKk", "e\u0301", "\u017f", "\u212b", "Å", "ﬁ", "oai:", ".xml", "~2", "\U0001f600"]

@@ -2,7 +2,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from harvester.store.paths import identifier_of, numbered_path, placed, record_path
+from harvester.store.paths import numbered_path, placed, record_path
+from tests.harvester.store.identifiers import identifier_of
 
 _TEXT = st.text(st.characters(exclude_categories=["Cs"]), max_size=60)
 _HOSTILE = st.lists(

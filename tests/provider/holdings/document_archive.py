@@ -13,9 +13,8 @@ from pytest_aiohttp import AiohttpClient
 from oai.database import Database
 from oai.settings import Settings
 from provider.app import create_app
-from provider.holdings.identifiers import capture_key
 from provider.indexing.indexer import IndexOptions, index_file
-from tests.provider.archives import Page, warc_record, write_archive
+from tests.provider.archives import Page, capture_key, warc_record, write_archive
 from tests.provider.conftest import BASE_URL
 
 URL = "http://a.example/page"

@@ -11,12 +11,11 @@ from oai.database import Database
 from oai.settings import Settings
 from provider.holdings.access import set_rule
 from provider.holdings.collections import add_collection, assign
-from provider.holdings.identifiers import capture_key
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection, hide
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Access
-from tests.provider.archives import Page, warc_record, write_archive
+from tests.provider.archives import Page, capture_key, warc_record, write_archive
 from tests.provider.holdings.document_archive import PAGE, URL, DocumentArchive, served
 
 FAR = datetime(2999, 1, 1, tzinfo=UTC)

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from provider.holdings.identifiers import capture_key, oai_identifier, parse_oai_identifier
+from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
+from tests.provider.archives import capture_key
 
 MOMENT = datetime(2007, 11, 2, 3, 4, 5, tzinfo=UTC)
 KEY = uuid.UUID("0123456789abcdef0123456789abcdef")

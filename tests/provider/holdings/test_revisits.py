@@ -18,11 +18,10 @@ from oai.sections import ProviderSettings
 from oai.settings import Settings
 from provider.export.captures import CaptureReader, ExportedCapture
 from provider.export.warc_download import export_warc
-from provider.holdings.identifiers import capture_key
 from provider.holdings.lookup import MatchType, Query
 from provider.holdings.rules import Rule
 from provider.models import Access, Document
-from tests.provider.archives import Page, warc_record
+from tests.provider.archives import Page, capture_key, warc_record
 from tests.provider.holdings.document_archive import PAGE, URL, DocumentArchive, chunked, served
 from tests.provider.holdings.test_documents_access import AGAIN, ELSEWHERE, LATER, revisit, rule
 from tests.provider.http.test_cdx import compare_spellings

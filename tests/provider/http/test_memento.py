@@ -14,14 +14,13 @@ from oai.settings import Settings
 from provider.app import create_app
 from provider.holdings.access import set_rule
 from provider.holdings.collections import add_collection, assign
-from provider.holdings.identifiers import capture_key
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection, hide
 from provider.http import memento
 from provider.http.memento import TIMEGATE, TIMEMAP, accepted_datetime, original_resource
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Access
-from tests.provider.archives import Page, warc_record, write_archive
+from tests.provider.archives import Page, capture_key, warc_record, write_archive
 from tests.provider.conftest import Kept, Provider, small_pages
 from tests.provider.http import memento_client
 from tests.provider.http.memento_client import Answer, ask
