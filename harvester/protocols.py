@@ -9,7 +9,7 @@ from harvester.client.exchange import Send
 from harvester.client.loops import ListLimits, list_limits
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Client, ReadPage, Traffic
-from harvester.client.retries import RetryOptions
+from harvester.client.retries import RetryOptions, retry_options
 from harvester.client.transport import Transport, open_transport
 from harvester.reading.repairs import Repair
 from harvester.vocabulary import AccessProtocol
@@ -115,9 +115,5 @@ async def open_protocol_client(  # noqa: PLR0913 options by name
             lists=list_limits(settings),
             repairs=repairs,
             traffic=traffic,
-            retries=settings.retries if retries is None else retries,
-            max_wait=settings.max_wait,
-            max_wait_total=settings.max_wait_total,
-            first_delay=settings.first_delay,
-            on_wait=on_wait,
+            **retry_options(settings, retries=retries, on_wait=on_wait),
         )

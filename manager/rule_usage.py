@@ -13,6 +13,7 @@ from harvester.rule_lab.versions import version_of_digest
 from harvester.vocabulary import RuleKind
 from manager.models import RecurringJob
 from manager.rule_access import spellings_of
+from oai.models import from_row
 from oai.settings import Settings
 
 _MOST = 200
@@ -56,15 +57,7 @@ def uses_of(session: Session, settings: Settings, rule: Rule, *, among: Among = 
     if among is not None:
         query = query.where(RecurringJob.repository_id.in_(among))
     return [
-        Use(
-            schedule_id=job.id,
-            repository_id=job.repository_id,
-            repository_name=name,
-            metadata_prefix=job.metadata_prefix,
-            set_spec=job.set_spec,
-            frequency=job.frequency,
-            time_zone=job.time_zone,
-        )
+        from_row(Use, job, schedule_id=job.id, repository_name=name)
         for job, name in session.execute(query.order_by(RecurringJob.id).limit(_MOST))
     ]
 

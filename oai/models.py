@@ -1,7 +1,8 @@
 """What all tables share: the declarative base with its naming rules, and the kernel's own tables."""
 
+from dataclasses import fields
 from datetime import datetime
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from sqlalchemy import DateTime, MetaData, func, inspect
 from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
@@ -13,6 +14,11 @@ _NAMES = {
     "fk": "fk_%(table_name)s_%(column_0_N_name)s",
     "pk": "pk_%(table_name)s",
 }
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+_T = TypeVar("_T", bound="DataclassInstance")
 
 
 class Base(DeclarativeBase):
@@ -46,3 +52,9 @@ class FormerSigningKey(Base):
 def columns_of(row: Base) -> dict[str, Any]:
     """Return the values of a row's columns by column name."""
     return {attribute.key: getattr(row, attribute.key) for attribute in inspect(type(row)).column_attrs}
+
+
+def from_row(kind: type[_T], row: object, **own: object) -> _T:
+    """Return a value of the dataclass `kind` from the row's attributes, except for the fields given here."""
+    names = (field.name for field in fields(kind) if field.init and field.name not in own)
+    return kind(**{name: getattr(row, name) for name in names}, **own)

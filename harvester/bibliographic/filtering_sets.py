@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic.conditions import Condition, Conditions, Match, Operator
 from harvester.bibliographic.models import FilteringCondition, FilteringSet, ImportSource
 from oai.errors import UsageError
+from oai.models import from_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,24 +136,12 @@ def _named(session: Session, row: FilteringSet) -> NamedSet:
         .where(ImportSource.set_id == row.set_id)
         .order_by(ImportSource.repository_id)
     )
+    rules = [from_row(Condition, one, operator=Operator(one.operator)) for one in conditions]
     return NamedSet(
         set_id=row.set_id,
         name=row.name,
         description=row.description or "",
         revision=row.revision,
-        rules=Conditions(match=Match(row.match), conditions=[_condition(one) for one in conditions]),
+        rules=Conditions(match=Match(row.match), conditions=rules),
         used_by=tuple(used_by),
-    )
-
-
-def _condition(row: FilteringCondition) -> Condition:
-    return Condition(
-        field=row.field,
-        operator=Operator(row.operator),
-        value=row.value,
-        subfield=row.subfield,
-        indicators=row.indicators,
-        first_character=row.first_character,
-        last_character=row.last_character,
-        inverted=row.inverted,
     )

@@ -18,6 +18,7 @@ from harvester.vocabulary import RunStatus
 from oai.database import Database
 from oai.errors import TryLaterError
 from oai.failures import Failure, FailureCode, failure_columns
+from oai.models import from_row
 
 _IMPORT_LOST: Final = Failure(code=FailureCode.IMPORT_LOST)
 _CLASS: Final = 0x5A42  # "ZB": separates these advisory locks from those of other programs
@@ -224,23 +225,8 @@ def _held(session: Session) -> set[int]:
 
 def _facts(row: Import, held: set[int]) -> ImportFacts:
     lost = row.state == RUNNING and row.repository_id not in held
-    return ImportFacts(
-        import_id=row.import_id,
-        repository_id=row.repository_id,
-        metadata_prefix=row.metadata_prefix,
-        state=LOST if lost else row.state,
-        started_by=row.started_by,
-        started=row.started,
-        ended=row.ended,
-        expected=row.expected,
-        **{name: getattr(row, f"{name}_count") for name in COUNTS},
-        total=row.total_count,
-        failure_reason=row.failure_reason,
-        failure_code=row.failure_code,
-        failure_facts=row.failure_facts,
-        host=row.host,
-        process_id=row.process_id,
-    )
+    counts = {name: getattr(row, f"{name}_count") for name in (*COUNTS, "total")}
+    return from_row(ImportFacts, row, state=LOST if lost else row.state, **counts)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -277,14 +263,6 @@ def list_omissions(
     )
     if repository_id is not None:
         wanted = wanted.where(Omission.repository_id == repository_id)
-    return [_omission_facts(row, identifier) for row, identifier in session.execute(wanted)]
-
-
-def _omission_facts(row: Omission, identifier: str) -> OmissionFacts:
-    return OmissionFacts(
-        repository_id=row.repository_id,
-        identifier=identifier,
-        metadata_prefix=row.metadata_prefix,
-        kind=row.kind,
-        reason=row.reason,
-    )
+    return [
+        from_row(OmissionFacts, row, identifier=identifier) for row, identifier in session.execute(wanted)
+    ]

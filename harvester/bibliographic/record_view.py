@@ -13,6 +13,7 @@ from harvester.bibliographic.record import Contributor, Identifier
 from harvester.bibliographic.sources import local_part, record_url
 from harvester.models import Record, Repository
 from oai.errors import UsageError
+from oai.models import from_row
 
 Parts = Sequence[Mapping[str, Any]]
 
@@ -59,13 +60,6 @@ class FoundRecord:
     notes: Parts
 
 
-_GIVEN = tuple(
-    name
-    for name in FoundRecord.__dataclass_fields__
-    if name not in {"repository_name", "original_url", "contributors", "identifiers"}
-)
-
-
 def get_record(session: Session, bibliographic_id: int) -> FoundRecord:
     """Return the record with that id. Raises UsageError if it does not exist (any more)."""
     row = session.get(BibliographicRow, bibliographic_id)
@@ -75,8 +69,9 @@ def get_record(session: Session, bibliographic_id: int) -> FoundRecord:
         )
     repository = session.get_one(Repository, row.repository_id)
     source = session.get(ImportSource, row.repository_id)
-    return FoundRecord(
-        **{name: getattr(row, name) for name in _GIVEN},
+    return from_row(
+        FoundRecord,
+        row,
         repository_name=repository.display_name,
         original_url=record_url(
             source.record_url_template if source is not None else None,
@@ -120,17 +115,7 @@ def _contributors(session: Session, bibliographic_id: int) -> list[Contributor]:
         .order_by(ContributorRow.position)
     )
     return [
-        Contributor(
-            name=row.name,
-            kind=row.kind,
-            dates=row.dates,
-            titles=row.titles,
-            roles=tuple(row.roles),
-            authority_ids=tuple(row.authority_ids),
-            work=row.work,
-            main=row.main,
-            linked=row.linked,
-        )
+        from_row(Contributor, row, roles=tuple(row.roles), authority_ids=tuple(row.authority_ids))
         for row in rows
     ]
 
@@ -141,9 +126,4 @@ def _identifiers(session: Session, bibliographic_id: int) -> list[Identifier]:
         .where(IdentifierRow.bibliographic_id == bibliographic_id)
         .order_by(IdentifierRow.position)
     )
-    return [
-        Identifier(
-            scheme=row.scheme, value=row.value, found=row.found, state=row.state, qualifier=row.qualifier
-        )
-        for row in rows
-    ]
+    return [from_row(Identifier, row) for row in rows]

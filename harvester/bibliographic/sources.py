@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit
@@ -23,6 +23,7 @@ from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.models import ImportSource
 from harvester.repositories import get_repository
 from oai.errors import UsageError
+from oai.models import from_row
 
 _PLACEHOLDER: Final = re.compile(r"\{([^{}]*)\}")
 _NAMES: Final = frozenset({"identifier", "local", "control_number"})
@@ -69,13 +70,7 @@ def source_settings(session: Session, repository_id: int) -> SourceSettings:
 def _settings(row: ImportSource | None, repository_id: int) -> SourceSettings:
     if row is None:
         return SourceSettings(repository_id=repository_id)
-    return SourceSettings(
-        repository_id=repository_id,
-        record_url_template=row.record_url_template,
-        after_harvest=row.after_harvest,
-        metadata_prefix=row.metadata_prefix,
-        set_id=row.set_id,
-    )
+    return from_row(SourceSettings, row)
 
 
 def save_source(session: Session, settings: SourceSettings) -> None:
@@ -83,15 +78,7 @@ def save_source(session: Session, settings: SourceSettings) -> None:
     get_repository(session, settings.repository_id)
     if settings.record_url_template is not None:
         check_template(settings.record_url_template)
-    session.merge(
-        ImportSource(
-            repository_id=settings.repository_id,
-            record_url_template=settings.record_url_template,
-            after_harvest=settings.after_harvest,
-            metadata_prefix=settings.metadata_prefix,
-            set_id=settings.set_id,
-        )
-    )
+    session.merge(ImportSource(**asdict(settings)))
     session.flush()
 
 

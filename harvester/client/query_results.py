@@ -2,20 +2,22 @@
 
 import hashlib
 import re
+from abc import ABC, abstractmethod
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Self
 
 from lxml import etree
 
 from harvester.client.listing import Listing
-from harvester.reading.answers import Fault, Header, Page, Record, SetInfo, SetPage
+from harvester.client.selection import Selection
+from harvester.reading.answers import Fault, Header, Identity, Page, Record, ResumptionToken, SetInfo, SetPage
 from harvester.reading.errors import IdDoesNotExistError, NoRecordsMatchError
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
-from oai.vocabulary import OAI_NAMESPACE
+from oai.vocabulary import OAI_NAMESPACE, DeletedRecord, Granularity, Verb
 
 _TOKEN: Final = re.compile(r"([1-9][0-9]{0,17})(?:/([0-9]{1,18}))?")
 MARC21_NAMESPACE: Final = "http://www.loc.gov/MARC21/slim"
@@ -53,8 +55,13 @@ class QueryCursor:
         return self.size is not None and self.position > self.size
 
     def token(self) -> str:
-        """Return the resumption token."""
+        """Return the value of the resumption token."""
         return f"{self.position}" if self.size is None else f"{self.position}/{self.size}"
+
+    def token_after(self, start: Self, *, ended: bool) -> ResumptionToken:
+        """Return the resumption token of the page from `start` to this place."""
+        value = "" if ended else self.token()
+        return ResumptionToken(value=value, cursor=start.position - 1, complete_list_size=self.size)
 
     def faults(self, size: int | None) -> Iterator[Fault]:
         """Yield a fault if an answer that begins here reports a changed size of the result.
@@ -87,31 +94,83 @@ def no_records_match(url: str) -> NoRecordsMatchError:
     )
 
 
-def no_sets() -> Listing[SetPage, SetInfo]:
-    """Return an empty list of sets, because a query selects."""
-    return Listing(_empty_page(), lambda page: page.sets)
+class QueryClient(ABC):
+    """A client whose lists are the results of queries; a list's set is its query."""
 
+    base_url: str
+    _by_name: ClassVar[str]
+    """The query for a record by the server's name for it, which follows in quotation marks."""
 
-def quoted(text: str) -> str:
-    """Return the text as written in quotation marks in a query; CQL and PQF have the same syntax."""
-    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
-    return f'"{escaped}"'
+    @property
+    @abstractmethod
+    def _prefix(self) -> str:
+        """Return the prefix of the records' identifiers."""
 
+    @abstractmethod
+    def pages(
+        self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False
+    ) -> AsyncIterator[Page]:
+        """Yield the pages of a query's result."""
 
-def only_record(page: Page, identifier: str) -> Record:
-    """Return the record with the identifier from the result of a query for it.
+    def list_sets(self, *, loose: bool = False) -> Listing[SetPage, SetInfo]:  # noqa: ARG002 the interface
+        """Return no sets: a query selects the records."""
+        return Listing(_empty_page(), lambda page: page.sets)
 
-    Raises IdDoesNotExistError if there is none, or more than one.
-    """
-    found = [record for record in page.records if record.header.identifier == identifier]
-    if len(found) != 1:
-        words = f"{len(found)} of the {len(page.records)} records found are {identifier!r}"
-        raise IdDoesNotExistError(page.url, "idDoesNotExist", words)
-    return found[0]
+    async def get_record(
+        self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
+    ) -> Record:
+        """Return the record with the identifier from the result of a query for it.
+
+        Raises IdDoesNotExistError if there is none, or more than one.
+        """
+        own = identifier.removeprefix(self._prefix + ":").replace("\\", "\\\\").replace('"', '\\"')
+        selection = Selection(metadata_prefix=metadata_prefix, set_spec=f'{self._by_name}"{own}"')
+        page = await anext(self.pages(Verb.GET_RECORD, selection, loose=loose))
+        found = [record for record in page.records if record.header.identifier == identifier]
+        if len(found) != 1:
+            words = f"{len(found)} of the {len(page.records)} records found are {identifier!r}"
+            raise IdDoesNotExistError(page.url, "idDoesNotExist", words)
+        return found[0]
+
+    def _identity(self, name: str, protocol: str, *admin_emails: str) -> Identity:
+        """Return an identity; these protocols do not describe deletions or dates."""
+        return Identity(
+            repository_name=name,
+            base_url=self.base_url,
+            protocol_version=protocol,
+            admin_emails=admin_emails,
+            earliest_datestamp="",
+            deleted_record=DeletedRecord.NO.value,
+            granularity=Granularity.SECOND.value,
+            response_date=format_datestamp(utc_now()),
+        )
 
 
 async def _empty_page() -> AsyncIterator[SetPage]:
     yield SetPage(url="", response_date=format_datestamp(utc_now()))
+
+
+def page_of(
+    records: tuple[Record, ...],
+    *,
+    url: str,
+    token: ResumptionToken,
+    faults: tuple[Fault, ...],
+    notes: tuple[str, ...] = (),
+) -> Page:
+    """Return a page of these records, dated now because these answers have no date."""
+    headers = tuple(record.header for record in records)
+    if any(header.datestamp == UNKNOWN_DATE for header in headers):
+        notes = (*notes, f"records without a date of change are dated {UNKNOWN_DATE}")
+    return Page(
+        url=url,
+        response_date=format_datestamp(utc_now()),
+        headers=headers,
+        records=records,
+        token=token,
+        faults=faults,
+        notes=notes,
+    )
 
 
 def wrapped(metadata: etree._Element, *, prefix: str, own: str = "") -> Record:

@@ -22,7 +22,7 @@ from harvester.client.exchange import Method
 from harvester.client.listing import Listing, PrefetchedAnswers
 from harvester.client.loops import ListLimits, LoopDetector, list_limits
 from harvester.client.politeness import Politeness
-from harvester.client.retries import Retrying, RetryOptions
+from harvester.client.retries import Retrying, RetryOptions, retry_options
 from harvester.client.selection import Bound, Selection, as_datestamp
 from harvester.client.transport import Arguments, HttpReply, Transport, check_http_url, open_transport
 from harvester.reading import facts, replies
@@ -355,13 +355,7 @@ async def open_client(
             limits=chosen.limits,
             lists=list_limits(chosen),
             traffic=traffic,
-            retries=chosen.retries if retries is None else retries,
-            max_wait=chosen.max_wait,
-            max_wait_total=chosen.max_wait_total,
-            first_delay=chosen.first_delay,
-            clock=clock,
-            sleep=sleep,
-            on_wait=on_wait,
+            **retry_options(chosen, retries=retries, clock=clock, sleep=sleep, on_wait=on_wait),
         )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Self, TypedDict
+from typing import Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from harvester.client.transport import HttpReply
@@ -16,6 +16,7 @@ from harvester.reading.errors import HttpStatusError, ServerBusyError, Transport
 from harvester.reading.replies import looks_like_oai_pmh
 from oai.errors import TryLaterError
 from oai.failures import Failure, FailureCode
+from oai.sections import HarvesterSettings
 
 _SUCCESS = 200
 _BUSY = frozenset({429, 503})
@@ -63,17 +64,33 @@ class WaitingTooLongError(ServerBusyError):
         self.seconds = seconds
 
 
-class RetryOptions(TypedDict, total=False):
+class _OtherOptions(TypedDict, total=False):
+    clock: Callable[[], float]
+    sleep: Callable[[float], Awaitable[None]]
+    chance: Callable[[], float]
+    on_wait: Callable[[float, str], None]
+
+
+class RetryOptions(_OtherOptions, total=False):
     """The retry settings of a client; for those left out, the defaults of `Retrying` apply."""
 
     retries: int
     max_wait: float
     max_wait_total: float
     first_delay: float
-    clock: Callable[[], float]
-    sleep: Callable[[float], Awaitable[None]]
-    chance: Callable[[], float]
-    on_wait: Callable[[float, str], None]
+
+
+def retry_options(
+    settings: HarvesterSettings, *, retries: int | None = None, **others: Unpack[_OtherOptions]
+) -> RetryOptions:
+    """Return the retry options from the settings, with the others; `retries` overrides the setting."""
+    return {
+        "retries": settings.retries if retries is None else retries,
+        "max_wait": settings.max_wait,
+        "max_wait_total": settings.max_wait_total,
+        "first_delay": settings.first_delay,
+        **others,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

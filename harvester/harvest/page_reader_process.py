@@ -54,30 +54,21 @@ class RecordDocument(NamedTuple):
         return self.page[self.place]
 
 
-class ReadingProcess:
+class ReadingProcess(Companion):
     """The parsing process as its parent sees it; start it in a thread that outlives it.
 
     Each method raises CompanionEndedError.
     """
 
     def __init__(self) -> None:
-        self._companion = Companion(__name__)
-        self._companion.send()
-        self._companion.receive()
-
-    @property
-    def number(self) -> int:
-        """The process id."""
-        return self._companion.number
-
-    def close(self) -> None:
-        """End the process, which has answered all requests."""
-        self._companion.close()
+        super().__init__(__name__)
+        self.send()
+        self.receive()
 
     def read(self, unread: Unread, on_token: OnToken) -> PageOfDocuments | None:
         """Return the page, whose documents are to be requested next; None if reading it raises."""
-        self._companion.send(*unread)
-        while isinstance(answer := self._companion.receive(), str):
+        self.send(*unread)
+        while isinstance(answer := self.receive(), str):
             on_token(answer)
         if answer is None:
             return None
@@ -100,7 +91,7 @@ class ReadingProcess:
 
     def documents(self) -> Documents:
         """Return the documents of the page that was read last."""
-        found: Documents = self._companion.receive()
+        found: Documents = self.receive()
         return found
 
 

@@ -19,6 +19,7 @@ from harvester.client.exchange import HttpRequest, RawReply, Send
 from harvester.client.loops import list_limits
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import ReadPage
+from harvester.client.retries import retry_options
 from harvester.client.transport import HttpTransport, request_headers
 from harvester.harvest.checkpoint import Checkpoint
 from harvester.harvest.plan import RunPlan, SavedState
@@ -110,10 +111,7 @@ class AnswerSource:
                 limits=chosen.limits,
                 lists=list_limits(chosen),
                 repairs=self.repairs,
-                retries=chosen.retries,
-                max_wait=chosen.max_wait,
-                max_wait_total=chosen.max_wait_total,
-                sleep=_at_once,
+                **retry_options(chosen, sleep=_at_once),
             )
             return
         kept = self.capture.around if self.capture else as_it_is

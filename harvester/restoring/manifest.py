@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Final
 
 from harvester.restoring.captures import Capture
+from harvester.store.atomic_files import sync_folder
 from oai.errors import TryLaterError, UsageError
 
 NAME: Final = "manifest.jsonl"
@@ -132,15 +133,6 @@ def write_lines(path: Path, lines: Iterable[Mapping[str, Any]]) -> None:
     # Synced before the rename: after a power failure, the name leads to the old or to the complete new file.
     unfinished.replace(path)
     sync_folder(path.parent)
-
-
-def sync_folder(folder: Path) -> None:
-    """Sync the folder, so that new names in it are durable."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _line(data: Mapping[str, Any]) -> str:

@@ -17,7 +17,7 @@ from typing import Any, Final
 
 from harvester.client import CannotDisseminateFormatError, Client, Politeness, Record
 from harvester.client.loops import list_limits
-from harvester.client.retries import Retrying
+from harvester.client.retries import Retrying, retry_options
 from harvester.client.transport import HttpTransport, open_transport
 from harvester.restoring.addresses import RestoreScope
 from harvester.restoring.browsable import PackedError, start_page, target_of, treated
@@ -290,7 +290,7 @@ async def _restored(
     fetcher = Fetcher(
         base_url=asked.base_url,
         transport=transport,
-        retrying=_retrying(asked),
+        retrying=Retrying(**retry_options(asked.settings, on_wait=asked.on_wait)),
         most=asked.settings.max_answer_bytes,
     )
     with FileStore(asked.folder) as store, closing(_keeper(asked, manifest, wanted, store)) as keeper:
@@ -307,33 +307,17 @@ async def _restored(
 
 
 async def _listed(asked: Restore, transport: HttpTransport) -> Wanted:
-    settings = asked.settings
     client = Client(
         asked.base_url,
         transport,
-        lists=list_limits(settings),
-        retries=settings.retries,
-        max_wait=settings.max_wait,
-        max_wait_total=settings.max_wait_total,
-        first_delay=settings.first_delay,
-        on_wait=asked.on_wait,
+        lists=list_limits(asked.settings),
+        **retry_options(asked.settings, on_wait=asked.on_wait),
     )
 
     def on_page(done: int, total: int | None) -> None:
         asked.report("list", done, total, "")
 
     return await ask(client, asked.scope, asked.at, on_page)
-
-
-def _retrying(asked: Restore) -> Retrying:
-    settings = asked.settings
-    return Retrying(
-        retries=settings.retries,
-        max_wait=settings.max_wait,
-        max_wait_total=settings.max_wait_total,
-        first_delay=settings.first_delay,
-        on_wait=asked.on_wait,
-    )
 
 
 def _keeper(asked: Restore, manifest: Manifest, wanted: Wanted, store: FileStore) -> Keeper:

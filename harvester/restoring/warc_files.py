@@ -20,7 +20,8 @@ from warcio.warcwriter import WARCWriter
 
 from harvester.restoring.document_files import entry_of
 from harvester.restoring.documents import FetchedDocument
-from harvester.restoring.manifest import Entry, sync_folder
+from harvester.restoring.manifest import Entry
+from harvester.store.atomic_files import sync_folder
 
 FOLDER: Final = "warc"
 _OPEN: Final = ".open"

@@ -18,7 +18,7 @@ from urllib.parse import quote, urldefrag, urljoin, urlsplit
 
 from lxml import etree
 
-from harvester.client.retries import Retrying
+from harvester.client.retries import Retrying, retry_options
 from harvester.client.transport import open_transport
 from harvester.reading.errors import ClientError, HttpStatusError
 from oai.errors import StrictCheckError, TryLaterError
@@ -140,12 +140,7 @@ def schema_fetcher(
     settings: HarvesterSettings, *, named_by_public: bool, zone_of: ZoneOf = zone_of
 ) -> SchemaFetcher:
     """Return the fetcher of the schemas that a repository names, with the configured retries."""
-    retrying = Retrying(
-        retries=settings.retries,
-        max_wait=settings.max_wait,
-        max_wait_total=settings.max_wait_total,
-        first_delay=settings.first_delay,
-    )
+    retrying = Retrying(**retry_options(settings))
     return SchemaFetcher(
         settings=settings, named_by_public=named_by_public, zone_of=zone_of, retrying=retrying
     )

@@ -8,15 +8,12 @@ from functools import partial
 from typing import Final, Self, TypeVar, Unpack
 from urllib.parse import urlsplit
 
-from harvester.client.listing import Listing
 from harvester.client.loops import ListLimits, LoopDetector
 from harvester.client.query_results import (
-    UNKNOWN_DATE,
+    QueryClient,
     QueryCursor,
     no_records_match,
-    no_sets,
-    only_record,
-    quoted,
+    page_of,
     read_place,
     wrapped,
 )
@@ -24,16 +21,7 @@ from harvester.client.repository_client import Traffic
 from harvester.client.retries import Retrying, RetryOptions
 from harvester.client.selection import Selection
 from harvester.client.transport import Arguments, HttpReply, Transport
-from harvester.reading.answers import (
-    Fault,
-    FormatInfo,
-    Identity,
-    Page,
-    Record,
-    ResumptionToken,
-    SetInfo,
-    SetPage,
-)
+from harvester.reading.answers import Fault, FormatInfo, Identity, Page
 from harvester.reading.errors import (
     AnswerTooLargeError,
     ClientError,
@@ -55,10 +43,9 @@ from harvester.sru.answers import (
     read_result,
 )
 from harvester.sru.steps import Step, next_step
-from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError, failure_of
 from oai.reach import without_credentials
-from oai.vocabulary import DeletedRecord, Granularity, Verb
+from oai.vocabulary import Verb
 
 EVERYTHING: Final = "cql.allRecords=1"
 """The query for all records (CQL context set 1.2)."""
@@ -149,18 +136,9 @@ class Reader:
             for found in result.records
             if found.metadata is not None
         )
-        notes = [f"the server says: {diagnostic.in_words()}" for diagnostic in result.diagnostics]
-        if any(record.header.datestamp == UNKNOWN_DATE for record in records):
-            notes.append(f"records without a date of change are dated {UNKNOWN_DATE}")
-        return Page(
-            url=url,
-            response_date=format_datestamp(utc_now()),
-            headers=tuple(record.header for record in records),
-            records=records,
-            token=step.resumption_token(start),
-            faults=step.faults,
-            notes=(*step.notes, *notes),
-        )
+        said = (f"the server says: {diagnostic.in_words()}" for diagnostic in result.diagnostics)
+        token = step.place.token_after(start, ended=step.ended)
+        return page_of(records, url=url, token=token, faults=step.faults, notes=(*step.notes, *said))
 
     def _passed_over(self, error: ClientError) -> Page:
         """Return a page that contains only the fault of the one record that failed."""
@@ -169,18 +147,10 @@ class Reader:
         if self.unreadable > _MOST_UNREADABLE or (start.size is None and start.position == 1):
             raise UnreadableResultError(self.url, start.position, error) from error
         self.place = replace(start, position=start.position + 1)
-        ended = start.size is not None and self.place.position > start.size
         reason = f"record at position {start.position:,} is not available: {error}"
-        return Page(
-            url=self.url,
-            response_date=format_datestamp(utc_now()),
-            token=ResumptionToken(
-                value="" if ended else self.place.token(),
-                cursor=start.position - 1,
-                complete_list_size=start.size,
-            ),
-            faults=(Fault(offset=-1, reason=reason, raw=error.raw, failure=failure_of(error)),),
-        )
+        token = self.place.token_after(start, ended=self.place.is_past_end)
+        fault = Fault(offset=-1, reason=reason, raw=error.raw, failure=failure_of(error))
+        return page_of((), url=self.url, token=token, faults=(fault,))
 
 
 def _may_be_one_record(error: ClientError) -> bool:
@@ -209,8 +179,11 @@ class Question:
     as_oai_dc: bool
 
 
-class SruClient:
+class SruClient(QueryClient):
     """A client of one SRU service; its transport and its retries are those of the OAI-PMH client."""
+
+    _by_name = "rec.identifier="
+    """An index of the context set "rec", which not all servers have."""
 
     def __init__(
         self,
@@ -242,33 +215,15 @@ class SruClient:
     async def identify(self, *, loose: bool = False) -> Identity:  # noqa: ARG002 explain is not a list of records
         """Return the service's identity from explain; SRU does not describe deletions or dates."""
         explained = await self._explain()
-        return Identity(
-            repository_name=explained.title or (urlsplit(self.base_url).hostname or ""),
-            base_url=self.base_url,
-            protocol_version=f"SRU {explained.version}".rstrip(),
-            admin_emails=(explained.contact,) if explained.contact else (),
-            earliest_datestamp="",
-            deleted_record=DeletedRecord.NO.value,
-            granularity=Granularity.SECOND.value,
-            response_date=format_datestamp(utc_now()),
+        return self._identity(
+            explained.title or (urlsplit(self.base_url).hostname or ""),
+            f"SRU {explained.version}".rstrip(),
+            *filter(None, (explained.contact,)),
         )
 
     async def list_metadata_formats(self, *, loose: bool = False) -> tuple[FormatInfo, ...]:  # noqa: ARG002 the interface
         """Return the record schemas listed by explain."""
         return (await self._explain()).schemas
-
-    def list_sets(self, *, loose: bool = False) -> Listing[SetPage, SetInfo]:  # noqa: ARG002 the interface
-        """Return no sets: a query selects the records."""
-        return no_sets()
-
-    async def get_record(
-        self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
-    ) -> Record:
-        """Return one record, by the index rec.identifier (context set "rec"), which not all servers have."""
-        own = quoted(identifier.removeprefix(self._prefix + ":"))
-        selection = Selection(metadata_prefix=metadata_prefix, set_spec=f"rec.identifier={own}")
-        page = await anext(self.pages(Verb.GET_RECORD, selection, loose=loose))
-        return only_record(page, identifier)
 
     async def pages(
         self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harvester.client.query_results import QueryCursor
-from harvester.reading.answers import Fault, ResumptionToken
+from harvester.reading.answers import Fault
 from harvester.sru.answers import SruResult
 from oai.failures import Failure, FailureCode
 
@@ -18,11 +18,6 @@ class Step:
     ended: bool
     notes: tuple[str, ...] = ()
     faults: tuple[Fault, ...] = ()
-
-    def resumption_token(self, start: QueryCursor) -> ResumptionToken:
-        """Return the token after the page that began at `start`; its value is empty at the end."""
-        value = "" if self.ended else self.place.token()
-        return ResumptionToken(value=value, cursor=start.position - 1, complete_list_size=self.place.size)
 
 
 def next_step(start: QueryCursor, result: SruResult) -> Step:

@@ -223,13 +223,13 @@ class Disk:
             step = step.parent
         Path(folder).mkdir(parents=True, exist_ok=True)
         for made in missing:
-            _sync_folder(os.fspath(made.parent))
+            sync_folder(made.parent)
         self._folders.add(folder)
 
     def _sync_folders(self) -> None:
         folders, self._unsynced = self._unsynced, set()
         if len(folders) < _WORTH_ONE_SYNC or self._sync_file_system is None:
-            for _ in self._pool.map(_sync_folder, folders):
+            for _ in self._pool.map(sync_folder, folders):
                 pass
             return
         descriptor = os.open(self._base, os.O_RDONLY)
@@ -292,7 +292,7 @@ def _folder(full: str) -> str:
     return full.rpartition("/")[0]
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str | Path) -> None:
     """Make new, changed and removed names in the folder durable, if the system supports it."""
     if os.name != "posix":
         return

@@ -16,20 +16,11 @@ _FILES_AND_OURS = 2 * 3000 + _OURS
 """A group of pages has up to 3,000 records, synced at once, while the files of the next group are open."""
 
 
-class DiskProcess:
+class DiskProcess(Companion):
     """The file process as its parent sees it; start it in a thread that outlives it."""
 
     def __init__(self, base: str) -> None:
-        self._companion = Companion(__name__, base)
-
-    @property
-    def number(self) -> int:
-        """The process id."""
-        return self._companion.number
-
-    def close(self) -> None:
-        """End the process, which has answered all requests."""
-        self._companion.close()
+        super().__init__(__name__, base)
 
     def missing(self, paths: Sequence[str]) -> list[str]:
         """Return the missing paths, as `Disk.missing` does."""
@@ -45,8 +36,8 @@ class DiskProcess:
 
     def _ask(self, *request: object) -> Sequence[str]:
         try:
-            self._companion.send(*request)
-            answer: OSError | Sequence[str] | None = self._companion.receive()
+            self.send(*request)
+            answer: OSError | Sequence[str] | None = self.receive()
         except CompanionEndedError as error:
             raise OSError(
                 f"the process that writes the record files {error}; files that it had not finished "

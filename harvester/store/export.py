@@ -11,7 +11,7 @@ from enum import StrEnum
 from pathlib import Path
 from tempfile import SpooledTemporaryFile
 from types import TracebackType
-from typing import Any, BinaryIO, Protocol, Self
+from typing import Any, BinaryIO, Self
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
@@ -67,17 +67,20 @@ class Exported:
     missing: int = 0
 
 
-class _Archive(Protocol):
+class _Archive:
     """The destination of the records."""
 
-    def __enter__(self) -> Self: ...
+    def __enter__(self) -> Self:
+        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None: ...
+    ) -> None:
+        """Complete the archive, if anything is still to be written."""
 
     def add(self, facts: dict[str, Any], data: bytes | None) -> None:
         """Add a record; `data` are its file's bytes, None if there is no file."""
+        raise NotImplementedError
 
 
 def export(
@@ -149,33 +152,22 @@ def _facts(row: Any) -> dict[str, Any]:  # noqa: ANN401 a row of the database
     return facts
 
 
-class _Lines:
+class _Lines(_Archive):
     """A JSON object per line, with the record's XML as text."""
 
     def __init__(self, out: BinaryIO) -> None:
         self._out = out
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        """Do nothing: all lines are written."""
 
     def add(self, facts: dict[str, Any], data: bytes | None) -> None:
         xml = data.decode() if data is not None else None
         self._out.write(_line({**facts, "xml": xml}))
 
 
-class _Listed:
+class _Listed(_Archive):
     """An archive with a file per record, and a listing of all records at its end."""
 
     def __init__(self) -> None:
         self._listing = SpooledTemporaryFile(_IN_MEMORY)  # noqa: SIM115 closed at the end of the archive
-
-    def __enter__(self) -> Self:
-        return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -15,44 +15,27 @@ from typing import Any, Final, Self
 from lxml import etree
 from pymarc.marc8_mapping import CODESETS, ODD_MAP
 
-from harvester.client.listing import Listing
 from harvester.client.query_results import (
     MARC21_NAMESPACE,
-    UNKNOWN_DATE,
+    QueryClient,
     QueryCursor,
     no_records_match,
-    no_sets,
-    only_record,
-    quoted,
+    page_of,
     read_place,
     wrapped,
 )
 from harvester.client.repository_client import Traffic
 from harvester.client.selection import Selection
-from harvester.reading.answers import (
-    Fault,
-    FormatInfo,
-    Identity,
-    Page,
-    Record,
-    ResumptionToken,
-    SetInfo,
-    SetPage,
-)
-from harvester.reading.errors import (
-    CannotDisseminateFormatError,
-    ClientError,
-    MalformedAnswerError,
-)
+from harvester.reading.answers import Fault, FormatInfo, Identity, Page
+from harvester.reading.errors import CannotDisseminateFormatError, ClientError, MalformedAnswerError
 from harvester.z3950 import session
 from harvester.z3950.session import Address, SessionAnswer, read_address
 from oai.console import counted
-from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
 from oai.reach import Zone, ZoneOf, without_credentials, zone_of
 from oai.sections import HarvesterSettings
-from oai.vocabulary import DeletedRecord, Granularity, Verb
+from oai.vocabulary import Verb
 
 _END: Final = b"\x1d"
 _FIELD_END: Final = b"\x1e"
@@ -227,8 +210,11 @@ def _is_utf8(record: bytes) -> bool:
     return True
 
 
-class Z3950Client:
+class Z3950Client(QueryClient):
     """A client of one database."""
+
+    _by_name = "@attr 1=12 "
+    """Control number (Bib-1 use attribute 12, local number)."""
 
     def __init__(
         self,
@@ -263,33 +249,11 @@ class Z3950Client:
         server = await session.initialise_session(await self._located(), self.base_url, self._settings)
         self.traffic.requests += 1
         place = f"{self._address.database} at {self._address.host}"
-        return Identity(
-            repository_name=f"{place} ({server})" if server else place,
-            base_url=self.base_url,
-            protocol_version="Z39.50 version 3",
-            admin_emails=(),
-            earliest_datestamp="",
-            deleted_record=DeletedRecord.NO.value,
-            granularity=Granularity.SECOND.value,
-            response_date=format_datestamp(utc_now()),
-        )
+        return self._identity(f"{place} ({server})" if server else place, "Z39.50 version 3")
 
     async def list_metadata_formats(self, *, loose: bool = False) -> tuple[FormatInfo, ...]:  # noqa: ARG002 the interface
         """Return MARCXML as the only format."""
         return (FORMAT,)
-
-    def list_sets(self, *, loose: bool = False) -> Listing[SetPage, SetInfo]:  # noqa: ARG002 the interface
-        """Return no sets: a query selects the records."""
-        return no_sets()
-
-    async def get_record(
-        self, identifier: str, metadata_prefix: str = "oai_dc", *, loose: bool = False
-    ) -> Record:
-        """Return one record by its control number (Bib-1 use attribute 12, local number)."""
-        own = quoted(identifier.removeprefix(self._prefix + ":"))
-        selection = Selection(metadata_prefix=metadata_prefix, set_spec=f"@attr 1=12 {own}")
-        page = await anext(self.pages(Verb.GET_RECORD, selection, loose=loose))
-        return only_record(page, identifier)
 
     async def pages(
         self, verb: Verb, selection: Selection, *, resumption_token: str = "", loose: bool = False
@@ -359,27 +323,12 @@ class Z3950Client:
         if not answer.size:
             raise no_records_match(self.base_url)
         read = list(readable_records(answer.records))
-        records = tuple(
-            wrapped(metadata, prefix=self._prefix) for _, metadata, _ in read if metadata is not None
-        )
+        records = tuple(wrapped(found, prefix=self._prefix) for _, found, _ in read if found is not None)
         received = max(answer.received, len(read))
-        faults = [*_faults(read, position, received), *place.faults(answer.size)]
         following = QueryCursor(position=position + received, size=answer.size)
-        undated = any(record.header.datestamp == UNKNOWN_DATE for record in records)
-        note = f"records without a date of change are dated {UNKNOWN_DATE}"
-        return Page(
-            url=f"{self.base_url}#{position}",
-            response_date=format_datestamp(utc_now()),
-            headers=tuple(record.header for record in records),
-            records=records,
-            token=ResumptionToken(
-                value="" if not received or following.position > answer.size else following.token(),
-                cursor=position - 1,
-                complete_list_size=answer.size,
-            ),
-            faults=tuple(faults),
-            notes=(note,) if undated else (),
-        )
+        token = following.token_after(place, ended=not received or following.is_past_end)
+        faults = (*_faults(read, position, received), *place.faults(answer.size))
+        return page_of(records, url=f"{self.base_url}#{position}", token=token, faults=faults)
 
 
 def _faults(

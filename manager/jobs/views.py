@@ -31,6 +31,7 @@ from manager.models import IN_HAND, Job, JobStatus
 from manager.schedules.service import database_now
 from oai.datestamps import format_datestamp
 from oai.errors import UsageError
+from oai.models import from_row
 
 _WORDS: Final = {
     JobStatus.SCHEDULED: "queued",
@@ -308,27 +309,15 @@ def _view(
 ) -> JobView:
     state, reason = state_and_reason
     name, protocol = repository
-    return JobView(
-        job_id=job.job_id,
-        repository_id=job.repository_id,
+    return from_row(
+        JobView,
+        job,
         repository_name=name,
         protocol=protocol,
-        recurring_id=job.recurring_id,
-        set_spec=job.set_spec,
-        metadata_prefix=job.metadata_prefix,
-        harvest_method=job.harvest_method,
-        harvest_from=job.harvest_from,
-        harvest_to=job.harvest_to,
         state=state,
         under_way=job.status in IN_HAND,
         reason=reason,
         due=job.harvest_start_time,
-        started=job.started,
-        host=job.host,
-        process_id=job.process_id,
-        attempt=job.attempt,
-        priority=job.priority,
-        owner=job.owner,
         progress=None if harvest is None else progress_of(harvest, now, runs=job.status in IN_HAND),
         estimate=expected,
     )

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from harvester.access import access_of
 from harvester.harvest_plan import Surface, carried
 from harvester.models import Repository
+from harvester.repositories import get_repository
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.limits import check_partner, check_run, priority_of
 from manager.schedules.plan import check_access, is_begun, read_plan
@@ -209,8 +210,8 @@ def database_now(session: Session) -> datetime:
     return session.execute(select(func.now())).scalar_one().astimezone(UTC)
 
 
-def _schedule(session: Session, recurring_id: int) -> RecurringJob:
-    schedule = session.get(RecurringJob, recurring_id, with_for_update=True)
+def _schedule(session: Session, recurring_id: int, *, lock: bool = True) -> RecurringJob:
+    schedule = session.get(RecurringJob, recurring_id, with_for_update=lock or None)
     if schedule is None:
         raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
     return schedule
@@ -303,9 +304,7 @@ def sample_schedule(
     Raises UsageError if there is no such schedule, or if the number is not from 1 to 100,000; LimitError as
     `run_now` does.
     """
-    schedule = session.get(RecurringJob, recurring_id)
-    if schedule is None:
-        raise UsageError(f"no schedule {recurring_id}; list schedules with `zatva schedule list`")
+    schedule = _schedule(session, recurring_id, lock=False)
     _check(records)
     job = job_of(session, schedule, due=database_now(session))
     # A sample must not count as one of the schedule's runs, because it does not show what is complete.
@@ -326,9 +325,7 @@ def sample_repository(
 
     Raises UsageError as `sample_schedule` does, and SelectionError for an invalid set or query.
     """
-    repository = session.get(Repository, repository_id)
-    if repository is None:
-        raise UsageError(f"no repository {repository_id!r}; list repositories with `zatva repository list`")
+    repository = get_repository(session, repository_id)
     access_of(repository.protocol).check(set_spec)
     _check(records)
     organisation = owner_of(session, repository_id)

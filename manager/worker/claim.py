@@ -15,6 +15,7 @@ from manager.jobs.reasons import locked_by
 from manager.jobs.rejection import is_valid
 from manager.models import Job, JobStatus
 from manager.schedules.plan import bring_up_to_date
+from oai.models import from_row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -101,19 +102,8 @@ def note_process(session: Session, job_id: int, process_id: int) -> None:
 
 def run_of(job: Job, *, computes_from: bool = False) -> Run:
     """Return the facts of a running job; `computes_from` is whether the harvester computes its `from`."""
-    return Run(
-        job_id=job.job_id,
-        repository_id=job.repository_id,
-        recurring_id=job.recurring_id,
-        set_spec=job.set_spec,
-        metadata_prefix=job.metadata_prefix,
-        harvest_method=job.harvest_method,
-        started=job.started or job.harvest_start_time,
-        host=job.host,
-        process_id=job.process_id,
-        arguments=tuple(_arguments(job, computes_from=computes_from)),
-        last_history=job.last_history,
-    )
+    arguments = tuple(_arguments(job, computes_from=computes_from))
+    return from_row(Run, job, started=job.started or job.harvest_start_time, arguments=arguments)
 
 
 def _arguments(job: Job, *, computes_from: bool) -> list[str]:

@@ -13,6 +13,7 @@ from manager import queue
 from manager.leader.lock import managers
 from manager.models import IN_HAND, Job, JobStatus, RecurringJob, RecurringState, Worker
 from oai.errors import UsageError
+from oai.models import from_row
 
 LATE: Final = timedelta(minutes=1)
 """A job that has not begun this long after its due time counts as late."""
@@ -108,17 +109,7 @@ def all_workers(session: Session) -> list[WorkerLife]:
     )
     query = select(Worker, harvests, Worker.good_until < func.now()).order_by(Worker.worker_id)
     return [
-        WorkerLife(
-            worker_id=worker.worker_id,
-            host=worker.host,
-            process_id=worker.process_id,
-            started=worker.started,
-            last_sign=worker.last_sign,
-            concurrency=worker.concurrency,
-            harvests=in_hand,
-            draining=worker.draining,
-            lost=lost,
-        )
+        from_row(WorkerLife, worker, harvests=in_hand, lost=lost)
         for worker, in_hand, lost in session.execute(query)
     ]
 

@@ -8,6 +8,7 @@ from typing import Final
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
+from oai.models import from_row
 from provider.aggregate.models import (
     AggregateCount,
     AggregateFeed,
@@ -69,13 +70,10 @@ def read_overview(session: Session) -> Overview:
     unreadable = _unreadable(session)
     return Overview(
         sources=[
-            SourceOverview(
-                repository_id=source.repository_id,
+            from_row(
+                SourceOverview,
+                source,
                 set_spec=source.name,
-                title=source.title,
-                base_url=source.base_url,
-                identifiers=source.identifiers,
-                added=source.added,
                 state=_state(source),
                 formats=counts.get(source.name, {}),
                 unreadable=unreadable.get(source.repository_id, 0),

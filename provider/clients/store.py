@@ -19,7 +19,7 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from oai.datestamps import utc_now
-from oai.models import Base
+from oai.models import Base, from_row
 from oai.vocabulary import Verb
 from provider.clients.models import ProviderClient, ProviderClientError, ProviderList
 from provider.clients.stats import StatsBatch
@@ -134,16 +134,9 @@ def harvesters(
     errors = _errors(session, keys)
     counts = _list_counts(session, keys, abandoned_after)
     return [
-        Harvester(
-            key=client.key,
-            address=client.address,
-            user_agent=client.user_agent,
-            sender=client.sender,
-            first_request=client.first_request,
-            last_request=client.last_request,
-            requests=client.requests,
-            bytes_sent=client.bytes_sent,
-            refused=client.refused,
+        from_row(
+            Harvester,
+            client,
             errors=errors[client.key],
             under_way=counts.get((client.key, ListState.UNDER_WAY), 0),
             finished=counts.get((client.key, ListState.FINISHED), 0),
@@ -168,25 +161,10 @@ def harvested_lists(
         wanted = wanted.where(tuple_(*latest) < before)
     if client is not None:
         wanted = wanted.where(ProviderList.client_key == client)
-    return [_as_list(row, state) for row, state in session.execute(wanted.limit(limit))]
-
-
-def _as_list(row: ProviderList, state: str) -> HarvestedList:
-    return HarvestedList(
-        key=row.key,
-        client=row.client_key,
-        verb=row.verb,
-        metadata_prefix=row.metadata_prefix,
-        set_spec=row.set_spec,
-        from_date=row.from_date,
-        until_date=row.until_date,
-        started=row.started,
-        last_request=row.last_request,
-        requests=row.requests,
-        passed=row.passed,
-        complete_size=row.complete_size,
-        state=ListState(state),
-    )
+    return [
+        from_row(HarvestedList, row, client=row.client_key, state=ListState(state))
+        for row, state in session.execute(wanted.limit(limit))
+    ]
 
 
 def _errors(session: Session, keys: Sequence[UUID]) -> dict[UUID, dict[str, int]]:

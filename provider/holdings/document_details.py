@@ -8,6 +8,7 @@ from datetime import datetime
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
+from oai.models import from_row
 from provider.holdings.takedowns import holding
 from provider.models import UNLISTED, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
 
@@ -69,23 +70,12 @@ def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
     if row is None:
         return None
     document: Document = row.Document
-    return DocumentFacts(
-        key=document.key,
-        url=document.url,
-        title=document.title,
-        archived=document.archived,
+    return from_row(
+        DocumentFacts,
+        document,
         datestamp=None if document.datestamp == UNLISTED else document.datestamp,
         mime_type=row.mime_type,
-        recognised_type=document.recognised_type,
-        http_status=document.http_status,
-        length=document.length,
-        digest=document.digest,
-        record_type=document.record_type,
-        deleted=document.deleted,
-        access=document.access,
-        embargo_until=document.embargo_until,
         file=row.Arc.place,
-        offset=document.offset,
         host=row.host,
         collections=_collections(session, document.id),
         takedowns=holding(session, document.id),

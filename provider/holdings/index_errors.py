@@ -1,7 +1,7 @@
 """Indexing errors, page by page: files that failed, and records that cannot be read."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Any
 
 from sqlalchemy import select
@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
 from oai.failures import Failure
+from oai.models import from_row
 from provider.holdings.status import RunFile, is_lost, run_file
 from provider.indexing.models import IndexFile, IndexFileState, IndexRun
 from provider.models import Arc, ArcProblem
@@ -49,16 +50,7 @@ def find_problems(session: Session, *, limit: int, before: int | None = None) ->
     if before is not None:
         query = query.where(ArcProblem.id < before)
     rows = session.execute(query.order_by(ArcProblem.id.desc()).limit(limit))
-    return [
-        FileProblem(
-            id=problem.id,
-            file=arc.place,
-            offset=problem.offset,
-            reason=problem.reason,
-            failure=problem.failure,
-        )
-        for problem, arc in rows
-    ]
+    return [from_row(FileProblem, problem, file=arc.place) for problem, arc in rows]
 
 
 def find_run_files(
@@ -74,9 +66,4 @@ def find_run_files(
     if troubled:
         query = query.where((IndexFile.state == IndexFileState.FAILED) | (IndexFile.problems > 0))
     rows = session.execute(query.order_by(IndexFile.id).limit(limit))
-    return [_numbered(row, lost=lost) for row, lost in rows]
-
-
-def _numbered(row: IndexFile, *, lost: bool) -> NumberedFile:
-    file = run_file(row, lost=lost)
-    return NumberedFile(id=row.id, **{one.name: getattr(file, one.name) for one in fields(file)})
+    return [from_row(NumberedFile, run_file(row, lost=lost), id=row.id) for row, lost in rows]

@@ -29,7 +29,6 @@ from provider.aggregate.update import notice_unreadable, updater
 from provider.http import endpoint, landing
 from provider.http.admission import TryLater, Why, admitted
 from provider.http.keys import BASE_URL, DATABASE, SETTINGS
-from provider.protocol import answers
 from provider.protocol.catalogue import OfferedFormat
 from provider.protocol.formats.format import Site
 from provider.protocol.repository import OaiAnswer, Repository
@@ -123,15 +122,8 @@ def render(
     site: Site, sources: Sequence[SourceSize], formats: Sequence[OfferedFormat], now: datetime
 ) -> bytes:
     """Return the page as HTML in UTF-8; `now` provides the dates in its examples."""
-    page = landing.templates().get_template("aggregate.html")
-    return page.render(
-        settings=site.settings,
-        base_url=site.base_url,
-        folder=answers.folder(site.base_url),
-        sources=sources,
-        formats=formats,
-        moment=format_datestamp(now),
-    ).encode()
+    moment = format_datestamp(now)
+    return landing.page_of(site, "aggregate.html", sources=sources, formats=formats, moment=moment)
 
 
 _OPTIONS: Final = "-c timezone=UTC -c temp_buffers=64MB -c lock_timeout=10000"

@@ -219,16 +219,14 @@ def render(
         moment=format_datestamp(now),
         day=format_datestamp(now)[:10],
     )
-    page = templates().get_template("landing.html")
-    return page.render(
-        settings=site.settings,
-        base_url=site.base_url,
-        folder=answers.folder(site.base_url),
-        overview=overview,
-        formats=formats,
-        sample=sample,
-        loads=loads,
-    ).encode()
+    return page_of(site, "landing.html", overview=overview, formats=formats, sample=sample, loads=loads)
+
+
+def page_of(site: Site, template: str, **shown: object) -> bytes:
+    """Return the page of a repository as HTML in UTF-8."""
+    page = templates().get_template(template)
+    folder = answers.folder(site.base_url)
+    return page.render(settings=site.settings, base_url=site.base_url, folder=folder, **shown).encode()
 
 
 def _tree(session: Session, tree: type[Collection | Domain | Mimetype], name: str, uppermost: object) -> Tree:

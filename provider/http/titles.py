@@ -18,7 +18,6 @@ from provider.http import endpoint, landing
 from provider.http.admission import admitted
 from provider.http.aggregate import background_engine
 from provider.http.keys import BASE_URL, DATABASE, REPLICAS, SETTINGS
-from provider.protocol import answers
 from provider.protocol.repository import OaiAnswer, Repository
 from provider.protocol.requests import Pairs
 from provider.titles.catalogue import has_titles, make_titles
@@ -62,15 +61,8 @@ def _render(repository: Repository) -> bytes:
     """Return the page that explains the address, as HTML in UTF-8."""
     with repository.database.session() as session:
         formats = repository.catalogue.formats(session)
-    site = repository.site
-    page = landing.templates().get_template("titles.html")
-    return page.render(
-        settings=site.settings,
-        base_url=site.base_url,
-        folder=answers.folder(site.base_url),
-        formats=formats,
-        pages_url=urljoin(site.base_url, "../titles"),
-    ).encode()
+    pages_url = urljoin(repository.site.base_url, "../titles")
+    return landing.page_of(repository.site, "titles.html", formats=formats, pages_url=pages_url)
 
 
 async def counting(app: web.Application) -> AsyncIterator[None]:
