@@ -8,8 +8,9 @@ from typing import Any, Final
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from psycopg.errors import QueryCanceled
+from psycopg.errors import QueryCanceled, ReadOnlySqlTransaction
 from sqlalchemy import URL, Engine, create_engine, event, make_url, text
+from sqlalchemy.engine import ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
@@ -256,7 +257,20 @@ def _new_engine(
         connect_args=parameters,
     )
     event.listen(engine, "connect", _set_options)
+    event.listen(engine, "handle_error", _as_unavailable)
     return engine
+
+
+def _as_unavailable(context: ExceptionContext) -> OperationalError | None:
+    """Let a server that has become read-only, as at a failover, count as one that does not answer.
+
+    The pool's connections are replaced, because the address may lead to another server by now.
+    """
+    found = context.original_exception
+    if not isinstance(found, ReadOnlySqlTransaction):
+        return None
+    context.is_disconnect = True
+    return OperationalError(context.statement, context.parameters, found, connection_invalidated=True)
 
 
 def _set_options(connection: psycopg.Connection, _record: object) -> None:

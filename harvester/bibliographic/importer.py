@@ -41,6 +41,7 @@ from harvester.bibliographic.sources import after_harvest, choose_prefix, source
 from harvester.repositories import base_folder, get_repository
 from harvester.vocabulary import RunStatus
 from oai.database import Database, make_statistics
+from oai.disk import open_floor
 from oai.error_translation import as_zatva_error
 from oai.errors import InterruptedRunError, failure_of
 from oai.failures import Failure, FailureCode
@@ -167,11 +168,13 @@ class _Work:
             expected = count_candidates(session, scope)
             imports.note_counts(session, import_id, self.counts, expected=expected)
             session.commit()
+        floor = open_floor(self.settings)
         self._forget(import_id, scope)
         converting = Converting(folder=folder, chooser=chooser)
         work = convert_all(self._pages(scope), converting, processes=processes_for(expected))
         with contextlib.closing(work) as batches:
             for batch in batches:
+                floor.check()
                 # The tables grow with each batch, and the next batch looks up the rows that it replaces.
                 make_statistics(self.database.engine, *_LOOKED_UP)
                 self._write(import_id, scope, batch)
@@ -311,8 +314,14 @@ def import_after_harvest(
     except ImportBusyError:
         words = "repository %d is being imported; the changes of this harvest are imported after that"
         _log.info(words, repository_id)
-    except Exception:  # noqa: BLE001 the harvest was successful, and its result must still be reported
-        _log.exception("the import after the harvest of repository %d ended early", repository_id)
+    except Exception as error:  # noqa: BLE001 the harvest was successful, and its result must be reported
+        known = as_zatva_error(error, settings)
+        # A traceback may contain statements and values.
+        _log.error(
+            "the import after the harvest of repository %d ended early: %s",
+            repository_id, known or type(error).__name__, exc_info=known is None,
+        )  # fmt: skip
+        _log.debug("where the import ended", exc_info=True)
     else:
         _log.debug(
             "import %d: %d new, %d updated, %d deleted", done.import_id, done.new, done.updated, done.deleted

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 
 import psycopg
 from apscheduler.schedulers.asyncio import AsyncIOScheduler
+from psycopg.errors import ReadOnlySqlTransaction
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -316,7 +317,7 @@ class Manager:
                     self._database, poll_seconds=self._poll, lost_seconds=self._lost
                 ) as lead:
                     await self._while_leading(lead)
-            except (OperationalError, psycopg.OperationalError) as error:
+            except (OperationalError, psycopg.OperationalError, ReadOnlySqlTransaction) as error:
                 leading_logger.warning("the database does not answer: %s", first_line(error))
             finally:
                 self._leads = False

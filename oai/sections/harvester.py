@@ -143,9 +143,9 @@ class HarvesterSettings(Section):
     floor_bytes: int = Field(
         5 * 10**9,
         ge=0,
-        description="Free bytes that must stay on the disk: below, no harvest, restore, export or indexing "
-        "starts, and running ones stop. The smaller of `floor_bytes` and `floor_percent` applies; 0: no "
-        "floor.",
+        description="Free bytes that must stay on the disk: below, no harvest, import, restore, export or "
+        "indexing starts, and running ones stop. The smaller of `floor_bytes` and `floor_percent` applies; "
+        "0: no floor.",
     )
     floor_percent: float = Field(
         5, ge=0, le=100, description="As `floor_bytes`, in percent of the disk; 0: no floor."

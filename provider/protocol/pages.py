@@ -31,6 +31,7 @@ from sqlalchemy.dialects.postgresql import aggregate_order_by, array
 from sqlalchemy.orm import InstrumentedAttribute, Session
 from sqlalchemy.types import NullType
 
+from oai.errors import required
 from provider.holdings.sets import COLLECTION_ROOT, DOMAIN_ROOT, MIMETYPE_ROOT, TITLE_ROOT
 from provider.holdings.unlisted import is_public
 from provider.models import UNLISTED, Access, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
@@ -290,8 +291,10 @@ _COLUMNS: Final[Mapping[str, ColumnElement[Any] | InstrumentedAttribute[Any]]] =
 
 
 def _read(session: Session, statement: Select[Any], values: Mapping[str, Any]) -> list[Item]:
-    """Return the statement's items without the ORM's overhead per row."""
-    return list(map(Item._make, session.connection().execute(statement, values).all()))
+    """Return the statement's items from the driver's own rows, of which no column needs a conversion."""
+    with session.connection().execute(statement, values) as result:
+        rows = required(result.cursor, "a query returns rows").fetchall()
+    return list(map(Item._make, rows))
 
 
 _ITEMS: Final[Select[Any]] = (

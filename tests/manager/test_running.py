@@ -10,6 +10,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from harvester.harvest.checkpoint import only_harvest
@@ -23,6 +24,11 @@ from manager.worker.process import host_name
 from oai.database import Database
 from oai.settings import Settings
 from tests.manager.conftest import STAND_IN, Tables, alive, managing, rule_files, running_process, until
+
+_END_OTHERS = (
+    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+    " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+)
 
 
 async def test_a_schedule_inserted_by_plain_sql_is_harvested_once(
@@ -267,12 +273,31 @@ async def test_a_manager_outlives_the_loss_of_its_database_connections(
     tables.add("oai_job", repository_id=tables.repository())
     async with managing(quick, database):
         await until(tables.history)
-        tables(
-            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
-            " WHERE datname = current_database() AND pid <> pg_backend_pid()"
-        )
+        tables(_END_OTHERS)
         tables.add("oai_recurring_job", repository_id=1)
         await until(lambda: len(tables.history()) == 2)
+
+
+@pytest.mark.copied_database("it changes a setting of the database")
+async def test_a_manager_outlives_a_database_that_is_read_only_for_a_moment(
+    quick: Settings, database: Database, tables: Tables, caplog: pytest.LogCaptureFixture
+) -> None:
+    name = tables.one("SELECT current_database()")
+    tables.add("oai_job", repository_id=tables.repository())
+    async with managing(quick, database):
+        await until(tables.history)
+        tables(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
+        tables(_END_OTHERS)
+        await until(lambda: "read-only" in caplog.text)
+        with database.session() as session:
+            session.execute(text("SET TRANSACTION READ WRITE"))
+            session.execute(text(f'ALTER DATABASE "{name}" RESET default_transaction_read_only'))
+            session.commit()
+        tables(_END_OTHERS)
+        database.engine.dispose()
+        tables.add("oai_job", repository_id=1)
+        await until(lambda: len(tables.history()) == 2)
+    assert "internal error" not in caplog.text
 
 
 def _unanswered(work: Callable[..., object], times: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:

@@ -264,3 +264,17 @@ def test_the_error_of_another_process_is_told_like_our_own(database: Database) -
 
 def test_the_embedded_database_is_told_by_its_folder(tmp_path: Path) -> None:
     assert "postgres" in place(Settings(data=tmp_path, database_url=None))
+
+
+def test_a_server_that_is_read_only_for_a_moment_counts_as_one_that_does_not_answer(
+    settings: Settings,
+) -> None:
+    with open_database(settings) as database, database.session() as session:
+        session.execute(text("SET TRANSACTION READ ONLY"))
+        with pytest.raises(OperationalError, match="read-only") as raised:
+            session.execute(text("CREATE TABLE x ()"))
+        assert session.connection().invalidated
+        assert raised.value.connection_invalidated
+    found = as_zatva_error(raised.value)
+    assert found is not None
+    assert found.exit_code is ExitCode.NOT_READY

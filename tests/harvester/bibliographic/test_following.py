@@ -61,6 +61,23 @@ async def test_a_harvest_that_ends_during_an_import_is_imported_after_it(catalog
     assert "Kniha čtvrtá" in catalogue.titles()
 
 
+async def test_an_import_leaves_the_free_space_that_harvests_leave(
+    catalogue: Catalogue, caplog: pytest.LogCaptureFixture
+) -> None:
+    floor = {"floor_bytes": 10**18, "floor_percent": 100}
+    full = catalogue.settings.model_copy(
+        update={"harvester": catalogue.settings.harvester.model_copy(update=floor)}
+    )
+    import_after_harvest(catalogue.database, full, catalogue.repository_id)
+    (row,) = catalogue.rows("SELECT state, failure_code, seen_count FROM bibliographic_import")
+    assert row == ("failed", "disk_floor", 0)
+    assert "bytes free" in caplog.text
+    assert "Traceback" not in caplog.text
+
+    follow(catalogue)
+    assert len(catalogue.titles()) == 3
+
+
 async def test_an_open_transaction_does_not_repeat_imports(catalogue: Catalogue) -> None:
     follow(catalogue)
     catalogue.put(4, "245 10 $aKniha čtvrtá", datestamp=LATER)
