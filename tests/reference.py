@@ -58,7 +58,7 @@ def commands() -> str:
         "",
         "Every command takes `--json` (results as JSON, one object per line), `--config FILE` (settings",
         "file), `--data DIR` (data folder, overrides `ZATVA_DATA`), `-q`/`--quiet`,",
-        "`-v`/`--verbose` and `--help`.",
+        "`-v`/`--verbose` and `--help`. All but `--help` may also precede the command.",
         "",
         "| exit status | meaning |",
         "| --- | --- |",
