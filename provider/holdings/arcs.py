@@ -212,6 +212,7 @@ def settle(session: Session, file: ArchiveFile, *, whole: bool) -> AssignedRow:
         own = session.scalar(change.where(Arc.id == dotted.pop(0)))
     if own is not None:
         _join_rows(session, own, dotted)
+        _count_documents(session, own)
         return AssignedRow(arc_id=own, known=True, moved=False, whole=whole)
     for row in session.scalars(select(Arc).where(Arc.name == file.name).order_by(Arc.id)).all():
         former = row.path
@@ -232,10 +233,14 @@ def _join_rows(session: Session, own: int, others: Sequence[int]) -> None:
     if not others:
         return
     session.execute(update(Document).where(Document.arc_id.in_(others)).values(arc_id=own))
-    counted = select(func.sum(Arc.documents)).where(Arc.id.in_(others)).scalar_subquery()
-    session.execute(update(Arc).where(Arc.id == own).values(documents=Arc.documents + counted))
     session.execute(update(Arc).where(Arc.id.in_(others)).values(documents=0))
     drop_empty(session, others)
+
+
+def _count_documents(session: Session, own: int) -> None:
+    """Correct a file's number of documents, whose row must be locked: others change documents before it."""
+    counted = select(func.count()).where(Document.arc_id == own).scalar_subquery()
+    session.execute(update(Arc).where(Arc.id == own, Arc.documents != counted).values(documents=counted))
 
 
 def save_problems(session: Session, arc_id: int, problems: Sequence[FramingProblem]) -> None:

@@ -168,9 +168,14 @@ UPDATE known SET state = CASE
     ELSE 'duplicate'
 END
 """
+# Another loader may be moving the same documents: the update waits for it, and then leaves them to it.
 _MOVE: Final = """
-UPDATE document SET arc_id = :arc_id, "offset" = known.new_offset
-FROM known WHERE known.id = document.id AND known.state = 'moved'
+WITH moved AS (
+    UPDATE document SET arc_id = :arc_id, "offset" = known.new_offset
+    FROM known WHERE known.id = document.id AND known.state = 'moved' AND known.arc_id = document.arc_id
+    RETURNING document.id
+)
+UPDATE known SET state = 'duplicate' WHERE state = 'moved' AND id NOT IN (SELECT id FROM moved)
 """
 # No datestamp changes: harvesters do not see it. The file may have been compressed differently, and types may
 # be recognised now. A document stays in its sets: a harvester of a set does not learn that it has left.
@@ -202,7 +207,7 @@ WHERE membership.document_id = known.id AND known.lacks AND membership.datestamp
 _STATES: Final = "SELECT state, count(*) AS documents FROM known GROUP BY state"
 _MOVED_OUT: Final = """
 SELECT arc_id, count(*) AS documents FROM known WHERE state = 'moved' AND arc_id <> :arc_id
-GROUP BY arc_id ORDER BY arc_id
+GROUP BY arc_id
 """
 _CONFLICTS: Final = """
 SELECT known.new_offset, known.old_offset, coalesce(arc.path, arc.listed_name, arc.name) AS path
@@ -345,17 +350,15 @@ def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolm
 
 def _merge_known(session: Session, assigned: AssignedRow, new: int, datestamp: datetime) -> Merged:
     here = {"arc_id": assigned.arc_id}
-    session.execute(text("ANALYZE candidate"))
-    session.execute(text("ANALYZE fresh"))
+    session.execute(text("ANALYZE candidate, fresh"))
     session.execute(text(_KNOWN), here)
     replaced = _replaced(session, assigned)
     former = find_former_files(session, session.scalars(text(_ELSEWHERE), here).all())
     classes = {"missing": list(former.missing), "doubtful": list(former.doubtful)}
     session.execute(text(_CLASSIFY), here | classes)
+    session.execute(text(_MOVE), here)
     states = {row.state: row.documents for row in session.execute(text(_STATES))}
     moved_out = session.execute(text(_MOVED_OUT), here).all()
-    if states.get("moved"):
-        session.execute(text(_MOVE), here)
     session.execute(text(_MEASURE))
     completed = complete(session, datestamp)
     repeated = session.execute(text(_REPEATED)).all()
@@ -382,17 +385,15 @@ def complete(session: Session, datestamp: datetime) -> int:
 
 def rows_changed(session: Session, statement: str, values: dict[str, Any]) -> int:
     """Execute a statement and return the number of rows that it changed."""
-    result = cast("CursorResult[Any]", session.execute(text(statement), values))
-    return result.rowcount
+    return cast("CursorResult[Any]", session.execute(text(statement), values)).rowcount
 
 
 def _vanished(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, ...]:
-    row = session.execute(text(_VANISHED), {"arc_id": assigned.arc_id}).one()
-    if not row.documents:
+    documents, first = session.execute(text(_VANISHED), {"arc_id": assigned.arc_id}).one()
+    if not documents:
         return ()
-    reason = f"{row.documents:,} documents that were indexed from this file earlier are no longer in it"
-    code = FailureCode.ARCHIVE_DOCUMENTS_GONE
-    return (FramingProblem.of(code, reason, offset=row.first, count=row.documents),)
+    reason = f"{documents:,} documents that were indexed from this file earlier are no longer in it"
+    return (FramingProblem.of(FailureCode.ARCHIVE_DOCUMENTS_GONE, reason, offset=first, count=documents),)
 
 
 def _replaced(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, ...]:
@@ -410,8 +411,7 @@ def _replaced(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, 
         f"{len(rows):,} documents have other content in this file than when it was indexed; it was replaced"
     )
     first = min(row.new_offset for row in rows)
-    code = FailureCode.ARCHIVE_CONTENT_REPLACED
-    return (FramingProblem.of(code, reason, offset=first, count=len(rows)),)
+    return (FramingProblem.of(FailureCode.ARCHIVE_CONTENT_REPLACED, reason, offset=first, count=len(rows)),)
 
 
 def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingProblem]:

@@ -221,7 +221,6 @@ class ArchivedRecord:
 def _described(opened: _Opened, end: int) -> Description:
     header, head = opened.header, opened.head
     http, warc = _fields(head), _fields(opened.front[: header.block])
-    own_type = header.mime_type if header.is_arc or header.record_type == "resource" else None
     coding = http.get("content-encoding") or _transfer_codings(http)
     chunked = "chunked" in http.get("transfer-encoding", "").lower()
     front = opened.front[opened.begin : end]
@@ -231,7 +230,7 @@ def _described(opened: _Opened, end: int) -> Description:
         date=header.date,
         is_arc=header.is_arc,
         http_status=http_status(head),
-        content_type=http.get("content-type") if head else own_type,
+        content_type=http.get("content-type") if head else header.own_type,
         content_encoding=coding if coding and _may_be_coded(coding, front, chunked=chunked) else None,
         length=end - opened.begin,
         chunked=chunked,

@@ -205,7 +205,7 @@ class _Captures:
     ) -> Capture:
         head = http_head(content, header)
         payload = header.block + len(head)
-        status, mime_type = http_status(head), _mime_type(head, header)
+        status, mime_type = http_status(head), http_mime_type(head) if head else header.own_type
         shown = _Shown(None, None, None)
         if header.record_type != "revisit":
             shown = self._shown(content, header, head, address[1], (mime_type, status))
@@ -288,10 +288,3 @@ def _address_and_time(header: RecordHeader) -> tuple[tuple[str, str], tuple[date
     if not header.record_type:
         raise RefusedError("the record has no type")
     return address_of(header.target), capture_time(header.date, is_arc=header.is_arc)
-
-
-def _mime_type(head: bytes, header: RecordHeader) -> str | None:
-    """Return the content's type; a WARC response's own Content-Type is only that of the HTTP message."""
-    if head:
-        return http_mime_type(head)
-    return header.mime_type if header.is_arc or header.record_type == "resource" else None

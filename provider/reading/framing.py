@@ -22,6 +22,8 @@ RECORD_START = re.compile(
     rb" [^ \r\n]*(?:;[^\r\n]{0,200})? [0-9]+[ \r]*\n"
 )
 _VERSION_LINE = re.compile(rb"WARC/[0-9]\.[0-9]{1,2}\r?\n\Z")
+_SCHEME = re.compile(rb"(?:https?|ftp|dns):", re.IGNORECASE)
+_LONGEST_SCHEME = len(b"https:")
 _LONGEST_VERSION = len(b"WARC/1.10\r")
 _FIELD = re.compile(rb"(?:WARC|Content)-[A-Za-z-]+[ \t]*:", re.IGNORECASE)
 
@@ -143,12 +145,22 @@ class _Plain(Generic[Item]):
             try:
                 item, end = self._taker.take(content, offset)
                 following = offset + _following(content, end)[0]
+                if following == offset + end:
+                    self._refuse_within_url(following)
             except DamageError as damage:
                 found, following = self._despite(damage, offset, size)
                 yield from found
             else:
                 yield self._taker.measured(item, following - offset)
             offset = following
+
+    def _refuse_within_url(self, end: int) -> None:
+        """Raise DamageError if a record ends within the URL of an ARC record: `ttp://…` looks like one."""
+        begin = max(end - _LONGEST_SCHEME, 0)
+        self._file.seek(begin)
+        found = _SCHEME.search(self._file.read(2 * _LONGEST_SCHEME))
+        if found and found.start() < end - begin < found.end():
+            raise DamageError("the declared length is wrong: the record ends within the URL of the next one")
 
     def _despite(
         self, damage: DamageError, offset: int, size: int

@@ -25,6 +25,7 @@ _ODD_ARC_LINE = re.compile(
     r" (?P<type>[^ ]*(?:;.{0,200})?) (?P<length>[^ ]+)"
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
+_HTTP_MESSAGE = re.compile(r"(?:application|message)/http\b", re.IGNORECASE)
 _DIGEST = re.compile(rb"[A-Za-z0-9-]{1,32}:[A-Za-z0-9+/=_-]{1,256}")
 _STATUS = re.compile(rb"HTTP/[0-9.]+[ \t]+([0-9]{3})\b")
 _CONTENT_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
@@ -59,6 +60,12 @@ class RecordHeader(NamedTuple):
     is_arc: bool
     is_segment: bool
     """Whether only a part of what was captured is in this record (WARC 1.1, section 7)."""
+
+    @property
+    def own_type(self) -> str | None:
+        """The type of content without an HTTP header; None if the record only says that it is HTTP."""
+        is_message = self.record_type != "resource" and _HTTP_MESSAGE.match(self.mime_type or "")
+        return None if is_message else self.mime_type or None
 
     def ending_at(self, end: int) -> "RecordHeader":
         """Return the header with another end of the record."""

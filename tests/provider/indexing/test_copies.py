@@ -10,7 +10,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from oai.database import Database
@@ -67,6 +67,19 @@ def gone(database: Database) -> int:
 
 def codes(report: FileReport) -> list[FailureCode]:
     return [problem.failure.code for problem in report.merged.problems]
+
+
+def test_a_wrong_number_of_documents_is_corrected_when_a_file_is_indexed_again(
+    database: Database, tmp_path: Path
+) -> None:
+    path = write_pages(tmp_path / "x.warc.gz", DAYS[0])
+    index_file(database, path, OPTIONS)
+    for pages in (DAYS[0], [*DAYS[0], *DAYS[1]], DAYS[2]):
+        with database.session() as session:
+            session.execute(update(Arc).values(documents=-7))
+            session.commit()
+        index_file(database, write_pages(path, pages), AGAIN)
+        check_counts(database)
 
 
 @pytest.mark.parametrize(

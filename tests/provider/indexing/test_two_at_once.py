@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from pathlib import Path
 from subprocess import PIPE
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text
@@ -15,9 +16,10 @@ from oai.errors import InterruptedRunError
 from oai.settings import Settings
 from provider.holdings.arcs import settle
 from provider.indexing.first_load import begin_first_load, finish_first_load, missing_indexes
-from provider.indexing.indexer import Indexer, IndexOptions, index_file
+from provider.indexing.indexer import FileReport, Indexer, IndexOptions, index_file
 from provider.indexing.parallel import index_files
 from provider.models import Arc, Document, Load
+from provider.reading.captures import Capture, read_captures
 from provider.storage.files import look_at
 from tests.commands import Process
 from tests.provider.archives import Page, write_pages
@@ -41,18 +43,18 @@ def number_of(database: Database, what: type[Arc | Document | Load]) -> int:
 
 @pytest.fixture
 def beside() -> Iterator[ThreadPoolExecutor]:
-    with ThreadPoolExecutor(1) as pool:
+    with ThreadPoolExecutor(2) as pool:
         yield pool
 
 
-def until_it_waits(database: Database, work: "Future[object]") -> bool:
+def until_it_waits(database: Database, work: "Future[Any]", *, waiters: int = 1) -> bool:
     """Whether the work waits for another transaction; false where it is done without."""
     end = time.monotonic() + 60
     with database.session() as session:
         while time.monotonic() < end:
-            waiting = session.scalar(text(f"{_WAITING} AND datname = current_database()"))
+            waiting = session.scalar(text(f"{_WAITING} AND datname = current_database()")) or 0
             session.rollback()
-            if waiting or work.done():
+            if waiting >= waiters or work.done():
                 return not work.done()
             time.sleep(0.01)
     raise TimeoutError
@@ -173,6 +175,33 @@ def test_a_cdx_file_and_the_file_that_it_tells_of_get_one_row(
         session.commit()
     work.result(60)
     assert (number_of(database, Arc), number_of(database, Document)) == (1, 1)
+
+
+def test_two_copies_of_a_missing_file_indexed_at_once_share_its_documents(
+    database: Database, beside: ThreadPoolExecutor, tmp_path: Path
+) -> None:
+    first = write_pages(tmp_path / "x.warc.gz", pages(1))
+    index_file(database, first, OPTIONS)
+    copies = [tmp_path / name for name in ("copy.warc.gz", "plain.warc")]
+    for path in copies:
+        write_pages(path, pages(1))
+    first.unlink()
+    with database.session() as session:
+        session.execute(select(Document).with_for_update())
+        work: list[Future[FileReport]] = []
+        for waiters, path in enumerate(copies, start=1):
+            work.append(beside.submit(index_file, database, path, OPTIONS))
+            assert until_it_waits(database, work[-1], waiters=waiters)
+        session.commit()
+    assert sorted(counts(one.result(60)) for one in work) == [(0, 0, 0, 3), (0, 0, 3, 0)]
+    check_counts(database)
+    with database.session() as session:
+        columns = (Arc.path, Document.url, Document.offset, Document.packed_length)
+        found = session.execute(select(*columns).join(Arc, Arc.id == Document.arc_id)).all()
+    path = Path(found[0][0] or "")
+    with path.open("rb") as file:
+        captures = [one for one in read_captures(file) if isinstance(one, Capture)]
+    assert sorted(found) == [(str(path), one.url, one.offset, one.packed_length) for one in captures]
 
 
 def test_two_first_loads_that_end_at_once_build_each_index_once(

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from provider.reading.archived_record import ArchivedRecord
 from provider.reading.captures import Capture, Ignored, read_captures
 from provider.reading.framing import FramingProblem
 from tests.provider.archives import Page, arc_record, warc_other, warc_record
@@ -64,6 +65,21 @@ def test_a_resource_has_the_type_and_digest_of_its_block() -> None:
     found = capture(warc_record(page))
     assert (found.mime_type, found.http_status, found.length) == ("image/png", None, 3)
     assert found.digest == page.payload_digest
+
+
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [("text/plain", "text/plain"), ("Application/HTTP;msgtype=response", None), ("", None)],
+)
+def test_a_response_that_is_not_http_has_the_type_of_its_record(declared: str, expected: str | None) -> None:
+    page = Page(
+        url="whois://whois.a.example/a", record_type="resource", mime_type=declared, body=b"domain: a"
+    )
+    record = warc_record(page).replace(b"WARC-Type: resource", b"WARC-Type: response")
+    found = capture(record)
+    assert (found.record_type, found.mime_type, found.http_status) == ("response", expected, None)
+    described = ArchivedRecord(io.BytesIO(record), 0).description
+    assert (described.content_type, described.length) == (expected, len(page.body))
 
 
 def test_a_revisit_without_digest_gets_none() -> None:

@@ -246,6 +246,43 @@ def test_a_record_that_is_whole_by_its_http_header_is_kept_and_told(
         assert "and was indexed" in problem.reason
 
 
+@pytest.mark.parametrize("scheme", ["http", "https", "ftp"])
+@pytest.mark.parametrize("error", [2, 3, 4])
+def test_a_length_that_reaches_into_the_next_url_costs_no_record(
+    tmp_path: Path, scheme: str, error: int
+) -> None:
+    pages = [
+        http_with_length(Page(url=f"{scheme}://a.example/{n}", body=b"body"), len(b"body")) for n in range(3)
+    ]
+    whole = [arc_info(), *map(arc_record, pages)]
+    whole[2] = arc_record(pages[1], length=len(pages[1].http) + error)
+    path = write_archive(tmp_path / "x.arc", whole)
+    captures, problems = read(path)
+    assert [(one.url, one.length) for one in captures] == [(page.url, len(page.body)) for page in pages]
+    assert [(one.offset, one.failure.code) for one in problems] == [
+        (offsets(path, whole)[2], FailureCode.ARCHIVE_RECORD_LENGTH)
+    ]
+
+
+def test_an_unproven_length_that_reaches_into_the_next_url_costs_that_record_alone(tmp_path: Path) -> None:
+    whole = records("x.arc")
+    whole[2] = arc_record(PAGES[1], length=len(PAGES[1].http) + 2)
+    whole[0] = arc_info().replace(b" 67\n", b" 68\n").removesuffix(b"\n")
+    path = write_archive(tmp_path / "x.arc", whole)
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [PAGES[0].url, PAGES[2].url, PAGES[3].url]
+    assert [one.offset for one in problems] == [0, offsets(path, whole)[2]]
+
+
+def test_records_without_line_breaks_between_them_are_read(tmp_path: Path) -> None:
+    pages = [replace(page, body=b"text\nh") for page in PAGES]
+    whole = [arc_info().strip(), *(arc_record(page).removesuffix(b"\n") for page in pages)]
+    whole[0] = whole[0].replace(b" 67\n", b" 66\n")
+    captures, problems = read(write_archive(tmp_path / "x.arc", whole))
+    assert [(one.url, one.length) for one in captures] == [(page.url, 6) for page in pages]
+    assert problems == []
+
+
 @pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.warc.zst"])
 def test_a_record_whose_digest_does_not_agree_is_not_kept(tmp_path: Path, name: str) -> None:
     page = http_with_length(PAGES[1], len(PAGES[1].body) - 1)
