@@ -59,15 +59,14 @@ INSERT INTO altered SELECT id FROM changed
 """  # noqa: S608 constant text
 _FIND_OUTERMOST: Final = """
 WITH ordered AS (
-    SELECT takedown_id, low, high, active AND coalesce(max(high) FILTER (WHERE active) OVER (
-        ORDER BY low, high DESC, takedown_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    SELECT range_id, active AND coalesce(max(high) FILTER (WHERE active) OVER (
+        ORDER BY low, high DESC, range_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) < high, active) AS outermost
     FROM takedown_range WHERE active OR outermost
 )
 UPDATE takedown_range AS kept SET outermost = ordered.outermost
 FROM ordered
-WHERE (kept.takedown_id, kept.low, kept.high) = (ordered.takedown_id, ordered.low, ordered.high)
-    AND kept.outermost <> ordered.outermost
+WHERE kept.range_id = ordered.range_id AND kept.outermost <> ordered.outermost
 """
 _COVER_NEW: Final = f"""
 INSERT INTO chosen

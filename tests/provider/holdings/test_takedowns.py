@@ -1,6 +1,7 @@
 """The take-down register holds what is there and what comes later, and shows what nothing else holds."""
 
 import contextlib
+import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -116,6 +117,24 @@ def test_a_url_that_the_index_cannot_tell_from_others_is_refused(database: Datab
     assert _hidden(database) == {start + longest}
     _take_down(database, start + longest + "p*")
     assert len(_hidden(database)) == 4
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "length"),
+    [(range(0x61, 0x7B), 2000), (range(0x4E00, 0x9FFF), 220)],
+    ids=["ascii", "chinese"],
+)
+def test_long_urls_are_taken_down_exactly_and_as_prefixes(
+    database: Database, tmp_path: Path, alphabet: range, length: int
+) -> None:
+    """Of characters at random: PostgreSQL compresses others before it measures them."""
+    path = "".join(map(chr, random.Random(1).choices(alphabet, k=length)))
+    urls = [f"http://long.example/{path}", f"http://long.example/{path}/1"]
+    _index(database, tmp_path / "y.warc.gz", *urls)
+    _take_down(database, urls[0])
+    assert _hidden(database) == {urls[0]}
+    _take_down(database, f"{urls[0]}/*", f"{urls[0]}*")
+    assert _hidden(database) == set(urls)
 
 
 def test_the_register_needs_a_reason_a_requester_and_an_end_to_come(database: Database) -> None:
