@@ -187,12 +187,24 @@ def _ranges(target: str, rule: WwwRule) -> list[Range]:
         return []
     if match is MatchType.DOMAIN:
         # After a host's key comes `)`, the port, or the next label.
-        return [(f"{host}{sign}", f"{host}{sign}{_LAST}") for sign in "),:"]
+        return [_beginning(f"{host}{sign}") for sign in "),:"]
     if match is MatchType.PREFIX:
-        low = key_prefix(url, rule)
-        return [(low, low + _LAST)]
+        return _prefix_ranges(key_prefix(url, rule))
     key = stored_key(url, rule)
     return [(key, key)]
+
+
+def _prefix_ranges(prefix: str) -> list[Range]:
+    """Return the ranges of a prefix of keys; that of a directory includes the directory itself."""
+    # Only the key of a host's front page keeps the slash at the end.
+    if not prefix.endswith("/") or prefix.partition(")")[2] == "/":
+        return [_beginning(prefix)]
+    directory = prefix.removesuffix("/")
+    return [(directory, directory), *(_beginning(f"{directory}{sign}") for sign in "/?")]
+
+
+def _beginning(prefix: str) -> Range:
+    return prefix, prefix + _LAST
 
 
 def preview(session: Session, targets: Sequence[str]) -> Preview:

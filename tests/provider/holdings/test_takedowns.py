@@ -91,6 +91,24 @@ def test_spelling_makes_no_difference(database: Database, targets: list[str], co
         assert session.get_one(Takedown, number).documents == len(covered)
 
 
+@pytest.mark.parametrize("target", ["http://www.a.example/blog/*", "a.example/blog//*"])
+def test_a_prefix_that_is_a_directory_covers_its_front_page(
+    database: Database, tmp_path: Path, target: str
+) -> None:
+    start = "http://a.example/blog"
+    covered = {start, f"{start}/", f"{start}/?page=2", f"{start}?a=1", f"{start}/1"}
+    _index(database, tmp_path / "y.warc.gz", *covered, f"{start}s/", f"{start}.html", "http://a.example/")
+    with database.session() as session:
+        assert preview(session, [target]).documents == len(covered)
+    _take_down(database, target)
+    assert _hidden(database) == covered
+
+
+def test_a_prefix_of_a_directory_whose_name_ends_in_a_parenthesis_covers_its_front_page() -> None:
+    found = ranges_of(["a.example/(1)/*"], WwwRule.NUMBERED)
+    assert ("example,a)/(1)", "example,a)/(1)") in found
+
+
 @pytest.mark.parametrize(
     "target", ["http://a.example:8080/x?back=http://b.example/", "http://a.example:8080/*"]
 )
