@@ -110,6 +110,18 @@ def test_a_prefix_of_a_directory_whose_name_ends_in_a_parenthesis_covers_its_fro
 
 
 @pytest.mark.parametrize(
+    "target", ["a.example/x?b=1*", "a.example/x%3Fb=1*", f"a.example/x?sid={'a' * 32}*", "a.example/?b*"]
+)
+def test_a_prefix_with_arguments_is_refused_because_keys_sort_them(target: str) -> None:
+    with pytest.raises(UsageError, match=r"sorts the arguments .*2: "):
+        ranges_of(["a.example/x?*", target], WwwRule.NUMBERED)
+
+
+def test_a_prefix_that_ends_in_the_question_mark_covers_all_arguments() -> None:
+    assert ranges_of(["a.example/x/?*"], WwwRule.NUMBERED) == [("example,a)/x?", "example,a)/x?\U0010ffff")]
+
+
+@pytest.mark.parametrize(
     "target", ["http://a.example:8080/x?back=http://b.example/", "http://a.example:8080/*"]
 )
 def test_a_port_needs_no_scheme_before_its_host(target: str) -> None:
