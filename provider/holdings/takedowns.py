@@ -190,14 +190,18 @@ def _url_and_match(target: str) -> tuple[str, MatchType]:
 
 
 def _ranges(target: str, rule: WwwRule) -> list[Range]:
-    """Return the ranges of one target; none if it has no host, or its host is a top-level domain."""
+    """Return the ranges of one target; none if it has no host, or means all hosts of a top-level domain.
+
+    A host of one label counts only with a path: by itself, a word is probably no address.
+    """
     url, match = _url_and_match(target)
-    host = host_key(url, rule)
-    if "," not in host or not parts_of(url).host or "*" in parts_of(url).host:
+    host, named = host_key(url, rule), parts_of(url)
+    is_word = not named.path and "." not in named.host.strip(".") and ":" not in named.host
+    if is_word or not named.host or "*" in named.host:
         return []
     if match is MatchType.DOMAIN:
         # After a host's key comes `)`, the port, or the next label.
-        return [_beginning(f"{host}{sign}") for sign in "),:"]
+        return [_beginning(f"{host}{sign}") for sign in "),:"] if "," in host else []
     if match is MatchType.PREFIX:
         return _prefix_ranges(key_prefix(url, rule))
     key = stored_key(url, rule)

@@ -122,6 +122,25 @@ def test_a_prefix_that_ends_in_the_question_mark_covers_all_arguments() -> None:
 
 
 @pytest.mark.parametrize(
+    ("target", "covered"),
+    [
+        ("http://[2001:db8::7]/v6", {"http://[2001:db8::7]/v6"}),
+        ("[2001:db8::7]/*", {"http://[2001:db8::7]/v6"}),
+        ("http://localhost/intranet", {"http://localhost/intranet"}),
+        ("localhost/*", {"http://localhost/intranet"}),
+        ("www.cz", {"http://www.cz/"}),
+    ],
+)
+def test_documents_of_hosts_with_one_label_and_of_ipv6_addresses_are_taken_down(
+    database: Database, tmp_path: Path, target: str, covered: set[str]
+) -> None:
+    urls = ("http://[2001:db8::7]/v6", "http://localhost/intranet", "http://www.cz/")
+    _index(database, tmp_path / "y.warc.gz", *urls)
+    _take_down(database, target)
+    assert _hidden(database) == covered
+
+
+@pytest.mark.parametrize(
     "target", ["http://a.example:8080/x?back=http://b.example/", "http://a.example:8080/*"]
 )
 def test_a_port_needs_no_scheme_before_its_host(target: str) -> None:
@@ -129,8 +148,14 @@ def test_a_port_needs_no_scheme_before_its_host(target: str) -> None:
     assert ranges_of([without], WwwRule.NUMBERED) == ranges_of([target], WwwRule.NUMBERED)
 
 
-@pytest.mark.parametrize("target", ["", "cz", "*.cz", "no host", "*", "a.*", "http://", "x" * 5000 + ".cz"])
+@pytest.mark.parametrize("target", ["", "cz", "cz*", "no host", "*", "a.*", "http://", "x" * 5000 + ".cz"])
 def test_what_means_nothing_or_too_much_is_refused_with_its_line(target: str) -> None:
+    with pytest.raises(UsageError, match=r"2: "):
+        ranges_of(["a.example/", target], WwwRule.NUMBERED)
+
+
+@pytest.mark.parametrize("target", ["*.cz", "*.www.cz", "*.localhost/", "*.[2001:db8::7]"])
+def test_all_hosts_below_one_label_are_refused(target: str) -> None:
     with pytest.raises(UsageError, match=r"2: "):
         ranges_of(["a.example/", target], WwwRule.NUMBERED)
 
