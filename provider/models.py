@@ -290,8 +290,10 @@ class TakedownRange(Base):
     takedown_id: Mapped[int] = mapped_column(
         ForeignKey("takedown.takedown_id", ondelete="CASCADE"), primary_key=True
     )
-    low: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
-    high: Mapped[str] = mapped_column(Text(collation="C"), primary_key=True)
+    # Not the keys themselves: two of them may be longer than an entry of an index.
+    range_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
+    low: Mapped[str] = mapped_column(Text(collation="C"))
+    high: Mapped[str] = mapped_column(Text(collation="C"))
     active: Mapped[bool] = mapped_column(server_default=text("true"))
     """Whether documents in it, also later ones, are not shown."""
     outermost: Mapped[bool] = mapped_column(server_default=text("false"))

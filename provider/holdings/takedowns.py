@@ -8,9 +8,10 @@ never listed stays unknown.
 """
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import islice
 from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, select, text, true, update
@@ -59,15 +60,14 @@ INSERT INTO altered SELECT id FROM changed
 """  # noqa: S608 constant text
 _FIND_OUTERMOST: Final = """
 WITH ordered AS (
-    SELECT takedown_id, low, high, active AND coalesce(max(high) FILTER (WHERE active) OVER (
-        ORDER BY low, high DESC, takedown_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
+    SELECT range_id, active AND coalesce(max(high) FILTER (WHERE active) OVER (
+        ORDER BY low, high DESC, range_id ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING
     ) < high, active) AS outermost
     FROM takedown_range WHERE active OR outermost
 )
 UPDATE takedown_range AS kept SET outermost = ordered.outermost
 FROM ordered
-WHERE (kept.takedown_id, kept.low, kept.high) = (ordered.takedown_id, ordered.low, ordered.high)
-    AND kept.outermost <> ordered.outermost
+WHERE kept.range_id = ordered.range_id AND kept.outermost <> ordered.outermost
 """
 _COVER_NEW: Final = f"""
 INSERT INTO chosen
@@ -132,8 +132,8 @@ Range = tuple[str, str]
 def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
     """Return the ranges of URL keys that the targets mean, both ends included.
 
-    Raises UsageError, which lists every line without a host, or with a top-level domain as its host, and
-    those that are longer than the keys in the index, which would cover other URLs, too.
+    Raises UsageError, which lists the lines without a host, those that are longer than the keys in the index,
+    which would cover other URLs, too, and prefixes with arguments, which would not cover all their URLs.
     """
     if not targets:
         raise UsageError("no addresses; give a URL, a prefix with * at the end, or *.host")
@@ -141,28 +141,37 @@ def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
         raise UsageError(
             "%(count)d addresses; enter at most %(most)d at once", count=len(targets), most=MOST_TARGETS
         )
-    found: dict[Range, None] = {}
-    faults, long = [], []
-    for number, target in enumerate(targets, start=1):
-        ranges = _ranges(target, rule)
-        found.update(dict.fromkeys(ranges))
-        shown = f"{number}: {target[:100]!r}"
-        if not ranges:
-            faults.append(shown)
-        elif _is_long(target, rule):
-            long.append(shown)
-    if faults:
+    if lines := _lines(targets, lambda one: not _ranges(one, rule)):
         raise UsageError(
-            "these lines are no addresses with a host such as example.cz: %(lines)s",
-            lines=", ".join(faults[:20]),
+            "these lines are no addresses with a host such as example.cz: %(lines)s", lines=lines
         )
-    if long:
+    if lines := _lines(targets, lambda one: _is_long(one, rule)):
         raise UsageError(
             "the index cannot distinguish these long addresses from others; give a shorter prefix with * at "
             "the end instead: %(lines)s",
-            lines=", ".join(long[:20]),
+            lines=lines,
         )
-    return list(found)
+    if lines := _lines(targets, lambda one: _has_arguments(one, rule)):
+        raise UsageError(
+            "the index sorts the arguments of URLs, so these prefixes could miss some that begin with them; "
+            "give whole URLs instead, or a prefix that ends in the question mark (…/page?*): %(lines)s",
+            lines=lines,
+        )
+    return list(dict.fromkeys(one for target in targets for one in _ranges(target, rule)))
+
+
+def _lines(targets: Sequence[str], is_wrong: Callable[[str], bool]) -> str:
+    """Return the first targets that are wrong, with their numbers."""
+    numbered = enumerate(targets, start=1)
+    found = (f"{number}: {target[:100]!r}" for number, target in numbered if is_wrong(target))
+    return ", ".join(islice(found, 20))
+
+
+def _has_arguments(target: str, rule: WwwRule) -> bool:
+    """Return whether a target is a prefix that reaches into the arguments of URLs."""
+    url, match = _url_and_match(target)
+    # Only the key shows an escaped question mark, and only the URL a session id.
+    return match is MatchType.PREFIX and ("?" in key_prefix(url, rule)[:-1] or len(parts_of(url).query) > 1)
 
 
 def _is_long(target: str, rule: WwwRule) -> bool:
@@ -181,19 +190,35 @@ def _url_and_match(target: str) -> tuple[str, MatchType]:
 
 
 def _ranges(target: str, rule: WwwRule) -> list[Range]:
-    """Return the ranges of one target; none if it has no host, or its host is a top-level domain."""
+    """Return the ranges of one target; none if it has no host, or means all hosts of a top-level domain.
+
+    A host of one label counts only with a path: by itself, a word is probably no address.
+    """
     url, match = _url_and_match(target)
-    host = host_key(url, rule)
-    if "," not in host or not parts_of(url).host or "*" in parts_of(url).host:
+    host, named = host_key(url, rule), parts_of(url)
+    is_word = not named.path and "." not in named.host.strip(".") and ":" not in named.host
+    if is_word or not named.host or "*" in named.host:
         return []
     if match is MatchType.DOMAIN:
         # After a host's key comes `)`, the port, or the next label.
-        return [(f"{host}{sign}", f"{host}{sign}{_LAST}") for sign in "),:"]
+        return [_beginning(f"{host}{sign}") for sign in "),:"] if "," in host else []
     if match is MatchType.PREFIX:
-        low = key_prefix(url, rule)
-        return [(low, low + _LAST)]
+        return _prefix_ranges(key_prefix(url, rule))
     key = stored_key(url, rule)
     return [(key, key)]
+
+
+def _prefix_ranges(prefix: str) -> list[Range]:
+    """Return the ranges of a prefix of keys; that of a directory includes the directory itself."""
+    # Only the key of a host's front page keeps the slash at the end.
+    if not prefix.endswith("/") or prefix.partition(")")[2] == "/":
+        return [_beginning(prefix)]
+    directory = prefix.removesuffix("/")
+    return [(directory, directory), *(_beginning(f"{directory}{sign}") for sign in "/?")]
+
+
+def _beginning(prefix: str) -> Range:
+    return prefix, prefix + _LAST
 
 
 def preview(session: Session, targets: Sequence[str]) -> Preview:

@@ -281,6 +281,47 @@ def test_credentials_of_base_urls_are_removed_from_what_earlier_versions_copied(
     ]
 
 
+def test_takedowns_of_directories_in_force_cover_their_front_pages_after_an_upgrade(
+    settings: Settings,
+) -> None:
+    """Those of hosts, of URLs and of arguments stay as they are, as do those that have ended."""
+    with open_database(settings, check_tables=False) as database:
+        _back_to(database, "0063", _OLD_TAKEDOWNS)
+        migrations.upgrade(database.engine)
+        with database.session() as session:
+            ranges = session.execute(
+                sa.text("SELECT takedown_id, rtrim(high, chr(1114111)), low = high, outermost"
+                        " FROM takedown_range WHERE active ORDER BY range_id > 7, takedown_id, low")
+            ).all()  # fmt: skip
+            unsettled = session.scalars(
+                sa.text("SELECT takedown_id FROM takedown WHERE unsettled IS NOT NULL ORDER BY takedown_id")
+            ).all()
+    assert [tuple(row) for row in ranges] == [
+        (1, "cz,a)/blog/", False, True),
+        (1, "cz,b)/", False, True),
+        (1, "cz,c)/x?u=/", False, True),
+        (2, "cz,b)/b)/", False, False),
+        (2, "cz,d:8080)/", False, True),
+        (2, "cz,e)/page", True, True),
+        (1, "cz,a)/blog", True, True),
+        (1, "cz,a)/blog?", False, True),
+        (2, "cz,b)/b)", True, False),
+        (2, "cz,b)/b)?", False, False),
+    ]
+    assert unsettled == [1, 2]
+
+
+_OLD_TAKEDOWNS = """
+WITH t AS (
+    INSERT INTO takedown (targets, reason, requester) SELECT '{x}', 'r', 'q' FROM generate_series(1, 3)
+)
+INSERT INTO takedown_range (takedown_id, low, high, active, outermost)
+SELECT number, low, CASE WHEN low LIKE '%/' THEN low || chr(1114111) ELSE low END, number < 3,
+    low NOT LIKE 'cz,b)/_%'
+FROM (VALUES (1, 'cz,a)/blog/'), (1, 'cz,b)/'), (1, 'cz,c)/x?u=/'), (2, 'cz,b)/b)/'), (2, 'cz,d:8080)/'),
+    (2, 'cz,e)/page'), (3, 'cz,f)/over/')) AS given (number, low)
+"""
+
 _ROWS_WITH_CREDENTIALS = """
 WITH url AS (SELECT 'http://me:s"c@a.example/oai?to=x@y.example' AS url),
 a AS (INSERT INTO web_audit (action, object_name, before)

@@ -52,8 +52,8 @@ class Targets(In):
     targets: list[str] = Field(
         min_length=1,
         max_length=takedowns.MOST_TARGETS,
-        description="URLs (all captures); `prefix*` for all URLs that begin with it; `*.host` for a host and "
-        "its subdomains. Scheme, `www.` and capitals make no difference.",
+        description="URLs (all captures); `prefix*` for all URLs that begin with it (not within the "
+        "arguments); `*.host` for a host and its subdomains. Scheme, `www.` and capitals make no difference.",
     )
 
 

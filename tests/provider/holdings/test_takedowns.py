@@ -1,6 +1,7 @@
 """The take-down register holds what is there and what comes later, and shows what nothing else holds."""
 
 import contextlib
+import random
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -90,6 +91,55 @@ def test_spelling_makes_no_difference(database: Database, targets: list[str], co
         assert session.get_one(Takedown, number).documents == len(covered)
 
 
+@pytest.mark.parametrize("target", ["http://www.a.example/blog/*", "a.example/blog//*"])
+def test_a_prefix_that_is_a_directory_covers_its_front_page(
+    database: Database, tmp_path: Path, target: str
+) -> None:
+    start = "http://a.example/blog"
+    covered = {start, f"{start}/", f"{start}/?page=2", f"{start}?a=1", f"{start}/1"}
+    _index(database, tmp_path / "y.warc.gz", *covered, f"{start}s/", f"{start}.html", "http://a.example/")
+    with database.session() as session:
+        assert preview(session, [target]).documents == len(covered)
+    _take_down(database, target)
+    assert _hidden(database) == covered
+
+
+def test_a_prefix_of_a_directory_whose_name_ends_in_a_parenthesis_covers_its_front_page() -> None:
+    found = ranges_of(["a.example/(1)/*"], WwwRule.NUMBERED)
+    assert ("example,a)/(1)", "example,a)/(1)") in found
+
+
+@pytest.mark.parametrize(
+    "target", ["a.example/x?b=1*", "a.example/x%3Fb=1*", f"a.example/x?sid={'a' * 32}*", "a.example/?b*"]
+)
+def test_a_prefix_with_arguments_is_refused_because_keys_sort_them(target: str) -> None:
+    with pytest.raises(UsageError, match=r"sorts the arguments .*2: "):
+        ranges_of(["a.example/x?*", target], WwwRule.NUMBERED)
+
+
+def test_a_prefix_that_ends_in_the_question_mark_covers_all_arguments() -> None:
+    assert ranges_of(["a.example/x/?*"], WwwRule.NUMBERED) == [("example,a)/x?", "example,a)/x?\U0010ffff")]
+
+
+@pytest.mark.parametrize(
+    ("target", "covered"),
+    [
+        ("http://[2001:db8::7]/v6", {"http://[2001:db8::7]/v6"}),
+        ("[2001:db8::7]/*", {"http://[2001:db8::7]/v6"}),
+        ("http://localhost/intranet", {"http://localhost/intranet"}),
+        ("localhost/*", {"http://localhost/intranet"}),
+        ("www.cz", {"http://www.cz/"}),
+    ],
+)
+def test_documents_of_hosts_with_one_label_and_of_ipv6_addresses_are_taken_down(
+    database: Database, tmp_path: Path, target: str, covered: set[str]
+) -> None:
+    urls = ("http://[2001:db8::7]/v6", "http://localhost/intranet", "http://www.cz/")
+    _index(database, tmp_path / "y.warc.gz", *urls)
+    _take_down(database, target)
+    assert _hidden(database) == covered
+
+
 @pytest.mark.parametrize(
     "target", ["http://a.example:8080/x?back=http://b.example/", "http://a.example:8080/*"]
 )
@@ -98,8 +148,14 @@ def test_a_port_needs_no_scheme_before_its_host(target: str) -> None:
     assert ranges_of([without], WwwRule.NUMBERED) == ranges_of([target], WwwRule.NUMBERED)
 
 
-@pytest.mark.parametrize("target", ["", "cz", "*.cz", "no host", "*", "a.*", "http://", "x" * 5000 + ".cz"])
+@pytest.mark.parametrize("target", ["", "cz", "cz*", "no host", "*", "a.*", "http://", "x" * 5000 + ".cz"])
 def test_what_means_nothing_or_too_much_is_refused_with_its_line(target: str) -> None:
+    with pytest.raises(UsageError, match=r"2: "):
+        ranges_of(["a.example/", target], WwwRule.NUMBERED)
+
+
+@pytest.mark.parametrize("target", ["*.cz", "*.www.cz", "*.localhost/", "*.[2001:db8::7]"])
+def test_all_hosts_below_one_label_are_refused(target: str) -> None:
     with pytest.raises(UsageError, match=r"2: "):
         ranges_of(["a.example/", target], WwwRule.NUMBERED)
 
@@ -116,6 +172,24 @@ def test_a_url_that_the_index_cannot_tell_from_others_is_refused(database: Datab
     assert _hidden(database) == {start + longest}
     _take_down(database, start + longest + "p*")
     assert len(_hidden(database)) == 4
+
+
+@pytest.mark.parametrize(
+    ("alphabet", "length"),
+    [(range(0x61, 0x7B), 2000), (range(0x4E00, 0x9FFF), 220)],
+    ids=["ascii", "chinese"],
+)
+def test_long_urls_are_taken_down_exactly_and_as_prefixes(
+    database: Database, tmp_path: Path, alphabet: range, length: int
+) -> None:
+    """Of characters at random: PostgreSQL compresses others before it measures them."""
+    path = "".join(map(chr, random.Random(1).choices(alphabet, k=length)))
+    urls = [f"http://long.example/{path}", f"http://long.example/{path}/1"]
+    _index(database, tmp_path / "y.warc.gz", *urls)
+    _take_down(database, urls[0])
+    assert _hidden(database) == {urls[0]}
+    _take_down(database, f"{urls[0]}/*", f"{urls[0]}*")
+    assert _hidden(database) == set(urls)
 
 
 def test_the_register_needs_a_reason_a_requester_and_an_end_to_come(database: Database) -> None:
