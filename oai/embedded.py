@@ -352,8 +352,8 @@ def _check_path(cluster: Path, sockets: Path) -> None:
 def _start(cluster: Path, account: _Account, programs: Path, options: Mapping[str, str]) -> None:
     if not (cluster / "PG_VERSION").exists():
         _initialise(cluster, account, programs)
-    keeper.remove_stale_file(cluster)
     sockets = _socket_folder(cluster, account)
+    keeper.remove_stale_files(cluster, sockets)
     chosen = " ".join(f"-c {name}={value}" for name, value in options.items())
     account.run(
         str(programs / "pg_ctl"), "start", "-w", "-t", str(_START_SECONDS), "-D", str(cluster),
