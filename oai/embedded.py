@@ -368,8 +368,10 @@ def _initialise(cluster: Path, account: _Account, programs: Path) -> None:
     """Create a new cluster under a temporary name first, so that an interrupted one is never used."""
     if account.name:
         _open_folder(cluster.parent)
+    for left in cluster.parent.glob(f"{cluster.name}.*.new"):
+        shutil.rmtree(left, ignore_errors=True)
+    # No fixed name: the initdb of a killed start may still run, and removes its folder if it fails.
     unfinished = cluster.with_name(f"{cluster.name}.{os.getpid()}.new")
-    shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700)
     os.chown(unfinished, account.uid, account.gid)
     account.run(

@@ -74,6 +74,15 @@ def test_a_folder_with_an_apostrophe_and_other_odd_characters_is_used(parent: Pa
     assert list(parent.glob("*/postgres/PG_VERSION"))
 
 
+def test_what_killed_first_starts_left_is_removed(parent: Path) -> None:
+    for left in ("1", "4194304"):
+        (parent / f"postgres.{left}.new" / "base").mkdir(parents=True)
+    server = EmbeddedServer(parent)
+    server.acquire()
+    server.release()
+    assert [folder.name for folder in parent.iterdir() if folder.is_dir()] == ["postgres"]
+
+
 @pytest.mark.parametrize("sign", ['"', "$", "`", ",", "\n"])
 def test_a_folder_that_the_server_cannot_use_is_refused_with_the_character(parent: Path, sign: str) -> None:
     with pytest.raises(DatabaseNotReadyError) as raised:
