@@ -35,14 +35,16 @@ from oai.noted_cluster import check_noted, is_cluster, note_cluster, noted_clust
 _NEEDED: Final = 32 * 1024**2
 """Bytes: PostgreSQL preallocates whole segments of 16 MB (its documentation, "WAL Configuration")."""
 _TAIL: Final = 8192
-_WELL: Final = re.compile(r"database system is (?:shut down|ready to accept connections)")
 _FATAL: Final = re.compile(r"(?:FATAL|PANIC): +(.+)")
 
 
-def why_not(cluster: Path, otherwise: str, *, needed: int = _NEEDED, pid: int | None = None) -> str:
+def why_not(
+    cluster: Path, otherwise: str, *, needed: int = _NEEDED, logged: int = 0, pid: int | None = None
+) -> str:
     """Return why the server does not start and what to do; `otherwise` if disk and log show no reason.
 
-    With the `pid` of a server that is running, `otherwise` says why it does not accept connections.
+    `logged` is the size of the log in bytes before the start. With the `pid` of a server that is running,
+    `otherwise` says why it does not accept connections.
     """
     free = shutil.disk_usage(cluster.parent).free
     if free < needed:
@@ -54,16 +56,15 @@ def why_not(cluster: Path, otherwise: str, *, needed: int = _NEEDED, pid: int | 
     if pid is not None:
         reason = otherwise.partition("\n")[0]
         return f"the server (process {pid}) is running but does not accept connections: {reason}; see {log}"
-    # Lines before the server was last ready, such as connections that it ended, are not the reason.
-    errors = _FATAL.findall(_WELL.split(_tail(log))[-1])
+    errors = _FATAL.findall(_tail(log, logged))
     return f"{errors[-1]}; see {log}" if errors else otherwise
 
 
-def _tail(log: Path) -> str:
-    """Return the end of the log; empty if there is no log yet."""
+def _tail(log: Path, logged: int) -> str:
+    """Return the end of what the log has after the first `logged` bytes; empty if there is no log yet."""
     try:
         with log.open("rb") as file:
-            file.seek(max(log.stat().st_size - _TAIL, 0))
+            file.seek(max(log.stat().st_size - _TAIL, logged))
             return file.read().decode(errors="replace")
     except FileNotFoundError:
         return ""
@@ -319,6 +320,8 @@ def _running(cluster: Path, account: _Account, options: Mapping[str, str], *, go
     """Ensure that the server runs and answers, however it last ended, and return its address."""
     programs = _programs(account)
     _check_path(cluster, _socket_folder(cluster, account))
+    log = cluster / "server.log"
+    logged = log.stat().st_size if log.exists() else 0
     begun = started = time.monotonic()
     while True:
         try:
@@ -332,7 +335,7 @@ def _running(cluster: Path, account: _Account, options: Mapping[str, str], *, go
             now = time.monotonic()
             started = now if _STARTING in str(error) else started
             if now - begun > _START_SECONDS or now - started > going_seconds:
-                reason = why_not(cluster, str(error), pid=keeper.postmaster_pid(cluster))
+                reason = why_not(cluster, str(error), logged=logged, pid=keeper.postmaster_pid(cluster))
                 raise DatabaseNotReadyError(f"embedded PostgreSQL in {cluster}: {reason}") from None
             time.sleep(0.1)
 
@@ -352,8 +355,8 @@ def _check_path(cluster: Path, sockets: Path) -> None:
 def _start(cluster: Path, account: _Account, programs: Path, options: Mapping[str, str]) -> None:
     if not (cluster / "PG_VERSION").exists():
         _initialise(cluster, account, programs)
-    keeper.remove_stale_file(cluster)
     sockets = _socket_folder(cluster, account)
+    keeper.remove_stale_files(cluster, sockets)
     chosen = " ".join(f"-c {name}={value}" for name, value in options.items())
     account.run(
         str(programs / "pg_ctl"), "start", "-w", "-t", str(_START_SECONDS), "-D", str(cluster),
@@ -365,8 +368,10 @@ def _initialise(cluster: Path, account: _Account, programs: Path) -> None:
     """Create a new cluster under a temporary name first, so that an interrupted one is never used."""
     if account.name:
         _open_folder(cluster.parent)
+    for left in cluster.parent.glob(f"{cluster.name}.*.new"):
+        shutil.rmtree(left, ignore_errors=True)
+    # No fixed name: the initdb of a killed start may still run, and removes its folder if it fails.
     unfinished = cluster.with_name(f"{cluster.name}.{os.getpid()}.new")
-    shutil.rmtree(unfinished, ignore_errors=True)
     unfinished.mkdir(mode=0o700)
     os.chown(unfinished, account.uid, account.gid)
     account.run(

@@ -19,10 +19,7 @@ _PID_LINE_COUNT = 8
 
 def postmaster_lines(cluster: Path) -> list[str]:
     """Return the lines of `postmaster.pid`, if any (process id, folder, start time, port, socket folder)."""
-    try:
-        return (cluster / "postmaster.pid").read_text().splitlines()
-    except FileNotFoundError:
-        return []
+    return _lines(cluster / "postmaster.pid")
 
 
 def postmaster_pid(cluster: Path) -> int | None:
@@ -34,16 +31,25 @@ def postmaster_pid(cluster: Path) -> int | None:
     return pid if _lives(pid) and _serves(pid, cluster) else None
 
 
-def remove_stale_file(cluster: Path) -> None:
-    """Remove `postmaster.pid` if its process id is now another program's; the caller holds the start lock.
+def remove_stale_files(cluster: Path, sockets: Path) -> None:
+    """Remove lock files whose process id is now another program's; the caller holds the start lock.
 
-    PostgreSQL removes the file of a process that has ended, but takes any living one of its account for the
-    server and does not start. Without the file, it still refuses to start while any process is attached to
-    the shared memory that it finds by the cluster's inode.
+    They are `postmaster.pid` and the lock of the socket, which is in the folder `sockets`. PostgreSQL removes
+    the files of a process that has ended, but takes any living one of its account for the server and does not
+    start. Without the files, it still refuses to start while any process is attached to the shared memory
+    that it finds by the cluster's inode.
     """
-    pid = next(iter(postmaster_lines(cluster)), "")
-    if pid.isdecimal() and _lives(int(pid)) and not _serves(int(pid), cluster):
-        (cluster / "postmaster.pid").unlink(missing_ok=True)
+    for file in (cluster / "postmaster.pid", *sockets.glob(".s.PGSQL.*.lock")):
+        pid = next(iter(_lines(file)), "")
+        if pid.isdecimal() and _lives(int(pid)) and not _serves(int(pid), cluster):
+            file.unlink(missing_ok=True)
+
+
+def _lines(file: Path) -> list[str]:
+    try:
+        return file.read_text().splitlines()
+    except FileNotFoundError:
+        return []
 
 
 def _lives(pid: int) -> bool:

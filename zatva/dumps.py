@@ -3,6 +3,7 @@
 import contextlib
 import importlib.util
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -14,7 +15,7 @@ from sqlalchemy import Connection, text
 
 from oai import migrations
 from oai.database import Database
-from oai.errors import DatabaseNotReadyError, UsageError, required
+from oai.errors import DatabaseNotReadyError, UsageError, ZatvaError, required
 from oai.migrations import PREVIOUS_SCHEMA
 from oai.output_files import UNFINISHED
 from oai.private_files import open_private
@@ -33,6 +34,8 @@ GRANT USAGE ON SCHEMA public TO public;
 """With the right that PostgreSQL gives everybody on the schema of a new database."""
 _NEWER_SETTING: Final = b"SET transaction_timeout = 0;\n"
 _LAST_OF_SETTINGS: Final = b"SET client_encoding"
+_UNWRITTEN: Final = re.compile(r"could not (?:write to|close) output file: (.+)")
+"""What `pg_dump` says if the disk is full, without the name of its file."""
 _AT_ONCE: Final = 1024**2
 _DEPENDENT: Final = text("""
     SELECT DISTINCT c.oid::regclass::text FROM pg_depend d
@@ -76,7 +79,10 @@ _SKIP_NUMBERS: Final = text("""
 
 
 def write_dump(database: Database, file: Path, *options: str) -> None:
-    """Write a consistent snapshot of the database to a file; `options` are those of `pg_dump`."""
+    """Write a consistent snapshot of the database to a file; `options` are those of `pg_dump`.
+
+    Raises ZatvaError if the file cannot be written, and DatabaseNotReadyError with the output of `pg_dump`.
+    """
     part = file.with_name(f"{file.name}{UNFINISHED}")
     # It contains the signing keys. pg_dump keeps the mode of a file that exists, and if the file cannot be
     # written, the message here is clearer than pg_dump's.
@@ -85,6 +91,11 @@ def write_dump(database: Database, file: Path, *options: str) -> None:
     try:
         _run([*_connected(database, "pg_dump"), *arguments, f"--file={part}"], _environment(database))
         part.rename(file)
+    except DatabaseNotReadyError as error:
+        if found := _UNWRITTEN.search(str(error)):
+            advice = "free some space there, or give another path, then run the command again"
+            raise ZatvaError(f"{file}: {found[1]}; {advice}") from None
+        raise
     finally:
         part.unlink(missing_ok=True)
 
@@ -229,8 +240,9 @@ def _connected(database: Database, program: str) -> tuple[str, str]:
 
 
 def _environment(database: Database) -> dict[str, str]:
+    """Return the environment of a program that connects to the database, with its messages in English."""
     password = database.parameters.get("password")
-    return {**os.environ, **({"PGPASSWORD": str(password)} if password else {})}
+    return {**os.environ, "LC_ALL": "C", **({"PGPASSWORD": str(password)} if password else {})}
 
 
 def find_program(name: str) -> str:

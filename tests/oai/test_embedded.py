@@ -116,9 +116,13 @@ def test_it_recovers_when_the_server_itself_was_killed(data: Path) -> None:
     server.release()
 
 
+_BOTH = ("postmaster.pid", ".s.PGSQL.5432.lock")
+"""The files with the process id of a server, of which the second is in the folder of its socket."""
+
+
 @contextlib.contextmanager
-def _number_reused(cluster: Path) -> Iterator[subprocess.Popen[str]]:
-    """Another program, run by the server's account, whose number is that in the file of a lost server."""
+def _number_reused(cluster: Path, *names: str) -> Iterator[subprocess.Popen[str]]:
+    """Another program, run by the server's account, whose number is that in the files of a lost server."""
     account = cluster.stat().st_uid if os.geteuid() == 0 else None
     with subprocess.Popen(
         ["/x/postgres", "-c", "echo ready; read line", "postgres", "-D", "/x"], executable="/bin/sh",
@@ -126,8 +130,8 @@ def _number_reused(cluster: Path) -> Iterator[subprocess.Popen[str]]:
     ) as process:  # fmt: skip
         assert process.stdout is not None
         assert process.stdout.readline() == "ready\n"
-        file = cluster / "postmaster.pid"
-        file.write_text(f"{process.pid}\n{file.read_text().partition(chr(10))[2]}")
+        for file in (cluster / name for name in names):
+            file.write_text(f"{process.pid}\n{file.read_text().partition(chr(10))[2]}")
         yield process
         process.kill()
 
@@ -141,13 +145,16 @@ def _kill_server(cluster: Path) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other programs are recognised by /proc")
+@pytest.mark.parametrize("names", [_BOTH[:1], _BOTH[1:], _BOTH])
 @pytest.mark.parametrize("ask", [True, False])
-def test_a_program_with_the_number_of_a_lost_server_is_not_taken_for_it(data: Path, *, ask: bool) -> None:
+def test_a_program_with_the_number_of_a_lost_server_is_not_taken_for_it(
+    data: Path, names: tuple[str, ...], *, ask: bool
+) -> None:
     first, again = EmbeddedServer(data), EmbeddedServer(data)
     first.acquire()
     cluster = cluster_folder(data)
     _kill_server(cluster)
-    with _number_reused(cluster) as foreign:
+    with _number_reused(cluster, *names) as foreign:
         again.acquire(ask=ask)
         assert _answers(again.url)
         assert keeper.postmaster_pid(cluster) not in (None, foreign.pid)
@@ -161,7 +168,8 @@ def test_a_server_that_runs_is_found_by_another_path(data: Path, tmp_path: Path)
     server = EmbeddedServer(data)
     server.acquire()
     cluster = cluster_folder(data)
-    keeper.remove_stale_file(cluster)
+    keeper.remove_stale_files(cluster, cluster)
+    assert all((cluster / name).exists() for name in _BOTH)
     alias = tmp_path / "alias"
     alias.symlink_to(cluster)
     assert keeper.postmaster_pid(alias) == keeper.postmaster_pid(cluster) is not None
@@ -169,12 +177,15 @@ def test_a_server_that_runs_is_found_by_another_path(data: Path, tmp_path: Path)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other programs are recognised by /proc")
-def test_a_server_that_runs_is_never_started_twice_even_if_its_file_is_wrong(data: Path) -> None:
+@pytest.mark.parametrize("names", [_BOTH[:1], _BOTH])
+def test_a_server_that_runs_is_never_started_twice_even_if_its_files_are_wrong(
+    data: Path, names: tuple[str, ...]
+) -> None:
     server, second = EmbeddedServer(data), EmbeddedServer(data, going_seconds=0)
     server.acquire()
     cluster = cluster_folder(data)
     right = (cluster / "postmaster.pid").read_text()
-    with _number_reused(cluster), pytest.raises(DatabaseNotReadyError):
+    with _number_reused(cluster, *names), pytest.raises(DatabaseNotReadyError):
         second.acquire()
     assert "pre-existing shared memory block" in (cluster / "server.log").read_text()
     (cluster / "postmaster.pid").write_text(right)
@@ -182,6 +193,15 @@ def test_a_server_that_runs_is_never_started_twice_even_if_its_file_is_wrong(dat
     second.release()
     server.release()
     assert keeper.postmaster_pid(cluster) is None
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other programs are recognised by /proc")
+def test_the_stale_lock_of_a_socket_is_found_in_another_folder(tmp_path: Path) -> None:
+    lock = tmp_path / "sockets" / _BOTH[1]
+    lock.parent.mkdir()
+    lock.write_text(f"{os.getpid()}\n{tmp_path}\n")
+    keeper.remove_stale_files(tmp_path, lock.parent)
+    assert not lock.exists()
 
 
 def test_a_server_that_was_trusted_too_soon_gets_its_database(data: Path) -> None:

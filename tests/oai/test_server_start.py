@@ -24,14 +24,22 @@ def cluster(tmp_path: Path) -> Iterator[Path]:
     shutil.rmtree(folder)
 
 
-def test_a_server_that_refuses_to_start_is_told_in_its_own_words(cluster: Path, tmp_path: Path) -> None:
-    with (cluster / "postgresql.auto.conf").open("a") as file:
-        file.write("shared_buffers = 'a lot'\n")
-    (cluster / "postgresql.conf").write_text("nonsense = = 1\n")
+@pytest.mark.parametrize(
+    ("setting", "reason"),
+    [
+        ("nonsense = = 1", "contains errors; "),
+        # After its lock file exists, PostgreSQL 18 also writes that it is shut down.
+        ("shared_preload_libraries = 'nonsense'", 'could not access file "nonsense": No such file'),
+    ],
+)
+def test_a_server_that_refuses_to_start_is_reported_in_its_own_words(
+    cluster: Path, tmp_path: Path, setting: str, reason: str
+) -> None:
+    (cluster / "postgresql.conf").write_text(f"{setting}\n")
     with pytest.raises(DatabaseNotReadyError) as raised:
         EmbeddedServer(tmp_path, going_seconds=0).acquire()
     message = str(raised.value)
-    assert "contains errors; " in message
+    assert reason in message
     assert message.endswith("server.log")
     assert "pg_ctl" not in message
 
@@ -41,13 +49,14 @@ def test_a_full_disk_is_told_before_all_else(tmp_path: Path) -> None:
     assert why_not(tmp_path, "no idea", needed=2**62).startswith("no space left on device")
 
 
-def test_what_was_before_the_server_was_last_well_is_no_reason(tmp_path: Path) -> None:
+def test_what_was_in_the_log_before_the_start_is_no_reason(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     assert why_not(tmp_path, "no idea") == "no idea"
-    log.write_text("FATAL:  ended a connection\nLOG:  database system is shut down\n")
-    assert why_not(tmp_path, "no idea") == "no idea"
-    log.write_text(log.read_text() + "FATAL:  could not create lock file\n")
-    assert why_not(tmp_path, "no idea") == f"could not create lock file; see {log}"
+    log.write_text("FATAL:  ended a connection\n")
+    logged = log.stat().st_size
+    assert why_not(tmp_path, "no idea", logged=logged) == "no idea"
+    log.write_text(f"{log.read_text()}FATAL:  could not create lock file\n")
+    assert why_not(tmp_path, "no idea", logged=logged) == f"could not create lock file; see {log}"
 
 
 @pytest.fixture
@@ -63,6 +72,15 @@ def test_a_folder_with_an_apostrophe_and_other_odd_characters_is_used(parent: Pa
     server.acquire()
     server.release()
     assert list(parent.glob("*/postgres/PG_VERSION"))
+
+
+def test_what_killed_first_starts_left_is_removed(parent: Path) -> None:
+    for left in ("1", "4194304"):
+        (parent / f"postgres.{left}.new" / "base").mkdir(parents=True)
+    server = EmbeddedServer(parent)
+    server.acquire()
+    server.release()
+    assert [folder.name for folder in parent.iterdir() if folder.is_dir()] == ["postgres"]
 
 
 @pytest.mark.parametrize("sign", ['"', "$", "`", ",", "\n"])

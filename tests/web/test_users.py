@@ -3,6 +3,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from sqlalchemy import text
+from sqlalchemy.orm import Session
 
 from manager.schedules.service import add_schedule
 from oai.database import Database
@@ -19,6 +20,7 @@ from web.auth.organisations import (
     remove_organisation,
 )
 from web.auth.sessions import find_session, list_sessions, start_session
+from web.auth.sign_in import make_link
 from web.auth.users import add_user, change_role, disable_user, enable_user, find_user, find_users, list_users
 from web.models import Role
 
@@ -58,6 +60,23 @@ def test_a_change_that_waits_for_another_administrator_holds_nothing_meanwhile(d
         holding.commit()
         with pytest.raises(UsageError, match="last administrator"):
             waiting.result()
+
+
+def test_two_commands_that_create_the_administrator_at_once_both_give_a_link(
+    database: Database, settings: Settings
+) -> None:
+    def link(session: Session) -> str:
+        made = make_link(session, settings, "admin", "http://zatva.example", create_administrator=True)
+        session.commit()
+        return made
+
+    with ThreadPoolExecutor() as threads, database.session() as first, database.session() as second:
+        add_user(first, "admin", Role.ADMINISTRATOR)
+        waiting = threads.submit(link, second)
+        while not _somebody_waits(database):
+            time.sleep(0.01)
+        assert link(first) != waiting.result()
+        assert [user.name for user in list_users(second)] == ["admin"]
 
 
 def _disabled(database: Database, user_id: int) -> None:

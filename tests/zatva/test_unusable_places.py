@@ -13,8 +13,10 @@ from sqlalchemy import select
 
 from harvester.models import History, Repository
 from oai.database import Database
+from oai.errors import ExitCode, ZatvaError
 from tests.commands import Done, zatva, zatva_beside
 from tests.harvester.fake_repository import FakeRepository, many, serve
+from zatva.dumps import find_program, write_dump
 
 CLOSED = Path("/sys")
 _COMMANDS = {
@@ -70,6 +72,24 @@ async def test_a_place_that_cannot_be_written_to_is_told(
     place = (CLOSED if closed else file) / "place"
     words = [word.format(url=fake.url, place=place) for word in _COMMANDS[command]]
     check(await zatva_beside(environment, *words), place)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+def test_a_backup_to_a_full_disk_is_reported_with_its_file(
+    database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = tmp_path / "pg_dump"
+    program.write_text(
+        f'#!/bin/sh\n[ "$LC_ALL" = C ] && exec {find_program("pg_dump")} "$@" --file=/dev/full\n'
+    )
+    program.chmod(0o700)
+    monkeypatch.setattr("zatva.dumps.find_program", lambda _: str(program))
+    file = tmp_path / "zatva.dump"
+    with pytest.raises(ZatvaError) as raised:
+        write_dump(database, file)
+    words = f"{file}: No space left on device; free some space there, or give another path, then run the "
+    assert (str(raised.value), raised.value.exit_code) == (f"{words}command again", ExitCode.FAULT)
+    assert list(tmp_path.iterdir()) == [program]
 
 
 @pytest.mark.parametrize("option", ["--keep-raw", "--full"])

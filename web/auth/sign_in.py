@@ -5,12 +5,13 @@ from datetime import timedelta
 from urllib.parse import urlencode
 
 from sqlalchemy import delete, func, select, update
+from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.settings import Settings
 from web.auth.sessions import hashed, new_token
-from web.auth.users import add_user, check_enabled, find_user, get_user
+from web.auth.users import check_enabled, find_user, get_user
 from web.models import LinkKind, Role, SignInLink, User
 
 
@@ -48,8 +49,10 @@ def make_link(
     `create_administrator`, an unknown user is created as administrator. Raises UsageError if there is no such
     user, or if the user is disabled.
     """
-    if create_administrator and find_user(session, user_name) is None:
-        add_user(session, user_name, Role.ADMINISTRATOR)
+    if create_administrator:
+        # If another command adds the user at the same moment, this insert waits for it and does nothing.
+        added = insert(User).values(name=user_name, role=Role.ADMINISTRATOR)
+        session.execute(added.on_conflict_do_nothing())
     user = get_user(session, user_name)
     check_enabled(user)
     session.execute(delete(SignInLink).where(SignInLink.expires <= func.now()))
