@@ -79,7 +79,7 @@ def _add_start(commands: "Subcommands") -> None:
         commands,
         "settings",
         help="show the settings and where each comes from",
-        handler="zatva.settings:show",
+        handler="zatva.init:show_settings",
     )
     settings.add_argument("--changed", action="store_true", help="only those that are not the defaults")
     serve = add_command(

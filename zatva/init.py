@@ -1,7 +1,11 @@
-"""`zatva init`: a commented settings file, the data folder, the tables, and an administrator."""
+"""`zatva init` and `zatva settings`: the settings file, and what is in effect.
+
+`init` also creates the data folder, the tables and an administrator.
+"""
 
 import json
 from collections.abc import Iterator
+from dataclasses import asdict
 from typing import get_args
 
 from pydantic import BaseModel
@@ -11,6 +15,7 @@ from oai.cli import Invocation
 from oai.errors import UsageError
 from oai.private_files import open_private
 from oai.settings import Settings, settings_file
+from oai.settings_view import settings_in_effect
 from web.auth.sign_in import make_link
 
 DASHBOARD = "http://127.0.0.1:8090"
@@ -80,3 +85,11 @@ def _setting(key: str, field: FieldInfo) -> Iterator[str]:
     else:
         yield f"# {key} = {json.dumps(default)}"
     yield ""
+
+
+def show_settings(invocation: Invocation) -> None:
+    """Print every setting with its value and source; with `--changed` only those that are not the defaults."""
+    changed = invocation.arguments.changed
+    rows = [asdict(one) for one in settings_in_effect(invocation.settings) if one.source or not changed]
+    columns = {"name": "Setting", "value": "Value", "source": "From"}
+    invocation.console.table(rows, columns, empty="all settings have their defaults")
