@@ -67,7 +67,7 @@ def header(item: Item, namespace: str) -> str:
     return (
         f"<header{status}><identifier>{oai_identifier(namespace, item.key)}</identifier>"
         f"<datestamp>{_datestamp(item.datestamp)}</datestamp>"
-        f"{_set_specs(item.set_specs)}</header>"
+        f"{''.join(map(_set_spec, item.set_specs))}</header>"
     )
 
 
@@ -75,9 +75,9 @@ def header(item: Item, namespace: str) -> str:
 _datestamp = lru_cache(maxsize=1024)(format_datestamp)
 
 
-@lru_cache(maxsize=16_384)
-def _set_specs(set_specs: tuple[str, ...]) -> str:
-    return "".join([f"<setSpec>{escape(set_spec)}</setSpec>" for set_spec in set_specs])
+@lru_cache(maxsize=65_536)
+def _set_spec(set_spec: str) -> str:
+    return f"<setSpec>{escape(set_spec)}</setSpec>"
 
 
 def record(item: Item, site: Site, format_: Format) -> str:
