@@ -315,14 +315,18 @@ def import_after_harvest(
         words = "repository %d is being imported; the changes of this harvest are imported after that"
         _log.info(words, repository_id)
     except Exception as error:  # noqa: BLE001 the harvest was successful, and its result must be reported
-        known = as_zatva_error(error, settings)
-        # A traceback may contain statements and values.
-        _log.error(
-            "the import after the harvest of repository %d ended early: %s",
-            repository_id, known or type(error).__name__, exc_info=known is None,
-        )  # fmt: skip
-        _log.debug("where the import ended", exc_info=True)
+        _log_early_end(repository_id, error, settings)
     else:
         _log.debug(
             "import %d: %d new, %d updated, %d deleted", done.import_id, done.new, done.updated, done.deleted
         )
+
+
+def _log_early_end(repository_id: int, error: Exception, settings: Settings) -> None:
+    known = as_zatva_error(error, settings)
+    # A traceback may contain statements and values.
+    _log.error(
+        "the import after the harvest of repository %d ended early: %s",
+        repository_id, known or type(error).__name__, exc_info=None if known else error,
+    )  # fmt: skip
+    _log.debug("where the import ended", exc_info=error)

@@ -42,7 +42,7 @@ WELL_KNOWN: Final[Mapping[str, str]] = {
 }
 # libxml2's errors 201 and 99; only their texts name the prefix.
 _UNDECLARED: Final = re.compile(r"Namespace prefix (\S+) .*is not defined", re.DOTALL)
-_SEVERAL: Final = re.compile(r"xmlns(?::\S+)?: '.*' is not a valid URI", re.DOTALL)
+_NO_URI: Final = re.compile(r"xmlns(?::\S+)?: '.*' is not a valid URI", re.DOTALL)
 _TAG: Final = re.compile(
     rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)"
     rb"""|<(?P<name>[A-Za-z_])(?:[^<>"']|"[^"<]*"|'[^'<]*')*>""",
@@ -67,7 +67,7 @@ class Fragment:
         prefix = _UNDECLARED.search(reason)
         if prefix is not None:
             return self._declaring(prefix[1])
-        raw = with_one_address_each(self.raw) if _SEVERAL.search(reason) else self.raw
+        raw = with_one_address_each(self.raw) if _NO_URI.search(reason) else self.raw
         if raw == self.raw:
             return None
         return replace(
@@ -353,14 +353,16 @@ def only_child(cut_up: SplitAnswer, piece: Piece, verb: Verb, limits: AnswerLimi
     """Return the piece's element, parsed alone. Raises MalformedXmlError."""
     if piece.fault:
         raise MalformedXmlError("record", piece.fault)
-    fragment = Fragment(before=cut_up.before, raw=piece.raw)
+    fragment, uris = Fragment(before=cut_up.before, raw=piece.raw), True
     while True:
         document = fragment.before + fragment.raw + cut_up.after
         try:
-            container = parse(document, source="record", limits=limits, offset=piece.offset)[0]
+            container = parse(document, source="record", limits=limits, offset=piece.offset, uris=uris)[0]
             break
         except MalformedXmlError as error:
             mended = fragment.mended(error.reason)
+            if mended is None and uris and (found := _NO_URI.search(error.reason)):
+                uris, mended = False, replace(fragment, notes=(*fragment.notes, found[0]))
             if mended is None:
                 raise
             fragment = mended

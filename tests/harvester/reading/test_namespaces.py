@@ -8,6 +8,7 @@ from harvester.reading.errors import MalformedAnswerError
 from harvester.reading.replies import read_page
 from harvester.reading.salvage import WELL_KNOWN, with_one_address_each
 from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, XSI_NAMESPACE, Verb
+from oai.xml import parse
 from tests.harvester.fake_repository import FakeRepository, Item
 
 DC = f'<oai_dc:dc xmlns:oai_dc="{OAI_DC_NAMESPACE}" xmlns:dc="{DC_NAMESPACE}">'
@@ -30,6 +31,22 @@ def test_a_well_known_prefix_that_is_not_declared_has_its_namespace(prefix: str)
     assert stored.find(f"*/{{{WELL_KNOWN[prefix]}}}a") is not None
     assert f"the prefix {prefix!r} is not declared; it is read as {WELL_KNOWN[prefix]!r}" in page.notes
     assert not page.faults
+
+
+@pytest.mark.parametrize("name", ["http://x.example/a b", "oai_dc:dc", "http://knihovna.example/č", "C:\\x"])
+def test_a_namespace_name_need_not_be_a_uri(name: str) -> None:
+    page = page_of(f'<d xmlns="{name}"><title>A</title></d>', DC)
+    root = parse(page.records[0].xml(), source="stored")
+    assert root.find(f"*/{{{name}}}d") is not None
+    assert len(page.records) == 2
+    assert not page.faults
+    assert f"xmlns: '{name}' is not a valid URI" in page.notes
+
+
+def test_a_namespace_name_with_a_brace_is_refused() -> None:
+    page = page_of('<d xmlns="http://x.example/{v}"><title>A</title></d>', DC)
+    assert [record.fields() for record in page.records] == [{"title": ["A"]}]
+    assert "'http://x.example/{v}' is not a valid URI" in page.faults[0].reason
 
 
 def test_an_undeclared_attribute_prefix_is_stored_with_its_declaration() -> None:
