@@ -8,7 +8,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import parse_qsl, urlencode, urlsplit, urlunsplit
 
 from harvester.access import access_of
 from harvester.client.protocol_client import ProtocolClient
@@ -19,7 +19,7 @@ from harvester.reading.answers import FormatInfo, Identity, SetInfo
 from harvester.reading.errors import ClientError, HttpStatusError, NotOaiPmhError, OaiError, TransportError
 from harvester.vocabulary import AccessProtocol
 from harvester.z3950.session import read_address
-from oai.errors import required
+from oai.errors import UsageError, required
 from oai.settings import Settings
 
 _TRIES_WHEN_ASKED: Final = 1
@@ -29,6 +29,9 @@ _USUAL_PATHS: Final = (
 )  # fmt: skip
 """Where DSpace, EPrints, OJS and others have their repositories."""
 _COPIED_REQUEST: Final = re.compile(r"\?verb=\w+(&.*)?$")
+_ARGUMENTS: Final = frozenset(
+    {"verb", "identifier", "metadataPrefix", "from", "until", "set", "resumptionToken"}
+)
 _NO_REPOSITORY: Final = (NotOaiPmhError, HttpStatusError)
 
 
@@ -125,6 +128,19 @@ def check_base_url(base_url: str, protocol: str = AccessProtocol.OAI_PMH) -> str
         read_address(base_url)
         return base_url
     return check_http_url(base_url)
+
+
+def check_no_request(base_url: str) -> None:
+    """Raise UsageError for the address of an OAI-PMH request: each harvest would repeat its arguments."""
+    parts = urlsplit(base_url)
+    given = parse_qsl(parts.query, keep_blank_values=True)
+    if not {"verb", "metadataPrefix", "resumptionToken"}.isdisjoint(dict(given)):
+        own = urlencode([one for one in given if one[0] not in _ARGUMENTS])
+        raise UsageError(
+            "%(request)s is the address of a request; give only the base URL: %(base_url)s",
+            request=repr(base_url),
+            base_url=urlunsplit(parts._replace(query=own)),
+        )
 
 
 def checked_protocol(base_url: str, protocol: str | None) -> AccessProtocol:

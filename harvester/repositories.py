@@ -20,8 +20,8 @@ from harvester.protocols import protocol_of
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
 from harvester.reading.parts import LONGEST_SPEC, is_too_long
 from harvester.reading.repairs import Repair
-from harvester.recognition import RepositoryFacts, check_base_url, checked_protocol
-from harvester.vocabulary import DeletionPolicy
+from harvester.recognition import RepositoryFacts, check_base_url, check_no_request, checked_protocol
+from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from oai.errors import UsageError
 from oai.reach import without_credentials
 from oai.settings import Settings
@@ -52,6 +52,8 @@ def add_repository(
     UsageError if another repository has the base directory.
     """
     chosen = checked_protocol(base_url, protocol)
+    if chosen is AccessProtocol.OAI_PMH:
+        check_no_request(base_url)
     _add_alone(session)
     folder = _free_folder(session, base_url) if base_dir is None else free_folder(session, base_dir)
     repository = Repository(base_url=base_url, base_dir=folder, protocol=chosen.value)

@@ -23,6 +23,7 @@ from harvester.repositories import (
     note_facts,
 )
 from oai.database import Database
+from oai.errors import UsageError
 from tests.measures import PACKAGES, ROOT
 
 URL = "http://archive.example/oai"
@@ -175,6 +176,21 @@ def test_a_name_is_stored_without_credentials(database: Database) -> None:
         row = add_repository(session, base_url=_SECRET_URL, base_dir="a")
         change_repository(session, row.repository_id, repository_name=_SECRET_URL)
         assert session.scalar(text("SELECT repository_name FROM oai_repository")) == _PUBLIC_URL
+
+
+@pytest.mark.parametrize(
+    ("given", "own"),
+    [
+        ("http://a.example/oai?verb=ListRecords&metadataPrefix=marc21&set=maps", "http://a.example/oai"),
+        ("http://a.example/index.php?page=oai&verb=Identify", "http://a.example/index.php?page=oai"),
+        ("http://a.example/oai?resumptionToken=x", "http://a.example/oai"),
+    ],
+)
+def test_the_address_of_a_request_is_no_base_url(database: Database, given: str, own: str) -> None:
+    with database.session() as session:
+        with pytest.raises(UsageError, match=f"give only the base URL: {re.escape(own)}$"):
+            add_repository(session, base_url=given)
+        assert add_repository(session, base_url=own).base_url == own
 
 
 def test_what_a_repository_is_called_is_decided_in_one_place() -> None:
