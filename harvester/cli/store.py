@@ -376,4 +376,7 @@ def list_errors(invocation: Invocation) -> None:
             all_=arguments.all,
         )
         rows = [{name: getattr(one, name) for name in _SHOWN} for one in found]
-    invocation.console.table(rows, _COLUMNS, empty="no rejected records")
+    none = "no rejected records"
+    if arguments.history_id is not None:
+        none += " that this run was the last to meet; later runs list those that they met again"
+    invocation.console.table(rows, _COLUMNS, empty=none)

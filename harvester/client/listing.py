@@ -33,9 +33,9 @@ class Progress:
 
     `received` counts the items of all pages so far, `faults` their unreadable parts. `cursor`,
     `complete_list_size` and `expiration_date` are the server's statements (section 3.5), None if it makes
-    none. With `resumption_token` the list can be resumed later; it is empty at the end. `first_response_date`
-    is the date from which to begin the next incremental harvest, as a datestamp in UTC; if it cannot be read
-    as one, it is returned as received.
+    none. With `resumption_token` the list can be resumed later, after this page; it is empty at the end.
+    `first_response_date` is the date from which to begin the next incremental harvest, as a datestamp in UTC;
+    if it cannot be read as one, it is returned as received.
     """
 
     pages: int = 0
