@@ -118,8 +118,8 @@ def add_shared_options(parser: argparse.ArgumentParser) -> None:
     shared.add_argument("-v", "--verbose", action="store_true", help="log more, and show tracebacks")
 
 
-def _options_last(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
-    """Return the words with the shared options behind the command's name, also where they precede it."""
+def _command_first(parser: argparse.ArgumentParser, words: Sequence[str]) -> list[str]:
+    """Return the words with the command's name before the shared options, which may precede it."""
     names, options, rest = [], [], list(words)
     while rest and (commands := getattr(parser, "commands", None)) is not None:
         if rest[0] in commands.choices:
@@ -140,7 +140,7 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
     Without a command, the help of the group is printed.
     """
     _prepare_streams()
-    arguments = parser.parse_args(_options_last(parser, sys.argv[1:] if argv is None else argv))
+    arguments = parser.parse_args(_command_first(parser, sys.argv[1:] if argv is None else argv))
     if hasattr(arguments, "handler"):
         return _run(arguments)
     from oai.errors import ExitCode

@@ -103,14 +103,14 @@ def parse(
     max_bytes: int | None = None,
     limits: AnswerLimits = DEFAULT_LIMITS,
     offset: int = 0,
-    uris: bool = False,
+    only_uris: bool = False,
 ) -> etree._Element:
     """Parse one document strictly and return its root element.
 
     `source` names the document in errors. Nothing is fetched and no entity is expanded. A document type
     declaration is refused, because it has no use here and enables all known attacks. The document counts
-    as one part of an answer for `limits`; `offset` is where the part begins in the answer. With `uris`, a
-    namespace name that is not a URI is an error, as for libxml2; in Namespaces in XML 1.0, section 7, it is
+    as one part of an answer for `limits`; `offset` is where the part begins in the answer. With `only_uris`,
+    a namespace name that is not a URI is an error, as for libxml2; in Namespaces in XML 1.0, section 7, it is
     none.
 
     Raises XmlLimitError for a document that exceeds the limits, and MalformedXmlError with line and
@@ -120,13 +120,15 @@ def parse(
         raise MalformedXmlError(source, f"{len(data):,} bytes; the limit is {max_bytes:,}")
     refuse_doctype(data, source)
     _check_size(data, limits, source, offset)
-    root = _parsed(data, limits, source, offset, uris=uris)
+    root = _parsed(data, limits, source, offset, only_uris=only_uris)
     if root.getroottree().docinfo.internalDTD is not None:
         raise MalformedXmlError(source, DOCTYPE_REFUSED)
     return root
 
 
-def _parsed(data: bytes, limits: AnswerLimits, source: str, offset: int, *, uris: bool) -> etree._Element:
+def _parsed(
+    data: bytes, limits: AnswerLimits, source: str, offset: int, *, only_uris: bool
+) -> etree._Element:
     """Parse the document and return its root.
 
     libxml2's own limits (256 levels, texts of 10 MB) cost nothing and suffice for nearly every document.
@@ -135,24 +137,24 @@ def _parsed(data: bytes, limits: AnswerLimits, source: str, offset: int, *, uris
     careful = limits.part_depth < DEFAULT_LIMITS.part_depth
     try:
         if not careful:
-            return _tree(data, huge_tree=False, uris=uris)
+            return _tree(data, huge_tree=False, only_uris=only_uris)
     except etree.XMLSyntaxError as error:
         if getattr(error, "code", 0) not in LIMIT_CODES:
             raise malformed(error, source) from None
     _scan(data, limits, source, offset)
     try:
-        return _tree(data, huge_tree=True, uris=uris)
+        return _tree(data, huge_tree=True, only_uris=only_uris)
     except etree.XMLSyntaxError as error:
         raise malformed(error, source) from None
 
 
-def _tree(data: bytes, *, huge_tree: bool, uris: bool) -> etree._Element:
+def _tree(data: bytes, *, huge_tree: bool, only_uris: bool) -> etree._Element:
     parser = etree.XMLParser(**PARSER_OPTIONS, huge_tree=huge_tree)
     try:
         return etree.fromstring(data, parser)
     except etree.XMLSyntaxError:
         # With a brace in a namespace, lxml could not tell it from an element's name.
-        if uris or any(one.type != _NO_URI or _BRACE.search(one.message) for one in parser.error_log):
+        if only_uris or any(one.type != _NO_URI or _BRACE.search(one.message) for one in parser.error_log):
             raise
     # It has parsed the whole document as if the name were right, and only then refused it.
     return etree.fromstring(data, etree.XMLParser(**PARSER_OPTIONS, huge_tree=huge_tree, recover=True))

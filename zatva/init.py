@@ -88,7 +88,7 @@ def _setting(key: str, field: FieldInfo) -> Iterator[str]:
 
 
 def show_settings(invocation: Invocation) -> None:
-    """Print every setting with its value and source; with `--changed` only those without their defaults."""
+    """Print every setting with its value and source; with `--changed`, leave out the defaults."""
     changed = invocation.arguments.changed
     rows = [asdict(one) for one in settings_in_effect(invocation.settings) if one.source or not changed]
     columns = {"name": "Setting", "value": "Value", "source": "From"}

@@ -275,8 +275,8 @@ def end_silent(session: Session, job_id: int, *, seconds: float) -> bool:
     """End the database connections of the job's harvest if it is silent for so long; return whether it was.
 
     A process that hangs keeps its repository locked, and what its open transaction has written, as long as
-    its machine runs. The connections of one process have no common mark, so an open transaction is ended if
-    it comes from the same address and has been idle for so long.
+    its machine runs. Nothing shows which connections belong to one process, so an open transaction is ended
+    if it comes from the same address and has been idle for so long.
     """
     found = {"class": _CLASS, "job_id": job_id, "seconds": seconds}
     return bool(session.execute(_END_SILENT, found).all())

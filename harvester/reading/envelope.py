@@ -71,7 +71,7 @@ def open_envelope(
     OaiError if the answer is one of the protocol's errors.
     """
     try:
-        root = parse(body, source=url, limits=limits, uris=True)
+        root = parse(body, source=url, limits=limits, only_uris=True)
     except XmlLimitError as error:
         raise AnswerTooLargeError(url, error.failure) from None
     except MalformedXmlError as error:

@@ -353,16 +353,18 @@ def only_child(cut_up: SplitAnswer, piece: Piece, verb: Verb, limits: AnswerLimi
     """Return the piece's element, parsed alone. Raises MalformedXmlError."""
     if piece.fault:
         raise MalformedXmlError("record", piece.fault)
-    fragment, uris = Fragment(before=cut_up.before, raw=piece.raw), True
+    fragment, only_uris = Fragment(before=cut_up.before, raw=piece.raw), True
     while True:
         document = fragment.before + fragment.raw + cut_up.after
         try:
-            container = parse(document, source="record", limits=limits, offset=piece.offset, uris=uris)[0]
+            container = parse(
+                document, source="record", limits=limits, offset=piece.offset, only_uris=only_uris
+            )[0]
             break
         except MalformedXmlError as error:
             mended = fragment.mended(error.reason)
-            if mended is None and uris and (found := _NO_URI.search(error.reason)):
-                uris, mended = False, replace(fragment, notes=(*fragment.notes, found[0]))
+            if mended is None and only_uris and (found := _NO_URI.search(error.reason)):
+                only_uris, mended = False, replace(fragment, notes=(*fragment.notes, found[0]))
             if mended is None:
                 raise
             fragment = mended

@@ -40,7 +40,7 @@ from oai.settings import Settings
 
 PERIOD: Final = {Kind.DAILY: timedelta(days=1), Kind.WEEKLY: timedelta(days=7)}
 _CLOCK_CHANGE: Final = timedelta(hours=2)
-"""At least as much as clocks are changed by."""
+"""No clock change is larger."""
 _SHOWN: Final = 50
 _BAD: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.HELD)
 
