@@ -10,7 +10,6 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 
 from harvester.harvest.checkpoint import only_harvest
@@ -289,12 +288,10 @@ async def test_a_manager_outlives_a_database_that_is_read_only_for_a_moment(
         tables(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on')
         tables(_END_OTHERS)
         await until(lambda: "read-only" in caplog.text)
-        with database.session() as session:
-            session.execute(text("SET TRANSACTION READ WRITE"))
-            session.execute(text(f'ALTER DATABASE "{name}" RESET default_transaction_read_only'))
-            session.commit()
-        tables(_END_OTHERS)
-        database.engine.dispose()
+        writing = "-c default_transaction_read_only=off"
+        with psycopg.connect(database.conninfo, options=writing, autocommit=True) as connection:
+            connection.execute(f'ALTER DATABASE "{name}" RESET default_transaction_read_only')
+            connection.execute(_END_OTHERS)
         tables.add("oai_job", repository_id=1)
         await until(lambda: len(tables.history()) == 2)
     assert "internal error" not in caplog.text
