@@ -11,9 +11,10 @@ from harvester.bibliographic.text import fold
 _CENTURY_WORD: Final = r"(?:stoleti|storoci|stol|stor|century|cent|jahrhundert|jh)"
 _ABBREVIATED: Final = re.compile(r"(?<=[\divxIVX])\.\s?st\b")
 """The abbreviation of "století" ("15. st."), but neither "21st" nor "21 St. James Street"."""
-_CENTURY: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]+) ?(?:th|st|nd|rd)? ?{_CENTURY_WORD}\b")
+_NTH: Final = " ?(?:th|st|nd|rd)? ?"
+_CENTURY: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]+){_NTH}{_CENTURY_WORD}\b")
 _CENTURIES: Final = re.compile(
-    rf"\b(\d{{1,2}})(?: a | az | and | to | )(\d{{1,2}}) ?(?:th|st|nd|rd)? ?{_CENTURY_WORD}\b"
+    rf"\b(\d{{1,2}})(?:{_NTH}{_CENTURY_WORD})?(?: a | az | and | to | )(\d{{1,2}}){_NTH}{_CENTURY_WORD}\b"
 )
 _PART: Final = re.compile(
     r"\b(\d|first|second) ?(?:st|nd)? (polovina|polovice|pol|half|tretina|ctvrtina|stvrtina|quarter|third)\b"
@@ -47,6 +48,11 @@ _DECADE: Final = re.compile(r"(?<!\d)(\d{3}0)['\u2019]?s\b")
 _YEAR: Final = re.compile(r"(?<!\d)(\d{4})(?!\d)")
 _THREE: Final = re.compile(r"(?<!\d)([1-9]\d{2})(?![\d-])")
 _BC: Final = re.compile(r"\b(?:pr n l|pred n l|b c|bc|bce|pred kr|pr kr|pred kristem|pred kristom)\b")
+_DAY: Final = re.compile(
+    r"\b\d{1,2} (?:\d{1,2}|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|maj|okt|"
+    r"led|uno|bre|dub|kve|cer|srp|zar|rij|lis|pro)[a-z]*) (?=\d)"
+)
+"""A day and a month before a year: "13 march 44", "13 3 44"."""
 _BOTH_ERAS: Final = re.compile(
     rf"(.*{_BC.pattern})(.*\b(?:n l|a d|ad|c e|ce|po kr|po kristu|po kristovi)\b.*)"
 )
@@ -145,7 +151,7 @@ def _one_sided(_text: str, plain: str) -> Years | None:
 def _before_christ(_text: str, plain: str) -> Years | None:
     if not _BC.search(plain):
         return None
-    years = [-int(found) for found in re.findall(r"\b\d{1,4}\b", plain[:60])]
+    years = [-int(found) for found in re.findall(r"\b\d{1,4}\b", _DAY.sub("", plain[:60]))]
     return Years(first=min(years), last=max(years)) if years else None
 
 

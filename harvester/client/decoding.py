@@ -19,6 +19,8 @@ _NO_WRAPPING = -zlib.MAX_WBITS
 _MOST_LAYERS = 3
 _PIECE = 64 * 1024
 _HEAD_BYTES = 4096
+_NOT_ACCEPTED = frozenset({"br", "zstd", "compress", "x-compress"})
+"""Codings that some servers use although they are not among those that a request accepts."""
 _PLAIN_STARTS = (b"<", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff", b"\0")
 
 
@@ -62,6 +64,13 @@ def decode(body: Body, announced: str, limits: AnswerLimits, *, spool: bool = Fa
         body = inflated
         found.append(name)
     return Decoded(body=body, found=tuple(found), fault=fault)
+
+
+def unknown_coding(body: Body, announced: str) -> str:
+    """Return the announced coding that cannot be undone; empty if there is none or the body is plain XML."""
+    if body[:_HEAD_BYTES].lstrip().startswith(_PLAIN_STARTS):
+        return ""
+    return next((one for one in announced.lower().replace(",", " ").split() if one in _NOT_ACCEPTED), "")
 
 
 def _compression(body: Body, announced: str) -> tuple[str, int]:

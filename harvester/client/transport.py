@@ -15,7 +15,7 @@ import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
-from harvester.client.decoding import TooLargeError, decode
+from harvester.client.decoding import TooLargeError, decode, unknown_coding
 from harvester.client.exchange import AUTHORIZATION, HttpRequest, Method, RawReply, Send
 from harvester.client.peers import open_sessions
 from harvester.client.politeness import Politeness
@@ -199,6 +199,9 @@ class HttpTransport:
                 )
         except TooLargeError as error:
             raise AnswerTooLargeError(url, error.failure) from None
+        if unknown := unknown_coding(decoded.body, announced):
+            reason = f"the answer is compressed with {unknown!r}, though only gzip and deflate are accepted"
+            raise TransportError(url, TransportKind.HTTP, reason)
         cut = raw.cut
         if decoded.fault and cut is None:
             cut = TransportError(url, TransportKind.DISCONNECTED, decoded.fault)

@@ -343,3 +343,31 @@ async def test_partners_do_not_learn_what_others_have_added(server: Server, owne
         _, page, _ = await owner.post("/repositories/new", {"base_url": f"{address}/oai", "do": "ask"})
 
     assert "already added" not in page
+
+
+@pytest.mark.browser
+async def test_choosing_a_language_or_a_theme_keeps_what_was_entered(server: Server, page: Tab) -> None:
+    async with serve(FakeRepository(items=many(3), sets=["maps"])) as served:
+        await enter(page, server, path="/repositories/new")
+        await page.locator("[name=base_url]").first.fill(served.url)
+        await _choose(page, "Čeština")
+        await expect(page.locator("[name=base_url]").first).to_have_value(served.url)
+        await page.get_by_role("button", name="Ověřit adresu").click()
+        await page.locator("[name=set_spec][value=maps]").check()
+        await _choose(page, "English")
+        await expect(page.get_by_label("Set maps")).to_be_checked()
+        await page.get_by_role("button", name="Continue").last.click()
+        await page.locator("[name=repository_name]").fill("here")
+        await _choose(page, "Dark")
+        await expect(page.locator("[name=repository_name]")).to_have_value("here")
+        await page.locator("[name=repository_name]").press("Enter")
+        await expect(page.locator("html[data-theme=dark]")).to_be_visible()
+
+    with server.database.session() as session:
+        assert not session.scalars(select(Repository)).all()
+
+
+async def _choose(page: Tab, name: str) -> None:
+    """Choose a language or a theme in the user's menu."""
+    await page.locator(".user summary").click()
+    await page.locator(".user").get_by_role("button", name=name, exact=True).click()

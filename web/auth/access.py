@@ -50,6 +50,7 @@ __all__ = [
     "repositories_of",
     "right_of",
     "signed_in",
+    "to_page_of",
     "visible_repositories",
     "who_asks",
 ]
@@ -84,6 +85,8 @@ STREAMS: Final = frozenset({"/events"})
 """Paths that answer 401 instead of redirecting to the sign-in page, because scripts request them."""
 _API: Final = "/api/"
 _API_PAGES: Final = frozenset({"/api/docs", "/api/docs/try"})
+_ANSWERS_TO_FORMS: Final = frozenset({"/repositories/new"})
+"""Pages whose later steps have no address of their own."""
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _STATIC: Final = "/static"
 _RIGHT: Final = "needed_right"
@@ -275,6 +278,15 @@ def local_path(values: Mapping[str, object]) -> str:
     if not isinstance(text, str) or not text.startswith("/") or text.startswith(("//", "/\\")):
         return "/"
     return text if text.isascii() and text.isprintable() and len(text) <= LONGEST_RETURN else "/"
+
+
+def to_page_of(form: Mapping[str, object]) -> web.HTTPException:
+    """Return the redirect to the page with this form, `next`.
+
+    A page that is itself the answer to a form gets that form again: its entries are in this one.
+    """
+    path = local_path(form)
+    return (web.HTTPTemporaryRedirect if path in _ANSWERS_TO_FORMS else web.HTTPSeeOther)(path)
 
 
 def canonical(request: web.Request) -> str | None:

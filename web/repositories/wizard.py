@@ -129,6 +129,7 @@ _COUNTED: Final = 10
 _SAVING: Final = frozenset({"save", "save-and-run", "save-and-rule"})
 _BEFORE_THE_CHOICE: Final = frozenset({"ask", "sets", "what", "count"})
 """Button actions that are possible while the set or query is not chosen yet."""
+_SAME_STEP: Final = {"what": "what", "plan": "show-plan"}
 _SUGGESTIONS: Final = 30
 _OF_ADDRESS: Final = ("repository_name", "base_dir", "metadata_prefix", "set_spec", "more_sets")
 
@@ -148,6 +149,8 @@ async def go_on(request: web.Request) -> web.Response:
         first, *more = [one for one in map(str, posted.getall("set_spec", [])) if one] or [""]
         values |= {"set_spec": first, "more_sets": " ".join(more)}
     action = values.pop("do", "") or ("save" if "base_dir" in values else "ask")
+    if values.keys() & {"language", "theme"}:  # This form was sent along while these were chosen.
+        action = _SAME_STEP.get(values.get("step", ""), "back-to-address")
     form = Form(values=values)
     try:
         values["base_url"] = _typed_address(values.get("base_url", "").strip(), _protocol(values))

@@ -13,7 +13,6 @@ from harvester.client.transport import MAX_REDIRECTS, HttpReply, open_transport,
 from harvester.reading.errors import (
     AnswerTooLargeError,
     HttpStatusError,
-    NotOaiPmhError,
     TransportError,
     TransportKind,
 )
@@ -60,9 +59,10 @@ async def test_a_date_that_cannot_be_read_is_as_good_as_none(date: str) -> None:
     assert await _name(RawServer(answer=lambda _: reply(_IDENTIFY, f"Date: {date}"))) == "Fake"
 
 
-async def test_a_compression_that_was_not_asked_for_is_no_oai_pmh() -> None:
-    with pytest.raises(NotOaiPmhError):
+async def test_a_compression_that_was_not_asked_for_is_named() -> None:
+    with pytest.raises(TransportError, match="compressed with 'br', though only gzip and deflate") as caught:
         await _name(RawServer(answer=lambda _: reply(b"\x8b\x02\x80xyz", "Content-Encoding: br")))
+    assert caught.value.failure == Failure(code=FailureCode.HTTP_INVALID)
 
 
 async def test_compressed_data_that_break_off_are_a_broken_connection() -> None:
