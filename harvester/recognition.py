@@ -45,6 +45,15 @@ class RepositoryFacts:
     protocol: AccessProtocol = AccessProtocol.OAI_PMH
     silence: str = ""
     """Why it does not identify itself; empty if it does."""
+    sets_fault: str = ""
+    """Why the list of sets cannot be read to its end; empty if it can. `sets` has those before the fault."""
+    formats_fault: str = ""
+    """Why the list of formats cannot be read; empty if it can."""
+
+    def faults(self) -> Sequence[str]:
+        """Return what cannot be read, for people: records can be harvested without these lists."""
+        lists = (("list of sets", self.sets_fault), ("list of metadata formats", self.formats_fault))
+        return [f"its {name} cannot be read: {fault}" for name, fault in lists if fault]
 
 
 async def recognise_repository(
@@ -107,6 +116,7 @@ async def identify_repository(
 ) -> RepositoryFacts:
     """Request the identity, the sets and the formats of a repository (its client, or its base URL).
 
+    Faults of the two lists are noted in the result: records can be harvested without them.
     Without a protocol, the one that the address indicates is used.
 
     Raises ClientError or TryLaterError; the message names the kind of error.
@@ -162,11 +172,17 @@ async def _asked_by(base_url: str, settings: Settings, protocol: str) -> Reposit
 
 
 async def _facts(client: ProtocolClient) -> RepositoryFacts:
-    identity = await client.identify(loose=True)
-    formats = await client.list_metadata_formats(loose=True)
+    facts = RepositoryFacts(identity=await client.identify(loose=True))
     try:
-        sets = [found async for found in client.list_sets(loose=True)]
-    except OaiError:
+        facts = replace(facts, formats=await client.list_metadata_formats(loose=True))
+    except ClientError as error:
+        facts = replace(facts, formats_fault=str(error))
+    sets: list[SetInfo] = []
+    try:
+        async for found in client.list_sets(loose=True):
+            sets.append(found)  # noqa: PERF401 those before a fault are kept
+    except ClientError as error:
         # Some servers answer badVerb or badArgument if they have no sets.
-        sets = []
-    return RepositoryFacts(identity=identity, sets=sets, formats=formats)
+        if sets or not isinstance(error, OaiError):
+            facts = replace(facts, sets_fault=str(error))
+    return replace(facts, sets=sets)

@@ -141,7 +141,7 @@ def list_repositories(session: Session) -> Sequence[Repository]:
 
 
 def note_facts(session: Session, repository_id: int, facts: RepositoryFacts) -> None:
-    """Replace the stored description of a repository by its own."""
+    """Replace the stored description of a repository by its own; of lists with faults, nothing is deleted."""
     # One at a time: rows that another transaction is writing are not visible, and would not be replaced.
     session.execute(
         select(Repository.repository_id)
@@ -150,8 +150,18 @@ def note_facts(session: Session, repository_id: int, facts: RepositoryFacts) -> 
     )
     if facts.identity is not None:
         note_identity(session, repository_id, facts.identity)
-    _replace_sets(session, repository_id, facts.sets)
-    _replace_formats(session, repository_id, facts.formats)
+    sets = list(facts.sets)
+    if facts.sets_fault:
+        read = {found.set_spec for found in sets}
+        known = session.scalars(select(OaiSet).where(OaiSet.repository_id == repository_id))
+        sets += [
+            SetInfo(set_spec=one.set_spec, set_name=one.set_name or "")
+            for one in known
+            if one.set_spec not in read
+        ]
+    _replace_sets(session, repository_id, sets)
+    if not facts.formats_fault:
+        _replace_formats(session, repository_id, facts.formats)
 
 
 def name_repository(repository: Repository, name: str | None) -> None:

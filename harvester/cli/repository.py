@@ -19,7 +19,7 @@ from harvester.probing.look import look
 from harvester.probing.report import in_lines, keep_report, letter
 from harvester.protocols import protocol_of
 from harvester.reading.answers import Page, Record, title_of
-from harvester.recognition import check_base_url, identify_repository
+from harvester.recognition import RepositoryFacts, check_base_url, identify_repository
 from harvester.removal import remove_repository
 from harvester.repositories import change_repository, get_repository
 from oai.child import limit_memory
@@ -62,7 +62,14 @@ def repository_add(invocation: Invocation) -> None:
         session.commit()
         shown = _facts(session, added)
     invocation.about(shown["repository_id"])
-    invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
+    _show_described(invocation, shown, facts)
+
+
+def _show_described(invocation: Invocation, shown: Mapping[str, Any], facts: RepositoryFacts) -> None:
+    number = shown["repository_id"]
+    for fault in facts.faults():
+        invocation.console.note(f"repository {number}: {fault}")
+    invocation.console.result(shown, f"repository {number}: {shown['repository_name']}")
 
 
 def repository_list(invocation: Invocation) -> None:
@@ -103,7 +110,7 @@ def repository_refresh(invocation: Invocation) -> None:
         repositories.note_facts(session, repository.repository_id, facts)
         session.commit()
         shown = _facts(session, repository)
-    invocation.console.result(shown, f"repository {shown['repository_id']}: {shown['repository_name']}")
+    _show_described(invocation, shown, facts)
 
 
 def repository_unlock(invocation: Invocation) -> None:

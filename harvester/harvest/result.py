@@ -322,16 +322,18 @@ def gather(
 def watermark(response_date: str | None, run_started: datetime) -> str | None:
     """Return the responseDate as a UTC datestamp, rounded down to the second; None if it is not a date.
 
-    Without it the next run begins where this one did. `run_started` is by our clock, with a time zone.
+    A date later than the start of the run is replaced by it. Without a date, the next run begins where this
+    one did. `run_started` is by our clock, with a time zone.
     """
     try:
         moment = read_moment(response_date or "")
     except ValueError:
         return None
     if moment.tzinfo is None:
-        # Local time may be hours ahead of UTC: changes in those hours must not be missed.
-        moment = min(moment.replace(tzinfo=UTC), run_started)
-    return format_datestamp(moment)
+        moment = moment.replace(tzinfo=UTC)
+    # Some servers call their local time UTC, or their clock is wrong: changes until it is as late must not
+    # be missed. A date that is too early only repeats records.
+    return format_datestamp(min(moment, run_started))
 
 
 def wait_until(error: Exception | None, now: datetime) -> datetime | None:

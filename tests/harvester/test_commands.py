@@ -205,6 +205,24 @@ async def test_repositories_are_added_listed_shown_refreshed_and_removed(
     assert (await run(environment, "repository", "show", number)).code == 2
 
 
+async def test_faults_of_the_lists_do_not_keep_a_repository_out_and_delete_nothing(
+    fake: FakeRepository, environment: dict[str, str]
+) -> None:
+    faulty = {"ListMetadataFormats"}
+    fake.fault = lambda asked, body: (500, {}, b"") if asked["verb"] in faulty else body
+    added = await run(environment, "repository", "add", fake.url, "--json")
+    assert (added.json["sets"], added.json["formats"]) == (2, [])
+    assert "its list of metadata formats cannot be read: " in added.err
+    number = str(added.json["repository_id"])
+    faulty.clear()
+    await run(environment, "repository", "refresh", number)
+
+    faulty.update({"ListMetadataFormats", "ListSets"})
+    kept = await run(environment, "repository", "refresh", number, "--json")
+    assert (kept.json["sets"], kept.json["formats"]) == (2, ["oai_dc"])
+    assert "its list of sets cannot be read: " in kept.err
+
+
 @pytest.mark.parametrize(
     ("url", "words"),
     [

@@ -82,6 +82,16 @@ def test_two_harvests_of_a_new_address_get_the_same_repository(
         assert session.scalar(select(func.count()).select_from(Repository)) == 1
 
 
+def test_a_list_of_sets_that_ends_with_a_fault_adds_to_the_known_ones(database: Database) -> None:
+    with database.session() as session:
+        number = add_repository(session, base_url=URL).repository_id
+        for specs, fault in ((["maps", "books"], ""), (["maps", "prints"], "HTTP status 500")):
+            sets = [SetInfo(set_spec=spec, set_name=spec.title()) for spec in specs]
+            note_facts(session, number, RepositoryFacts(sets=sets, sets_fault=fault))
+        known = session.execute(select(OaiSet.set_spec, OaiSet.set_name).order_by(OaiSet.set_spec)).all()
+    assert [tuple(row) for row in known] == [("books", "Books"), ("maps", "Maps"), ("prints", "Prints")]
+
+
 def test_two_that_note_what_a_repository_says_replace_each_other(
     database: Database, beside: ThreadPoolExecutor
 ) -> None:

@@ -256,6 +256,19 @@ async def test_the_plan_is_told_in_words_with_three_times(administrator: Browser
     assert plan.count("<time") == 3
 
 
+async def test_a_repository_can_be_added_though_its_list_of_sets_is_broken(administrator: Browser) -> None:
+    def answer(asked: dict[str, str], body: bytes) -> bytes:
+        return body.replace(b"<setSpec>books", b"<setSpec>A & B") if asked["verb"] == "ListSets" else body
+
+    async with serve(FakeRepository(items=many(3), sets=["maps", "books"], fault=answer)) as served:
+        status, page, _ = await administrator.post("/repositories/new", {"base_url": served.url, "do": "ask"})
+
+    assert status == 200
+    assert "The list of sets cannot be read to its end." in page
+    assert "not well-formed" in page
+    assert "The repository has no sets" not in page
+
+
 async def test_version_1_1_is_told_apart(administrator: Browser) -> None:
     old = b'<Identify xmlns="http://www.openarchives.org/OAI/1.1/OAI_Identify"><repositoryName>Old</repositoryName></Identify>'
     repository = FakeRepository(fault=lambda asked, _body: old if asked["verb"] == "Identify" else None)

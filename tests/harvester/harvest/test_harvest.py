@@ -265,9 +265,10 @@ async def test_the_next_harvest_begins_from_a_date_however_it_was_written(librar
     assert library.fake.lists()[0]["from"] == "2019-04-18T05:45:18Z"
 
 
-async def test_a_local_time_ahead_of_ours_is_no_later_than_the_run_began(library: Library) -> None:
-    """Of a time without a zone nobody knows what it is in UTC; what changes in between must not be missed."""
-    library.fake.now = "2199-04-18T07:46:18"
+@pytest.mark.parametrize("zone", ["", "Z", "+02:00"])
+async def test_a_time_ahead_of_ours_is_no_later_than_the_run_began(library: Library, zone: str) -> None:
+    """Some servers call their local time UTC; what changes until it is as late must not be missed."""
+    library.fake.now = f"2199-04-18T07:46:18{zone}"
     await library.run()
     assert parse_datestamp(library.harvest_row().watermark or "").moment <= utc_now()
 
