@@ -38,6 +38,12 @@ _MOST_NAMED: Final = 5
 _FOLDERS: Final = text("SELECT base_dir FROM oai_repository")
 _HAS_PREVIOUS: Final = text(f"SELECT to_regclass('{PREVIOUS_SCHEMA}.oai_repository') IS NOT NULL")
 _PREVIOUS_FOLDERS: Final = text(f"SELECT base_dir FROM {PREVIOUS_SCHEMA}.oai_repository")  # noqa: S608 ours
+_HAS_DOCUMENTS: Final = text("SELECT EXISTS (SELECT FROM document)")
+_WHAT_HARVESTERS_HAVE: Final = (
+    "take-downs, access rules and documents are those of the backup: before you start the provider, repeat "
+    "the take-downs and rules made since then; index again what was indexed since then, and ask harvesters "
+    "to harvest everything, because restored documents have their old datestamps"
+)
 _Both = tuple[Copied, RawAnswers]
 _OTHERS = text("""
     SELECT count(*) FROM pg_stat_activity
@@ -87,6 +93,8 @@ def restore(invocation: Invocation) -> ExitCode:
         )
         with database.engine.connect() as connection:
             revision = migrations.current(connection)
+            if connection.execute(_HAS_DOCUMENTS).scalar():
+                invocation.console.note(_WHAT_HARVESTERS_HAVE)
         try:
             copied = None if folder is None else _restore_store(invocation, database, folder)
         except BaseException:

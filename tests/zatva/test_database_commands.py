@@ -14,11 +14,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import func, select, text
 
 from oai.database import Database
+from oai.settings import Settings
 from provider.aggregate.feed import Follower, horizon, is_lost
 from provider.indexing.first_load import begin_first_load, finish_first_load
 from provider.models import Collection
 from tests import commands
 from tests.commands import Done
+from tests.provider.archive import Archive
 from zatva.dumps import find_program, for_all_servers
 
 
@@ -54,6 +56,19 @@ def test_a_backup_brings_back_what_was_there_then(
     restored = zatva(environment, "restore", file, "--force")
     assert (restored.returncode, restored.stderr, collections(database)) == (0, "", 1)
     assert zatva(environment, "check").returncode == 0
+
+
+@pytest.mark.copied_database("a restore replaces the schema")
+def test_a_restore_of_an_archive_says_what_harvesters_do_not_receive(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    Archive(database, Settings()).add("http://www.example.cz/")
+    database.engine.dispose()
+    assert zatva(environment, "backup", file).returncode == 0
+    restored = zatva(environment, "restore", file, "--force")
+    assert restored.returncode == 0
+    assert "repeat the take-downs and rules made since then" in restored.stderr
 
 
 def test_a_file_that_is_no_backup_leaves_everything_as_it_was(
