@@ -1,5 +1,6 @@
 """Pages, API and commands side by side: what changes something is in `oai.actions`, or says why not."""
 
+from argparse import ArgumentParser
 from collections import Counter
 
 import web.app
@@ -60,12 +61,20 @@ def _routes() -> set[str]:
     return found
 
 
+def _parsers() -> dict[str, ArgumentParser]:
+    """The parser of each command by its name without `zatva`."""
+    return {name.removeprefix("zatva "): parser for name, parser in commands_of("zatva", build_parser())}
+
+
+def _arguments(parser: ArgumentParser) -> dict[str, bool]:
+    """The arguments of a command, each with whether it must be given."""
+    found = parser._actions  # noqa: SLF001 argparse has no other way
+    return {action.dest: action.required and action.nargs != "*" for action in found}
+
+
 def _commands() -> dict[str, set[str]]:
     """The arguments of each command by its name without `zatva`."""
-    return {
-        name.removeprefix("zatva "): {action.dest for action in parser._actions}  # noqa: SLF001 argparse has no other way
-        for name, parser in commands_of("zatva", build_parser())
-    }
+    return {name: set(_arguments(parser)) for name, parser in _parsers().items()}
 
 
 def test_every_route_that_is_posted_to_is_an_action_or_says_why_not() -> None:
@@ -128,3 +137,15 @@ def test_previews_are_told_by_their_arguments() -> None:
     assert not replay.previews({"apply": True})
     assert harvest.previews({"dry_run": True})
     assert not harvest.previews({"dry_run": False})
+
+
+def test_a_dry_run_of_any_command_is_a_preview() -> None:
+    parsers = _parsers()
+    rehearsed = {
+        action.verb: action.previews({**dict.fromkeys(_arguments(parser)), "dry_run": True})
+        for action in ACTIONS
+        if action.command and "dry_run" in _arguments(parser := parsers[action.command])
+    }
+
+    assert len(rehearsed) > 5
+    assert set(rehearsed.values()) == {True}, rehearsed
