@@ -135,6 +135,7 @@ def _change_collection(
             found = previews.preview_assignment(session, spec, selection, takes_out=takes_out)
             _show_preview(invocation, found)
             return
+        invocation.about(spec, selection=selection.as_json())
         number = change(session, spec, selection, margin=margin_of(invocation))
     invocation.console.result(
         {"set_spec": spec, "documents": number}, f"{counted(number, 'document')} {done} {spec}"
@@ -166,12 +167,14 @@ def unhide(invocation: Invocation) -> None:
 def _mark(invocation: Invocation, mark: Callable[..., int], done: str, advice: str) -> None:
     arguments, settings = invocation.arguments, invocation.settings.provider
     chosen = _selection(arguments, **_named(arguments.document, settings.namespace))
+    invocation.about(None, selection=chosen.as_json())
     with invocation.session() as session:
         if chosen.url is not None:
             warn_if_incomplete(session)
         number = mark(session, chosen, margin=settings.publish_margin)
         if not number and not selection.matches_any(session, chosen):
             invocation.console.note(f"no documents match; find them with {advice}")
+    invocation.about(None, selection=chosen.as_json(), documents=number)
     invocation.console.result({"documents": number}, f"{counted(number, 'document')} {done}")
 
 

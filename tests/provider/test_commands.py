@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from oai.audit import AuditEntry
 from oai.database import Database
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.loads import list_loads
@@ -402,3 +403,31 @@ def test_a_command_is_one_load_unless_it_finds_nothing_new(
         assert session.scalars(select(Load.load_id)).all() == [load.load_id]
     assert load.collection is not None
     assert (load.new, load.collection.set_spec) == (2, "collection:serials")
+
+
+def _audited(database: Database, *actions: str) -> list[AuditEntry]:
+    with database.session() as session:
+        wanted = select(AuditEntry).where(AuditEntry.action.in_(actions)).order_by(AuditEntry.audit_id)
+        return list(session.scalars(wanted))
+
+
+def test_the_audit_log_has_what_commands_hide(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    indexed(database, tmp_path / "x.warc.gz", PAGES)
+    with database.session() as session:
+        key = session.scalars(select(Document.key).where(Document.url == PAGES[0].url)).one()
+    objects(environment, "hide", oai_identifier("webarchive.localdomain", key))
+    objects(environment, "hide", "--domain", "a.example", "--until", "2100-12-31")
+
+    one, many = _audited(database, "document.hide")
+    assert (one.object_id, one.object_name) == (str(key), PAGES[0].url)
+    assert one.before is not None
+    assert one.after is not None
+    assert (one.before["hidden"], one.before["deleted"]) == (False, False)
+    assert (one.after["hidden"], one.after["documents"]) == (True, 1)
+    assert many.object_id is None
+    assert many.after == {
+        "selection": {"domain": "a.example", "until": "2100-12-31T23:59:59Z"},
+        "documents": 2,
+    }
