@@ -419,8 +419,11 @@ def test_the_audit_log_has_what_commands_hide(
         key = session.scalars(select(Document.key).where(Document.url == PAGES[0].url)).one()
     objects(environment, "hide", oai_identifier("webarchive.localdomain", key))
     objects(environment, "hide", "--domain", "a.example", "--until", "2100-12-31")
+    objects(environment, "takedown", "add", "*.a.example", "--dry-run")
+    objects(environment, "takedown", "add", "a.example/1", "--reason", "r", "--requester", "q")
+    objects(environment, "takedown", "lift", "1", "--reason", "r")
 
-    one, many = _audited(database, "document.hide")
+    one, many, *takedowns = _audited(database, "document.hide", "takedown.add", "takedown.lift")
     assert (one.object_id, one.object_name) == (str(key), PAGES[0].url)
     assert one.before is not None
     assert one.after is not None
@@ -431,3 +434,4 @@ def test_the_audit_log_has_what_commands_hide(
         "selection": {"domain": "a.example", "until": "2100-12-31T23:59:59Z"},
         "documents": 2,
     }
+    assert [(entry.object_id, entry.object_name) for entry in takedowns] == [("1", "a.example/1")] * 2
