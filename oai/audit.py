@@ -344,7 +344,7 @@ def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subjec
     number = subject.number or (begun.before.number if begun.before else None)
     after = snapshot(session, subject.kind, number)
     before = begun.before
-    if before is not None and (begun.kind, before.number) != (subject.kind, (after or before).number):
+    if before is not None and (begun.kind != subject.kind or not _is_same(before, after or before)):
         before = None
     known = after or before
     entry.object_kind = subject.kind
@@ -357,6 +357,12 @@ def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subjec
     changed = {name for name in {*was, *now} if was.get(name) != now.get(name)}
     entry.before = _abridged(was, changed)
     entry.after = {**(_abridged(now, changed) or {}), **(_details(subject) or {})} or None
+
+
+def _is_same(before: Snapshot, after: Snapshot) -> bool:
+    """Return whether both are one object, also if its number changed: the setSpec of a collection."""
+    one, other = (found.columns.get("id", found.number) for found in (before, after))
+    return bool(one == other)
 
 
 def _abridged(columns: Mapping[str, Any], names: set[str]) -> dict[str, Any] | None:

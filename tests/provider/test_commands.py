@@ -411,6 +411,38 @@ def _audited(database: Database, *actions: str) -> list[AuditEntry]:
         return list(session.scalars(wanted))
 
 
+def test_the_audit_log_has_what_commands_change_in_collections(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    indexed(database, tmp_path / "x.warc.gz", PAGES)
+    for words in (
+        ("add", "serials"),
+        ("assign", "serials", "--domain", "a.example", "--from", "2000-01-01"),
+        ("access", "serials", "withheld"),
+        ("move", "serials", "periodicals"),
+        ("drop", "periodicals", "--force"),
+    ):
+        assert zatva(environment, "collection", *words).returncode == 0
+
+    add, assign, access, move, drop = _audited(
+        database, *(f"collection.{verb}" for verb in ("add", "assign", "access", "move", "remove"))
+    )
+    old, new = "collection:serials", "collection:periodicals"
+    assert [one.object_id for one in (add, assign, access, move, drop)] == [old, old, old, new, new]
+    assert add.after is not None
+    assert add.after["access"] == "open"
+    assert assign.after is not None
+    assert assign.after["selection"] == {"domain": "a.example", "since": "2000-01-01T00:00:00Z"}
+    assert assign.before is not None
+    assert (assign.before["documents"], assign.after["documents"]) == (0, 3)
+    assert (access.before, access.after) == ({"access": "open"}, {"access": "withheld"})
+    assert move.before is not None
+    assert move.after is not None
+    assert (move.before["set_spec"], move.after["set_spec"], "name" in move.before) == (old, new, False)
+    assert drop.before is not None
+    assert (drop.before["access"], drop.after) == ("withheld", None)
+
+
 def test_the_audit_log_has_what_commands_hide(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:

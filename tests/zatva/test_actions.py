@@ -198,3 +198,17 @@ def test_every_command_names_the_object_of_its_audit_entry_or_says_why_not() -> 
     }
 
     assert nameless == set(_WITHOUT_OBJECT), "call `invocation.about`"
+
+
+def test_all_commands_of_a_collection_write_its_set_spec_in_full() -> None:
+    parsers = _parsers()
+    positional = {
+        action.verb: [one for one in parsers[action.command]._actions if one.dest == action.target]  # noqa: SLF001
+        for action in ACTIONS
+        if action.command and action.object_kind == "collection"
+    }
+
+    assert len(positional) > 5
+    for verb, (spec,) in positional.items():
+        assert callable(spec.type), verb
+        assert spec.type("serials") == spec.type("collection:serials") == "collection:serials", verb

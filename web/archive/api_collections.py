@@ -231,7 +231,10 @@ async def _preview(call: Call) -> ChangePreviewOut:
 @OPERATIONS.add("POST /archive/collections/{collection}/move", "moveCollection", Right.ARCHIVE, body=MoveBody)
 async def _move(call: Call) -> Done:
     """Move or rename a collection."""
-    return await _on(call, collections.move, collection_set_spec(call.sent(MoveBody).set_spec))
+    new = collection_set_spec(call.sent(MoveBody).set_spec)
+    done = await _on(call, collections.move, new)
+    about(call.request, "collection", new)
+    return done
 
 
 @OPERATIONS.add(
