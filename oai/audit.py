@@ -95,6 +95,8 @@ class Subject:
     name: str | None = None
     details: Mapping[str, Any] | None = None
     """What the change affected besides the object's own columns, such as `{"documents": 12}`."""
+    action: str | None = None
+    """The verb of the change, if its route has several."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,7 +349,7 @@ def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subjec
     if before is not None and (begun.kind != subject.kind or not _is_same(before, after or before)):
         before = None
     known = after or before
-    entry.object_kind = subject.kind
+    entry.action, entry.object_kind = subject.action or entry.action, subject.kind
     entry.object_id = _public(known.number if known else number)
     entry.object_name = _public(subject.name or (known.name if known else None))
     was, now = before.columns if before else {}, after.columns if after else {}
