@@ -5,7 +5,9 @@ process that is killed in between therefore leaves an entry with status 0 instea
 of the work does not remove the entry. The table keeps the prefix `web_` of the package that created it.
 """
 
-from collections.abc import Mapping, Sequence
+import re
+import uuid
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final, NamedTuple
@@ -41,6 +43,7 @@ _FIRST_FAULT: Final = 500
 _LONGEST_VALUE: Final = 1000
 _ADDS: Final = ".add"
 _REFUSALS: Final = frozenset({401, 403, 404, 409})
+_DIGITS_OF_KEY: Final = re.compile(r"(?:oai:.+:)?([0-9a-f]{32})")
 
 
 class AuditEntry(Base):
@@ -92,6 +95,8 @@ class Subject:
     name: str | None = None
     details: Mapping[str, Any] | None = None
     """What the change affected besides the object's own columns, such as `{"documents": 12}`."""
+    action: str | None = None
+    """The verb of the change, if its route has several."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -106,6 +111,12 @@ class Filter:
     until: datetime | None = None
 
 
+def _document_key(number: str) -> str:
+    """Return the key of a document that is given as OAI identifier or without hyphens."""
+    found = _DIGITS_OF_KEY.fullmatch(number)
+    return str(uuid.UUID(hex=found[1])) if found else number
+
+
 @dataclass(frozen=True, kw_only=True)
 class _Table:
     """The table that holds the objects of a kind."""
@@ -117,6 +128,8 @@ class _Table:
     labels: tuple[str, ...] = ("name",)
     secret: tuple[str, ...] = ()
     """Columns that must not appear in the audit log: hashes of secrets, and bytes."""
+    spelling: Callable[[str], str] = str
+    """Returns the key as the column contains it, in whichever notation the user gives it."""
 
 
 TABLES: Final[Mapping[str, _Table]] = {
@@ -137,7 +150,7 @@ TABLES: Final[Mapping[str, _Table]] = {
     "import source": _Table(name="bibliographic_source", key="repository_id", labels=()),
     "aggregate source": _Table(name="aggregate_source", key="repository_id", labels=()),
     "collection": _Table(name="collection", key="set_spec"),
-    "document": _Table(name="document", key="key", labels=("url",)),
+    "document": _Table(name="document", key="key", labels=("url",), spelling=_document_key),
     "export": _Table(name="prepared_export", key="export_id", labels=("title",)),
     "user": _Table(
         name="web_user", key="user_id", alias="name",
@@ -199,7 +212,8 @@ def snapshot(session: Session, kind: str, number: str | None) -> Snapshot | None
         f"SELECT CAST({table.key} AS text), to_jsonb(t) - CAST(:secret AS text[])"  # noqa: S608 constant names
         f" FROM {table.name} t WHERE CAST({column} AS text) = :number"
     )
-    row = session.execute(statement, {"secret": list(table.secret), "number": number}).first()
+    given = {"secret": list(table.secret), "number": table.spelling(number)}
+    row = session.execute(statement, given).first()
     if row is None:
         return None
     found, columns = row
@@ -332,10 +346,10 @@ def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subjec
     number = subject.number or (begun.before.number if begun.before else None)
     after = snapshot(session, subject.kind, number)
     before = begun.before
-    if before is not None and (begun.kind, before.number) != (subject.kind, (after or before).number):
+    if before is not None and (begun.kind != subject.kind or not _is_same(before, after or before)):
         before = None
     known = after or before
-    entry.object_kind = subject.kind
+    entry.action, entry.object_kind = subject.action or entry.action, subject.kind
     entry.object_id = _public(known.number if known else number)
     entry.object_name = _public(subject.name or (known.name if known else None))
     was, now = before.columns if before else {}, after.columns if after else {}
@@ -345,6 +359,12 @@ def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subjec
     changed = {name for name in {*was, *now} if was.get(name) != now.get(name)}
     entry.before = _abridged(was, changed)
     entry.after = {**(_abridged(now, changed) or {}), **(_details(subject) or {})} or None
+
+
+def _is_same(before: Snapshot, after: Snapshot) -> bool:
+    """Return whether both are one object, also if its number changed: the setSpec of a collection."""
+    one, other = (found.columns.get("id", found.number) for found in (before, after))
+    return bool(one == other)
 
 
 def _abridged(columns: Mapping[str, Any], names: set[str]) -> dict[str, Any] | None:
@@ -361,9 +381,15 @@ def _details(subject: Subject | None) -> dict[str, Any] | None:
 
 
 def _public(value: Any) -> Any:  # noqa: ANN401 any JSON value
-    """Return the value with all URLs, such as base URLs and targets of rules, without credentials."""
+    """Return the value with all URLs, such as base URLs and targets of rules, without credentials.
+
+    Characters that the database does not take, such as undecodable bytes of paths, are replaced.
+    """
     if isinstance(value, str):
-        return without_credentials(value)
+        storable = (
+            value.encode("utf-8", "backslashreplace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
+        )
+        return without_credentials(storable)
     if isinstance(value, Mapping):
         return {name: _public(one) for name, one in value.items()}
     return [_public(one) for one in value] if isinstance(value, list | tuple) else value

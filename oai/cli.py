@@ -43,9 +43,12 @@ class Invocation:
     noted: dict[str, Any] = field(default_factory=dict)
     """What was passed to `about`."""
 
-    def about(self, number: object, name: str | None = None, **details: object) -> None:
-        """Record the object that the command created, and other effects, for the audit log."""
-        self.noted.update(number=str(number), name=name, details=details)
+    def about(self, number: object | None, name: str | None = None, **details: object) -> None:
+        """Record the object that the command created, and other effects, for the audit log.
+
+        Without a number, the object is the one that the arguments name, if any.
+        """
+        self.noted.update(number=None if number is None else str(number), name=name, details=details)
 
     @contextlib.contextmanager
     def session(self) -> "Iterator[Session]":

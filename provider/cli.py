@@ -184,6 +184,16 @@ def _place(text: str) -> Place:
         raise argparse.ArgumentTypeError(str(error)) from None
 
 
+def _collection(text: str) -> str:
+    # Imported late: only the commands of collections need it, and it imports SQLAlchemy.
+    from provider.holdings.sets import collection_set_spec
+
+    try:
+        return collection_set_spec(text)
+    except UsageError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
+
+
 def _add_index(provider: "Subcommands") -> None:
     index = add_command(
         provider, "index", help="index ARC, WARC, WACZ and CDX files", handler="provider.commands:index"
@@ -233,7 +243,9 @@ def _add_collection(collection: "Subcommands") -> None:
         help="create a collection, or change its name and description",
         handler=f"{_COLLECTIONS}:collection_add",
     )
-    add.add_argument("spec", metavar="SPEC", help="such as serials:nov07; its parents are also created")
+    add.add_argument(
+        "spec", type=_collection, metavar="SPEC", help="such as serials:nov07; its parents are also created"
+    )
     add.add_argument("--name", help="name that harvesters see")
     add.add_argument("--description", help="description of the contents")
     add_command(collection, "list", help="list collections", handler=f"{_COLLECTIONS}:collection_list")
@@ -245,7 +257,7 @@ def _add_collection(collection: "Subcommands") -> None:
         ("remove", "remove documents from a collection", _add_selectors),
     ):
         command = add_command(collection, name, help=help_text, handler=f"{_COLLECTIONS}:collection_{name}")
-        command.add_argument("spec", metavar="SPEC", help="such as serials:nov07")
+        command.add_argument("spec", type=_collection, metavar="SPEC", help="such as serials:nov07")
         add_arguments(command)
         if name in {"access", "assign", "remove"}:
             command.add_argument("--dry-run", action="store_true", help="show what it would do, only")
@@ -315,7 +327,7 @@ def _add_takedowns(takedown: "Subcommands") -> None:
 
 
 def _add_new_spec(command: argparse.ArgumentParser) -> None:
-    command.add_argument("new_spec", metavar="NEW-SPEC", help="such as newspapers:2007-11")
+    command.add_argument("new_spec", type=_collection, metavar="NEW-SPEC", help="such as newspapers:2007-11")
 
 
 def _add_force(command: argparse.ArgumentParser) -> None:

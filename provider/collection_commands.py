@@ -16,7 +16,6 @@ from provider.holdings.index_reads import ReadOrder
 from provider.holdings.lookup import MatchType, Query, find_captures, read_wildcard
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
-from provider.holdings.sets import collection_set_spec
 from provider.holdings.url_key_state import warn_if_incomplete
 from provider.models import Access, Collection
 
@@ -35,10 +34,9 @@ _LISTED = tuple(rule for rule in Access if rule is not Access.WITHHELD)
 def collection_add(invocation: Invocation) -> None:
     """`provider collection add`: create a collection, or change its name and description."""
     arguments = invocation.arguments
-    spec = collection_set_spec(arguments.spec)
     with invocation.session() as session:
         made = collections.add_collection(
-            session, spec, name=arguments.name, description=arguments.description
+            session, arguments.spec, name=arguments.name, description=arguments.description
         )
         session.commit()
         invocation.console.result(
@@ -70,9 +68,10 @@ def _row(collection: Collection) -> dict[str, object]:
 def collection_move(invocation: Invocation) -> None:
     """`provider collection move`: move or rename a collection."""
     arguments = invocation.arguments
-    old, new = collection_set_spec(arguments.spec), collection_set_spec(arguments.new_spec)
+    old, new = arguments.spec, arguments.new_spec
     with invocation.session() as session:
         number = collections.move(session, old, new, margin=margin_of(invocation))
+    invocation.about(new)
     found = {"set_spec": new, "before": old, "documents": number}
     invocation.console.result(
         found, f"{old} is now {new}; {counted(number, 'document')} with a new datestamp"
@@ -81,8 +80,7 @@ def collection_move(invocation: Invocation) -> None:
 
 def collection_drop(invocation: Invocation) -> None:
     """`provider collection drop`: remove a collection."""
-    arguments = invocation.arguments
-    spec = collection_set_spec(arguments.spec)
+    arguments, spec = invocation.arguments, invocation.arguments.spec
     with invocation.session() as session:
         number = collections.drop(session, spec, force=arguments.force, margin=margin_of(invocation))
     found = {"set_spec": spec, "documents": number}
@@ -91,8 +89,7 @@ def collection_drop(invocation: Invocation) -> None:
 
 def collection_access(invocation: Invocation) -> None:
     """`provider collection access`: set who may see its documents."""
-    arguments = invocation.arguments
-    spec = collection_set_spec(arguments.spec)
+    arguments, spec = invocation.arguments, invocation.arguments.spec
     rule = Rule(
         access=Access(arguments.rule.replace("-", " ")),
         embargo_until=parse_moment("--until", arguments.until),
@@ -128,13 +125,14 @@ def collection_remove(invocation: Invocation) -> None:
 def _change_collection(
     invocation: Invocation, change: Callable[..., int], done: str, *, takes_out: bool
 ) -> None:
-    spec = collection_set_spec(invocation.arguments.spec)
+    spec = invocation.arguments.spec
     selection = _selection(invocation.arguments)
     with invocation.session() as session:
         if invocation.arguments.dry_run:
             found = previews.preview_assignment(session, spec, selection, takes_out=takes_out)
             _show_preview(invocation, found)
             return
+        invocation.about(spec, selection=selection.as_json())
         number = change(session, spec, selection, margin=margin_of(invocation))
     invocation.console.result(
         {"set_spec": spec, "documents": number}, f"{counted(number, 'document')} {done} {spec}"
@@ -166,12 +164,14 @@ def unhide(invocation: Invocation) -> None:
 def _mark(invocation: Invocation, mark: Callable[..., int], done: str, advice: str) -> None:
     arguments, settings = invocation.arguments, invocation.settings.provider
     chosen = _selection(arguments, **_named(arguments.document, settings.namespace))
+    invocation.about(None, selection=chosen.as_json())
     with invocation.session() as session:
         if chosen.url is not None:
             warn_if_incomplete(session)
         number = mark(session, chosen, margin=settings.publish_margin)
         if not number and not selection.matches_any(session, chosen):
             invocation.console.note(f"no documents match; find them with {advice}")
+    invocation.about(None, selection=chosen.as_json(), documents=number)
     invocation.console.result({"documents": number}, f"{counted(number, 'document')} {done}")
 
 

@@ -43,6 +43,7 @@ def add(invocation: Invocation) -> None:
             expires=parse_moment("--expires", arguments.expires),
         )
         number = takedowns.enter(session, request)
+        invocation.about(number, targets[0])
         changed = takedowns.settle_takedown(session, number, margin=margin_of(invocation))
     console.result(
         {"takedown_id": number, "documents": changed, "harvesters": found.harvesters},
@@ -86,6 +87,7 @@ def lift(invocation: Invocation) -> None:
     number = invocation.arguments.number
     with invocation.session() as session:
         takedowns.lift(session, number, invocation.arguments.reason)
+        invocation.about(number, takedowns.find_takedown(session, number).targets[0])
         changed = takedowns.settle_takedown(session, number, margin=margin_of(invocation))
     invocation.console.result(
         {"takedown_id": number, "documents": changed},

@@ -10,6 +10,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
+from oai.datestamps import format_datestamp
 from oai.errors import UsageError
 from provider.holdings.arcs import is_file
 from provider.holdings.publication import publish_chosen
@@ -66,6 +67,19 @@ class Selection:
     """Last capture time that matches."""
     domain: str | None = None
     """Host or domain, including everything below it."""
+
+    def as_json(self) -> dict[str, str]:
+        """Return the given criteria, under the names of the API; times as UTC datestamps."""
+        given = {
+            "archive_file": self.arc,
+            "document": None if self.key is None else str(self.key),
+            "url": self.url,
+            "url_prefix": self.url_prefix,
+            "domain": self.domain,
+            "since": None if self.since is None else format_datestamp(self.since),
+            "until": None if self.until is None else format_datestamp(self.until),
+        }
+        return {name: value for name, value in given.items() if value is not None}
 
 
 def conditions(session: Session, selection: Selection) -> list[ColumnElement[bool]]:

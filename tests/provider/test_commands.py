@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from sqlalchemy import func, select
 
+from oai.audit import AuditEntry
 from oai.database import Database
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.loads import list_loads
@@ -402,3 +403,67 @@ def test_a_command_is_one_load_unless_it_finds_nothing_new(
         assert session.scalars(select(Load.load_id)).all() == [load.load_id]
     assert load.collection is not None
     assert (load.new, load.collection.set_spec) == (2, "collection:serials")
+
+
+def _audited(database: Database, *actions: str) -> list[AuditEntry]:
+    with database.session() as session:
+        wanted = select(AuditEntry).where(AuditEntry.action.in_(actions)).order_by(AuditEntry.audit_id)
+        return list(session.scalars(wanted))
+
+
+def test_the_audit_log_has_what_commands_change_in_collections(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    indexed(database, tmp_path / "x.warc.gz", PAGES)
+    for words in (
+        ("add", "serials"),
+        ("assign", "serials", "--domain", "a.example", "--from", "2000-01-01"),
+        ("access", "serials", "withheld"),
+        ("move", "serials", "periodicals"),
+        ("drop", "periodicals", "--force"),
+    ):
+        assert zatva(environment, "collection", *words).returncode == 0
+
+    add, assign, access, move, drop = _audited(
+        database, *(f"collection.{verb}" for verb in ("add", "assign", "access", "move", "remove"))
+    )
+    old, new = "collection:serials", "collection:periodicals"
+    assert [one.object_id for one in (add, assign, access, move, drop)] == [old, old, old, new, new]
+    assert add.after is not None
+    assert add.after["access"] == "open"
+    assert assign.after is not None
+    assert assign.after["selection"] == {"domain": "a.example", "since": "2000-01-01T00:00:00Z"}
+    assert assign.before is not None
+    assert (assign.before["documents"], assign.after["documents"]) == (0, 3)
+    assert (access.before, access.after) == ({"access": "open"}, {"access": "withheld"})
+    assert move.before is not None
+    assert move.after is not None
+    assert (move.before["set_spec"], move.after["set_spec"], "name" in move.before) == (old, new, False)
+    assert drop.before is not None
+    assert (drop.before["access"], drop.after) == ("withheld", None)
+
+
+def test_the_audit_log_has_what_commands_hide(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    indexed(database, tmp_path / "x.warc.gz", PAGES)
+    with database.session() as session:
+        key = session.scalars(select(Document.key).where(Document.url == PAGES[0].url)).one()
+    objects(environment, "hide", oai_identifier("webarchive.localdomain", key))
+    objects(environment, "hide", "--domain", "a.example", "--until", "2100-12-31")
+    objects(environment, "takedown", "add", "*.a.example", "--dry-run")
+    objects(environment, "takedown", "add", "a.example/1", "--reason", "r", "--requester", "q")
+    objects(environment, "takedown", "lift", "1", "--reason", "r")
+
+    one, many, *takedowns = _audited(database, "document.hide", "takedown.add", "takedown.lift")
+    assert (one.object_id, one.object_name) == (str(key), PAGES[0].url)
+    assert one.before is not None
+    assert one.after is not None
+    assert (one.before["hidden"], one.before["deleted"]) == (False, False)
+    assert (one.after["hidden"], one.after["documents"]) == (True, 1)
+    assert many.object_id is None
+    assert many.after == {
+        "selection": {"domain": "a.example", "until": "2100-12-31T23:59:59Z"},
+        "documents": 2,
+    }
+    assert [(entry.object_id, entry.object_name) for entry in takedowns] == [("1", "a.example/1")] * 2

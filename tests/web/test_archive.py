@@ -16,6 +16,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 from warcio.archiveiterator import ArchiveIterator
 
+from oai.audit import AuditEntry
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
 from provider.app import create_app as create_provider
@@ -285,6 +286,36 @@ async def test_a_change_of_a_collection_is_previewed_by_page_api_and_command(
             if "rule" in body and expected == 200:
                 assert (await answer.json())["access"][0]["after"] == "withheld"
     assert _access(server, uuid.UUID(identifier.rpartition(":")[2])) == "open", "nothing is changed"
+
+
+async def test_the_audit_log_has_the_selection_and_the_move_of_a_collection_by_page_and_api(
+    server: Server, archive: Archive, administrator: Browser
+) -> None:
+    archive.add("http://news.example.cz/daily")
+    old, new = "collection:serials", "collection:periodicals"
+    chosen = {"domain": "news.example.cz"}
+    await administrator.post(f"/archive/collections/{old}/documents", {**chosen, "do": "assign"})
+    headers = {"X-CSRF-Token": await administrator.token()}
+    for what, body in (("take-out", chosen), ("assign", chosen), ("move", {"set_spec": new})):
+        url = f"{server.base_url}/api/v1/archive/collections/{old}/{what}"
+        async with administrator.http.post(url, json=body, headers=headers) as answer:
+            assert answer.status == 200
+
+    with server.database.session() as session:
+        wanted = AuditEntry.object_kind == "collection"
+        entries = session.scalars(select(AuditEntry).where(wanted).order_by(AuditEntry.audit_id)).all()
+    assert [(entry.action.partition(".")[2], entry.object_id) for entry in entries] == [
+        ("assign", old),
+        ("take-out", old),
+        ("assign", old),
+        ("move", new),
+    ]
+    *filed, moved = [(entry.before or {}, entry.after or {}) for entry in entries]
+    assert [after["selection"] for _, after in filed] == [chosen] * 3
+    assert [(before["documents"], after["documents"]) for before, after in filed] == [(1, 2), (2, 1), (1, 2)]
+    assert (moved[0]["set_spec"], moved[1]["set_spec"]) == (old, new)
+    _, page = await administrator.get("/admin/audit")
+    assert "domain: news.example.cz" in page
 
 
 async def test_a_collection_withheld_in_the_meantime_is_not_removed_unasked(

@@ -1,6 +1,11 @@
 """Pages, API and commands side by side: what changes something is in `oai.actions`, or says why not."""
 
+import ast
+import importlib
+import inspect
+from argparse import ArgumentParser
 from collections import Counter
+from collections.abc import Iterator
 
 import web.app
 from oai.actions import ACTIONS, action_of_command, action_of_route
@@ -48,6 +53,20 @@ _UNCHANGING = {
     "store verify": "compares files with the database and keeps when",
     "worker": "runs until it is ended; its work is in the history",
 }  # fmt: skip
+# Why the audit log has no object for a command whose arguments name none.
+_WITHOUT_OBJECT = {
+    "keys.rotate": "replaces all signing keys",
+    "repository.harvest": "the harvest is in the history; without a repository it harvests all",
+    "rule.replay": "the run is in the history, with its repository and rules",
+    "import.run": "each import is in the list of imports, with who started it",
+    "archive.index": "what was indexed is in the list of indexed files",
+    "archive.reindex-keys": "changes the whole archive",
+    "archive.access-refresh": "changes the whole archive",
+    "archive.aggregate-update": "changes the whole aggregate",
+    "titles.update": "changes all titles",
+    "store.rebuild": "without a repository it rebuilds a folder's, which may be in no table yet",
+    "worker.drain": "without a number it drains all workers",
+}
 _ACTIONS = {action.verb: action for action in ACTIONS}
 
 
@@ -60,12 +79,37 @@ def _routes() -> set[str]:
     return found
 
 
+def _parsers() -> dict[str, ArgumentParser]:
+    """The parser of each command by its name without `zatva`."""
+    return {name.removeprefix("zatva "): parser for name, parser in commands_of("zatva", build_parser())}
+
+
+def _arguments(parser: ArgumentParser) -> dict[str, bool]:
+    """The arguments of a command, each with whether it must be given."""
+    found = parser._actions  # noqa: SLF001 argparse has no other way
+    return {action.dest: action.required and action.nargs != "*" for action in found}
+
+
 def _commands() -> dict[str, set[str]]:
     """The arguments of each command by its name without `zatva`."""
-    return {
-        name.removeprefix("zatva "): {action.dest for action in parser._actions}  # noqa: SLF001 argparse has no other way
-        for name, parser in commands_of("zatva", build_parser())
-    }
+    return {name: set(_arguments(parser)) for name, parser in _parsers().items()}
+
+
+def _called_by(handler: str) -> Iterator[str]:
+    """The names that a handler uses, and the functions of its module that it calls."""
+    module, function = handler.split(":")
+    tree = ast.parse(inspect.getsource(importlib.import_module(module)))
+    functions = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
+    waiting, seen = [function], set[str]()
+    while waiting:
+        name = waiting.pop()
+        if name in functions and name not in seen:
+            seen.add(name)
+            for node in ast.walk(functions[name]):
+                if isinstance(node, ast.Name):
+                    waiting.append(node.id)
+                elif isinstance(node, ast.Attribute):
+                    yield node.attr
 
 
 def test_every_route_that_is_posted_to_is_an_action_or_says_why_not() -> None:
@@ -113,7 +157,7 @@ def test_each_verb_route_and_command_is_there_once() -> None:
     commands = Counter(action.command for action in ACTIONS if action.command)
     routes = Counter(route for action in ACTIONS for route in action.routes)
 
-    # Documents are filed and taken out by one form, which says in the entry what it did.
+    # Documents are filed and taken out by one form, whose handler gives the entry its verb.
     assert {route for route, count in routes.items() if count > 1} <= {
         "POST /archive/collections/{spec}/documents"
     }
@@ -128,3 +172,43 @@ def test_previews_are_told_by_their_arguments() -> None:
     assert not replay.previews({"apply": True})
     assert harvest.previews({"dry_run": True})
     assert not harvest.previews({"dry_run": False})
+
+
+def test_a_dry_run_of_any_command_is_a_preview() -> None:
+    parsers = _parsers()
+    rehearsed = {
+        action.verb: action.previews({**dict.fromkeys(_arguments(parser)), "dry_run": True})
+        for action in ACTIONS
+        if action.command and "dry_run" in _arguments(parser := parsers[action.command])
+    }
+
+    assert len(rehearsed) > 5
+    assert set(rehearsed.values()) == {True}, rehearsed
+
+
+def test_every_command_names_the_object_of_its_audit_entry_or_says_why_not() -> None:
+    """By an argument that must be given, or by `Invocation.about`."""
+    parsers = _parsers()
+    nameless = {
+        action.verb
+        for action in ACTIONS
+        if action.command
+        and not _arguments(parsers[action.command]).get(action.target or "")
+        and "about" not in _called_by(parsers[action.command].get_default("handler"))
+    }
+
+    assert nameless == set(_WITHOUT_OBJECT), "call `invocation.about`"
+
+
+def test_all_commands_of_a_collection_write_its_set_spec_in_full() -> None:
+    parsers = _parsers()
+    positional = {
+        action.verb: [one for one in parsers[action.command]._actions if one.dest == action.target]  # noqa: SLF001
+        for action in ACTIONS
+        if action.command and action.object_kind == "collection"
+    }
+
+    assert len(positional) > 5
+    for verb, (spec,) in positional.items():
+        assert callable(spec.type), verb
+        assert spec.type("serials") == spec.type("collection:serials") == "collection:serials", verb

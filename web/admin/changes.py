@@ -181,6 +181,8 @@ def _shown(entry: AuditEntry, name: str, value: Any) -> str:  # noqa: ANN401 any
         return _("yes") if value else _("no")
     if name == "frequency":
         return often(str(value))
+    if isinstance(value, Mapping):
+        value = [f"{kind}: {one}" for kind, one in value.items() if one]
     if isinstance(value, list):
         return _short(", ".join(map(str, value)))
     if isinstance(value, str) and _TIME.fullmatch(value):

@@ -231,7 +231,10 @@ async def _preview(call: Call) -> ChangePreviewOut:
 @OPERATIONS.add("POST /archive/collections/{collection}/move", "moveCollection", Right.ARCHIVE, body=MoveBody)
 async def _move(call: Call) -> Done:
     """Move or rename a collection."""
-    return await _on(call, collections.move, collection_set_spec(call.sent(MoveBody).set_spec))
+    new = collection_set_spec(call.sent(MoveBody).set_spec)
+    done = await _on(call, collections.move, new)
+    about(call.request, "collection", new)
+    return done
 
 
 @OPERATIONS.add(
@@ -239,7 +242,7 @@ async def _move(call: Call) -> Done:
 )
 async def _assign(call: Call) -> Done:
     """Add documents to a collection."""
-    return await _on(call, collections.assign, call.sent(SelectionBody).selection())
+    return await _on_chosen(call, collections.assign)
 
 
 @OPERATIONS.add(
@@ -247,7 +250,7 @@ async def _assign(call: Call) -> Done:
 )
 async def _take_out(call: Call) -> Done:
     """Remove documents from a collection."""
-    return await _on(call, collections.remove, call.sent(SelectionBody).selection())
+    return await _on_chosen(call, collections.remove)
 
 
 @OPERATIONS.add(
@@ -256,6 +259,12 @@ async def _take_out(call: Call) -> Done:
 async def _drop(call: Call) -> Done:
     """Remove a collection; its documents stay in the archive."""
     return await _on(call, collections.drop, force=call.asked(RemovalQuery).force)
+
+
+async def _on_chosen(call: Call, work: Any) -> Done:  # noqa: ANN401 one of the services
+    chosen = call.sent(SelectionBody).selection()
+    about(call.request, "collection", call.place["collection"], selection=chosen.as_json())
+    return await _on(call, work, chosen)
 
 
 async def _on(call: Call, work: Any, *values: Any, **named: Any) -> Done:  # noqa: ANN401 any of the services

@@ -199,9 +199,11 @@ async def file_documents(request: web.Request) -> web.Response:
     takes_out = str(posted.get("do")).endswith("take-out")
     if str(posted.get("do")).startswith("preview"):
         return await _preview_documents(request, row, form, asked, takes_out=takes_out)
-    work = collections.remove if takes_out else collections.assign
+    work, chosen = collections.remove if takes_out else collections.assign, asked.selection()
+    verb = "collection.take-out" if takes_out else "collection.assign"
+    about(request, "collection", row.set_spec, row.name, action=verb, selection=chosen.as_json())
     try:
-        await database_of(request).run(work, row.set_spec, asked.selection(), margin=margin_of(request))
+        await database_of(request).run(work, row.set_spec, chosen, margin=margin_of(request))
     except UsageError as error:
         return _page(request, row, documents=form.with_error("archive_file", error_text(error)))
     done = "documents-taken-out" if takes_out else "documents-assigned"

@@ -172,7 +172,8 @@ async def _import(request: web.Request, origin: _Origin, asked: PlanForm, form: 
     except NeedsApprovalError:
         message = _("Tick this box if you want these changes.")
         return await _plan(request, origin, form.with_error("approve", message))
-    about(request, "titles", source, source, **done.plan.counts)
+    counts: dict[str, Any] = dict(done.plan.counts)
+    about(request, "titles", source, source, **counts)
     raise web.HTTPSeeOther(f"/archive/titles?{urlencode({'source': source})}&done=titles-imported")
 
 

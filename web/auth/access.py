@@ -71,9 +71,20 @@ KIND_OF_ROW: Final[Mapping[type[Any], str]] = {
 }
 
 
-def about(request: web.Request, kind: str, number: object, name: str | None = None, **details: Any) -> None:  # noqa: ANN401 any JSON value
-    """Note the request's subject and details for the audit log; a later call replaces an earlier one."""
-    request[_SUBJECT] = Subject(kind=kind, number=str(number), name=name, details=details)
+def about(
+    request: web.Request,
+    kind: str,
+    number: object,
+    name: str | None = None,
+    *,
+    action: str | None = None,
+    **details: Any,  # noqa: ANN401 any JSON value
+) -> None:
+    """Note the request's subject and details for the audit log; a later call replaces an earlier one.
+
+    `action` is the verb, if the route has several.
+    """
+    request[_SUBJECT] = Subject(kind=kind, number=str(number), name=name, details=details, action=action)
 
 
 def subject_of(request: web.Request) -> Subject | None:
