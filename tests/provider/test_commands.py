@@ -109,6 +109,21 @@ def test_files_that_cannot_be_indexed_are_named_with_what_to_do(
     assert "b.warc.bz2: not indexed: files packed as .bz2 are not read" in queued.stderr
 
 
+def test_a_file_name_neither_controls_the_terminal_nor_begins_a_line(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    name = "e\x1b[31mred\x07\nforged.warc.gz"
+    write_pages(tmp_path / name, PAGES)
+    (tmp_path / f"{name}.bz2").write_bytes(b"PK")
+    indexed, queued = (zatva(environment, "index", *queue, tmp_path) for queue in ([], ["--queue"]))
+    (tmp_path / name).unlink()
+    verified, status = zatva(environment, "verify"), zatva(environment, "status", "--run", "1")
+    for shown in (indexed.stdout, queued.stderr, verified.stdout, status.stdout):
+        assert "e\\x1b[31mred\\x07\\x0aforged.warc.gz" in shown
+        assert not {"\x1b", "\x07"} & set(shown)
+    assert objects(environment, "status", "--run", "1")[0]["path"] == str(tmp_path / name)
+
+
 def test_what_is_impossible_is_a_usage_error(environment: dict[str, str], tmp_path: Path) -> None:
     nothing = zatva(environment, "index", tmp_path / "nothing")
     assert (nothing.returncode, nothing.stdout) == (2, "")
