@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from manager import queue
 from manager.worker.process import host_name
 from oai.cli import Invocation
-from oai.console import Console, counted
+from oai.console import Console, counted, one_line
 from oai.database import open_database
 from oai.errors import ExitCode, UsageError
 from provider.commands import index_options
@@ -36,7 +36,7 @@ def queue_index(invocation: Invocation) -> ExitCode:
             raise UsageError(f"{option} applies to indexing in this process; leave it out with --queue")
     found = search(arguments.paths)
     for path, problem in found.refused.items():
-        invocation.console.note(f"{stored_path(path)}: {problem.reason}")
+        invocation.console.note(one_line(f"{stored_path(path)}: {problem.reason}"))
     done = ExitCode.RECORDS_REFUSED if found.refused else ExitCode.DONE
     files = found.archives
     number = _queued_run(invocation, files)

@@ -22,6 +22,20 @@ _SHOWN = 20
 """Lines of each kind in a report for people."""
 _LEAST_WIDTH = 12
 """To which a column of text is cut at most."""
+_ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\t"}
+
+
+def one_line(text: str) -> str:
+    """Return the text with its control characters escaped, also those that break lines.
+
+    A path or name from outside stays on its line, and cannot control the terminal.
+    """
+    return text.translate(_ESCAPED)
+
+
+def one_entry(text: str) -> str:
+    """Return the text likewise, but with its lines, of which all but the first are indented."""
+    return "\n  ".join(map(one_line, text.split("\n")))
 
 
 def counted(number: int, noun: str) -> str:
@@ -77,7 +91,9 @@ class Console:
 
     def facts(self, data: Mapping[str, Any]) -> None:
         """Print the properties of one object, one per line; with `--json` the object."""
-        self.result(data, "\n".join(f"{name}: {_cell(value, name)}" for name, value in data.items()))
+        self.result(
+            data, "\n".join(f"{name}: {one_entry(_cell(value, name))}" for name, value in data.items())
+        )
 
     def table(self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, empty: str) -> None:
         """Print rows as an aligned table under the headings of `columns` (key to heading).
@@ -179,7 +195,10 @@ def _aligned(rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], most
 
     Columns without any value are left out then, and the widest columns of text are shortened.
     """
-    cells = [list(columns.values()), *([_cell(row.get(key), key) for key in columns] for row in rows)]
+    cells = [
+        list(columns.values()),
+        *([one_line(_cell(row.get(key), key)) for key in columns] for row in rows),
+    ]
     numeric = [all(isinstance(row.get(key), int | float | None) for row in rows) for key in columns]
     widths = [max(len(line[index]) for line in cells) for index in range(len(columns))]
     if most is not None and _line_width(widths) > most:

@@ -185,6 +185,8 @@ class FailureCode(StrEnum):
     """Problems that are not stored one by one; facts: count."""
     ARCHIVE_NOT_INDEXED = "archive_not_indexed"
     """The database does not accept the file's captures."""
+    ARCHIVE_COLLECTION_GONE = "archive_collection_gone"
+    """The collection for the file's documents does not exist (any more)."""
     ARCHIVE_PROCESS_LOST = "archive_process_lost"
     """The process or worker that indexed the file ended early."""
     ARCHIVE_TASK_LOST = "archive_task_lost"

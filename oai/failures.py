@@ -169,7 +169,7 @@ SENTENCES: Final[Mapping[FailureCode, str]] = {
         "the disk of %(folder)s has %(free)s bytes free, and %(floor)s must stay free; free some space"
     ),
     FailureCode.EXPORT_WITHDRAWN: (
-        "%(count)s documents in the file may no longer be read, so the file was removed"
+        "documents in the file that may no longer be read: %(count)s; the file was removed"
     ),
     FailureCode.EXPORT_INCOMPLETE: "the file was not completed: %(said)s",
 }

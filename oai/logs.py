@@ -4,13 +4,10 @@ import json
 import logging
 import sys
 from datetime import UTC, datetime
-from typing import Final, TextIO
+from typing import TextIO
 
+from oai.console import one_entry
 from oai.sections import LogSettings
-
-_ESCAPED: Final = {
-    code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) not in "\t\n"
-}
 
 
 class _Lines(logging.Formatter):
@@ -21,7 +18,7 @@ class _Lines(logging.Formatter):
     """
 
     def format(self, record: logging.LogRecord) -> str:
-        return super().format(record).translate(_ESCAPED).replace("\n", "\n  ")
+        return one_entry(super().format(record))
 
 
 class _JsonLines(logging.Formatter):

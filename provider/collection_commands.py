@@ -153,26 +153,34 @@ def hide(invocation: Invocation) -> None:
     advice = (
         "`zatva provider find`, or hide those that are indexed later, too, with `zatva provider takedown add`"
     )
-    _mark(invocation, selection.hide, "hidden", advice)
+    _mark(invocation, advice, hidden=True)
 
 
 def unhide(invocation: Invocation) -> None:
     """`provider unhide`: show hidden documents again."""
-    _mark(invocation, selection.unhide, "shown again", "`zatva provider find --all`")
+    _mark(invocation, "`zatva provider find --all`", hidden=False)
 
 
-def _mark(invocation: Invocation, mark: Callable[..., int], done: str, advice: str) -> None:
+def _mark(invocation: Invocation, advice: str, *, hidden: bool) -> None:
     arguments, settings = invocation.arguments, invocation.settings.provider
     chosen = _selection(arguments, **_named(arguments.document, settings.namespace))
     invocation.about(None, selection=chosen.as_json())
     with invocation.session() as session:
         if chosen.url is not None:
             warn_if_incomplete(session)
+        held = selection.taken_down(session, chosen, hidden=hidden)
+        mark = selection.hide if hidden else selection.unhide
         number = mark(session, chosen, margin=settings.publish_margin)
         if not number and not selection.matches_any(session, chosen):
             invocation.console.note(f"no documents match; find them with {advice}")
     invocation.about(None, selection=chosen.as_json(), documents=number)
-    invocation.console.result({"documents": number}, f"{counted(number, 'document')} {done}")
+    if hidden:
+        words = f"{counted(number + held, 'document')} hidden"
+        more = f"; of them already hidden by a take-down: {held:,}"
+    else:
+        words = f"{counted(number, 'document')} shown again"
+        more = f"; still hidden by a take-down: {held:,}"
+    invocation.console.result({"documents": number, "taken_down": held}, words + more * bool(held))
 
 
 def _named(document: str | None, namespace: str) -> dict[str, object]:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from oai.child import collect_garbage_seldom
 from oai.cli import Invocation
-from oai.console import Console, counted
+from oai.console import Console, counted, one_line
 from oai.database import Database, open_database
 from oai.disk import open_floor
 from oai.errors import ExitCode, UsageError
@@ -218,7 +218,7 @@ def _show(console: Console, reports: list[FileReport]) -> None:
 def _explain(console: Console, failures: Iterable[Failure]) -> None:
     """Print what each kind of failure means and what to do about it, once; not with --json."""
     words = [explained(failure, "en") for failure in failures]
-    lines = dict.fromkeys(f"{one.what} {one.todo}".rstrip() for one in words)
+    lines = dict.fromkeys(one_line(f"{one.what} {one.todo}".rstrip()) for one in words)
     if lines and not console.as_json:
         console.result({}, "\n" + "\n".join(f"- {line}" for line in lines))
 
@@ -351,9 +351,10 @@ def _counted(file: FileCheck) -> Counter[str]:
 def _print_file(console: Console, file: FileCheck, namespace: str) -> None:
     for number, finding in enumerate(file.findings):
         if console.as_json or number < _SHOWN:
-            console.result(_as_json(finding, namespace), _in_words(finding))
+            console.result(_as_json(finding, namespace), one_line(_in_words(finding)))
     if len(file.findings) > _SHOWN and not console.as_json:
-        console.result({}, f"  … and {len(file.findings) - _SHOWN:,} more in {file.path}; see --json")
+        more = f"  … and {len(file.findings) - _SHOWN:,} more in {file.path}; see --json"
+        console.result({}, one_line(more))
 
 
 def _as_json(finding: FixityFinding, namespace: str) -> dict[str, Any]:

@@ -7,11 +7,11 @@ documents get a new datestamp.
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from oai.errors import UsageError
 from provider.holdings import membership
@@ -20,6 +20,7 @@ from provider.holdings.publication import CHUNK, publish_chosen
 from provider.holdings.rules import change_tree
 from provider.holdings.selection import Selection, conditions
 from provider.holdings.sets import COLLECTION_ROOT, ancestors
+from provider.indexing.models import IndexRun
 from provider.models import Collection, Document, DocumentCollection
 
 _ROOT_NAME: Final = "Collections"
@@ -132,9 +133,10 @@ def remove(
 def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -> int:
     """Move or rename a collection and its descendants; return the number of documents with a new datestamp.
 
-    Missing ancestors of the new position are created. Commits: first the tree, then the documents in
-    several transactions; after an interruption, `membership.settle` finishes them. Raises UsageError if
-    the new position is taken or below the collection itself, or as `lineage` does.
+    Files that are queued for them stay queued for them. Missing ancestors of the new position are created.
+    Commits: first the tree, then the documents in several transactions; after an interruption,
+    `membership.settle` finishes them. Raises UsageError if the new position is taken or below the collection
+    itself, or as `lineage` does.
     """
     _check_place(set_spec, new_set_spec)
     change_tree(session)
@@ -147,11 +149,9 @@ def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -
     above = new_set_spec.rpartition(":")[0]
     moved.parent_id = add_collection(session, above).id
     session.flush()
-    session.execute(
-        update(Collection)
-        .where(_in_tree(set_spec))
-        .values(set_spec=func.concat(new_set_spec, func.substr(Collection.set_spec, len(set_spec) + 1)))
-    )
+    for table, column in ((Collection, Collection.set_spec), (IndexRun, IndexRun.collection)):
+        renamed = func.concat(new_set_spec, func.substr(column, len(set_spec) + 1))
+        session.execute(update(table).where(_in_tree(set_spec, column)).values({column: renamed}))
     now = func.clock_timestamp()
     session.execute(update(Collection).where(Collection.id == moved.id).values(unsettled=now, moved=now))
     number = moved.id
@@ -216,11 +216,9 @@ def _empty(session: Session, collection: int, below: Sequence[int], *, margin: f
     return publish_chosen(session, members, change, margin=margin)
 
 
-def _in_tree(set_spec: str) -> ColumnElement[bool]:
+def _in_tree(set_spec: str, column: InstrumentedAttribute[Any] = Collection.set_spec) -> ColumnElement[bool]:
     """Return the condition for the collection and its descendants."""
-    return or_(
-        Collection.set_spec == set_spec, Collection.set_spec.startswith(f"{set_spec}:", autoescape=True)
-    )
+    return or_(column == set_spec, column.startswith(f"{set_spec}:", autoescape=True))
 
 
 def documents_to_change(

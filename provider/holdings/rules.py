@@ -12,13 +12,15 @@ import ipaddress
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Final
+from typing import ClassVar, Final
 
 from sqlalchemy import func, select, text
+from sqlalchemy.exc import NoResultFound
 from sqlalchemy.orm import Session
 
 from oai.datestamps import format_datestamp, utc_now
-from oai.errors import UsageError
+from oai.errors import UsageError, ZatvaError
+from oai.failures import FailureCode
 from oai.proxies import Address
 from oai.sections import ProviderSettings
 from provider.models import UNLISTED, Access, Collection
@@ -90,6 +92,12 @@ class Enrolment:
     rule: Rule
 
 
+class CollectionGoneError(ZatvaError):
+    """The collection for new documents has been removed."""
+
+    failure_code: ClassVar = FailureCode.ARCHIVE_COLLECTION_GONE
+
+
 def check_rule(rule: Rule) -> None:
     """Raise UsageError for an embargo without an end or with a past one, and for another rule with an end."""
     if (rule.access == Access.EMBARGO) != (rule.embargo_until is not None):
@@ -108,13 +116,16 @@ def enrolment(session: Session, collection_id: int) -> Enrolment:
     """Return collections and rule for new documents of a collection, valid until this transaction ends.
 
     Call this within the publishing transaction: a change of the tree or of a rule waits for it, and also
-    applies to what was published before it. Raises NoResultFound if the collection has been removed.
+    applies to what was published before it. Raises CollectionGoneError.
     """
     hold_tree(session)
     found = []
     above: int | None = collection_id
     while above is not None:
-        found.append(session.get_one(Collection, above, populate_existing=True))
+        try:
+            found.append(session.get_one(Collection, above, populate_existing=True))
+        except NoResultFound:
+            raise CollectionGoneError("its collection was removed meanwhile") from None
         above = found[-1].parent_id
     rules = [Rule(access=Access(row.access), embargo_until=row.embargo_until) for row in found]
     return Enrolment(collections=tuple(row.id for row in found), rule=strictest(rules))

@@ -216,6 +216,13 @@ def unhide(session: Session, selection: Selection, *, margin: float) -> int:
     return _mark(session, selection, hidden=False, margin=margin)
 
 
+def taken_down(session: Session, selection: Selection, *, hidden: bool) -> int:
+    """Return how many documents `hide` or `unhide` marks although a take-down hides them in any case."""
+    held = (Document.hidden.is_not(hidden), Document.deleted, text(COVERED))
+    found = select(func.count()).select_from(Document).where(*conditions(session, selection), *held)
+    return session.scalars(found).one()
+
+
 def _mark(session: Session, selection: Selection, *, hidden: bool, margin: float) -> int:
     def change(session: Session, _datestamp: datetime) -> None:
         session.execute(text(_MARK), {"hidden": hidden})

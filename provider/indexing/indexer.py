@@ -34,7 +34,7 @@ from provider.holdings.arcs import (
 )
 from provider.holdings.loads import note_part
 from provider.holdings.publication import PublishingError, publish
-from provider.holdings.rules import Enrolment, enrolment
+from provider.holdings.rules import CollectionGoneError, Enrolment, enrolment
 from provider.holdings.url_key_state import hold_rule, www_rule
 from provider.holdings.urlkeys import WwwRule
 from provider.indexing.archive_search import is_wacz, refusal, refuse_wacz
@@ -221,6 +221,7 @@ _FAULTS_OF_A_FILE: Final = (
     psycopg.DataError,
     sqlalchemy.exc.DataError,
     PublishingError,
+    CollectionGoneError,
     AlteredMemberError,
     UnicodeError,
 )
@@ -373,10 +374,7 @@ class Indexer:
 
     def _enrolment(self) -> Enrolment | None:
         collections = self._options.collections
-        try:
-            return enrolment(self._session, collections[0]) if collections else None
-        except sqlalchemy.exc.NoResultFound:
-            raise PublishingError("its collection was removed meanwhile; index it into another one") from None
+        return enrolment(self._session, collections[0]) if collections else None
 
 
 def _hold(session: Session, rule: WwwRule) -> None:

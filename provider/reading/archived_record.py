@@ -195,6 +195,8 @@ class ArchivedRecord:
     def _source(self) -> ContentSource:
         self._file.seek(self._offset)
         first = self._file.read(len(MAGIC))
+        if not first:
+            raise DamageError("the file ends before this place")
         if first == MAGIC:
             return ZstdRecord(ZstdFile(self._file), self._offset)
         kind = GzipMember if first.startswith(_GZIP) else PlainBytes

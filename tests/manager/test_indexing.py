@@ -128,13 +128,34 @@ async def test_a_file_whose_process_ends_by_force_is_tried_again_and_then_fails(
 ) -> None:
     queue(environment, write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]))
     # The process finds its run gone wrong each time.
-    tables("UPDATE index_run SET collection = 'collection:never-made'")
+    tables("INSERT INTO collection (set_spec, name, from_titles) VALUES ('collection:titles', 'T', true)")
+    tables("UPDATE index_run SET collection = 'collection:titles'")
     async with working(quick, database):
         await until(lambda: states(tables) == ["failed"])
     (row,) = tables("SELECT tries, reason, failure_code FROM index_file")
     assert (row.tries, row.failure_code) == (3, "archive_process_lost")
     assert "ended with exit code 2" in row.reason
-    assert "never-made" in row.reason
+    assert "belongs to imports of titles" in row.reason
+
+
+async def test_queued_files_follow_a_collection_that_is_renamed_and_not_one_that_is_removed(
+    quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
+) -> None:
+    for name, collection in (("moved", "closed:sub"), ("removed", "gone")):
+        path = write_pages(tmp_path / f"{name}.warc.gz", [Page(url=f"http://{name}.example/")])
+        queue(environment, path, "--collection", collection)
+    for command in (("access", "closed", "withheld"), ("move", "closed", "renamed"), ("drop", "gone")):
+        assert zatva(environment, "collection", *command).returncode == 0
+    async with working(quick, database):
+        await until(lambda: states(tables) == ["done", "failed"])
+    assert tables.one("SELECT access FROM document") == "withheld"
+    assert tables.one("SELECT documents FROM collection WHERE set_spec = 'collection:renamed:sub'") == 1
+    (row,) = tables("SELECT tries, reason, failure_code FROM index_file WHERE state = 'failed'")
+    assert (row.tries, row.failure_code) == (1, "archive_collection_gone")
+    assert row.reason == "not indexed: collection 'collection:gone' does not exist (any more)"
+    shown = zatva(environment, "status", "--run", "2").stdout
+    assert "set the access rule of that collection first" in shown
+    assert "collection add" not in shown
 
 
 async def test_the_file_of_a_killed_worker_is_taken_by_another(

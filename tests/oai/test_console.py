@@ -1,8 +1,11 @@
 """How commands word what they tell."""
 
+import json
+from io import StringIO
+
 import pytest
 
-from oai.console import _aligned, counted
+from oai.console import Console, _aligned, counted
 
 
 @pytest.mark.parametrize(
@@ -33,6 +36,18 @@ def test_a_table_is_cut_to_the_terminal_by_its_widest_columns() -> None:
     assert cut[1].endswith("1,200"), "numbers are never cut"
     narrow = _aligned(ROWS, COLUMNS, 10).splitlines()
     assert "A very long…" in narrow[1]
+
+
+def test_only_json_has_texts_with_their_control_characters() -> None:
+    outputs = [StringIO(), StringIO()]
+    row = {"name": "a\x1b[31m\r\n\x9bb: c"}
+    for output, as_json in zip(outputs, (False, True), strict=True):
+        console = Console(as_json=as_json, out=output)
+        console.table([row], {"name": "Name"}, empty="")
+        console.facts(row)
+    cell, facts = r"a\x1b[31m\x0d\x0a\x9bb: c", "name: a\\x1b[31m\\x0d\n  \\x9bb: c"
+    assert outputs[0].getvalue() == f"Name\n{cell}\n{facts}\n"
+    assert [json.loads(line) for line in outputs[1].getvalue().splitlines()] == [row, row]
 
 
 def test_columns_without_any_value_are_left_out_where_there_is_no_room() -> None:

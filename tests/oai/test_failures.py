@@ -54,6 +54,11 @@ def test_a_sentence_shows_numbers_grouped_and_texts_as_they_are() -> None:
     )
 
 
+def test_one_withdrawn_document_is_no_plural() -> None:
+    failure = Failure(code=FailureCode.EXPORT_WITHDRAWN, facts={"count": 1})
+    assert failure.sentence() == ("documents in the file that may no longer be read: 1; the file was removed")
+
+
 def test_a_process_is_named_by_its_plain_number() -> None:
     facts = {"number": 12345, "host": "w1", "signal": 9}
     failure = Failure(code=FailureCode.PROCESS_SIGNALLED, facts=facts)

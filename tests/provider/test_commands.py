@@ -110,6 +110,21 @@ def test_files_that_cannot_be_indexed_are_named_with_what_to_do(
     assert "b.warc.bz2: not indexed: files packed as .bz2 are not read" in queued.stderr
 
 
+def test_a_file_name_neither_controls_the_terminal_nor_begins_a_line(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    name = "e\x1b[31mred\x07\nforged.warc.gz"
+    write_pages(tmp_path / name, PAGES)
+    (tmp_path / f"{name}.bz2").write_bytes(b"PK")
+    indexed, queued = (zatva(environment, "index", *queue, tmp_path) for queue in ([], ["--queue"]))
+    (tmp_path / name).unlink()
+    verified, status = zatva(environment, "verify"), zatva(environment, "status", "--run", "1")
+    for shown in (indexed.stdout, queued.stderr, verified.stdout, status.stdout):
+        assert "e\\x1b[31mred\\x07\\x0aforged.warc.gz" in shown
+        assert not {"\x1b", "\x07"} & set(shown)
+    assert objects(environment, "status", "--run", "1")[0]["path"] == str(tmp_path / name)
+
+
 def test_what_is_impossible_is_a_usage_error(environment: dict[str, str], tmp_path: Path) -> None:
     nothing = zatva(environment, "index", tmp_path / "nothing")
     assert (nothing.returncode, nothing.stdout) == (2, "")
@@ -152,7 +167,7 @@ def test_a_document_is_hidden_by_identifier_or_url(
     with database.session() as session:
         key = session.scalars(select(Document.key).where(Document.url == PAGES[0].url)).one()
     identifier = oai_identifier("webarchive.localdomain", key)
-    assert objects(environment, "hide", identifier) == [{"documents": 1}]
+    assert objects(environment, "hide", identifier) == [{"documents": 1, "taken_down": 0}]
     assert objects(environment, "hide", PAGES[1].url)[0]["documents"] == 1
     assert objects(environment, "status")[0]["hidden"] == 2
     assert objects(environment, "unhide", "--url-prefix", "http://www")[0]["documents"] == 2
@@ -165,13 +180,13 @@ def test_a_url_hides_what_find_lists_in_any_spelling(
 ) -> None:
     urls = ["http://A.example:80/Port", "https://www.a.example/port#top", "http://a.example/other"]
     indexed(database, tmp_path / "x.warc.gz", [Page(url=url) for url in urls])
-    assert objects(environment, "hide", "a.example/port") == [{"documents": 2}]
-    assert objects(environment, "hide", "a.example/port") == [{"documents": 0}]
+    assert objects(environment, "hide", "a.example/port") == [{"documents": 2, "taken_down": 0}]
+    assert objects(environment, "hide", "a.example/port") == [{"documents": 0, "taken_down": 0}]
     assert [one["access"] for one in objects(environment, "find", "a.example/port", "--all")] == [
         "hidden"
     ] * 2
     assert [one["url"] for one in objects(environment, "find", "a.example", "--host")] == [urls[2]]
-    assert objects(environment, "unhide", "http://a.example/port") == [{"documents": 2}]
+    assert objects(environment, "unhide", "http://a.example/port") == [{"documents": 2, "taken_down": 0}]
 
 
 @pytest.mark.parametrize(
@@ -192,6 +207,20 @@ def test_hiding_without_any_document_is_noted(
         assert (done.returncode, done.stdout.startswith("0 documents")) == (0, True)
         assert "no documents match; find them with `zatva provider find" in done.stderr
         assert ("takedown add" in done.stderr) is (command == "hide")
+
+
+def test_hiding_counts_what_a_takedown_already_withholds(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    indexed(database, tmp_path / "x.warc.gz", PAGES)
+    objects(environment, "takedown", "add", "a.example/1", "--reason", "r", "--requester", "q")
+    done = zatva(environment, "hide", "--domain", "a.example")
+    assert done.stdout == "3 documents hidden; of them already hidden by a take-down: 1\n"
+    done = zatva(environment, "unhide", "--domain", "a.example")
+    assert done.stdout == "2 documents shown again; still hidden by a take-down: 1\n"
+    hidden = objects(environment, "hide", "a.example/1")
+    assert hidden == [{"documents": 0, "taken_down": 1}]
+    assert zatva(environment, "hide", "a.example/1").stdout == "0 documents hidden\n"
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
@@ -260,12 +289,12 @@ def test_whole_files_and_domains_are_hidden_and_found(
 ) -> None:
     indexed(database, tmp_path / "x.warc.gz", PAGES)
     indexed(database, tmp_path / "y.warc.gz", [Page(url="http://b.example/")])
-    assert objects(environment, "hide", "--arc", "x.warc.gz") == [{"documents": 3}]
+    assert objects(environment, "hide", "--arc", "x.warc.gz") == [{"documents": 3, "taken_down": 0}]
     assert objects(environment, "find", "http://www.a.example/1") == []
     (found,) = objects(environment, "find", "a.example/1", "--all")
     assert (found["access"], found["file"]) == ("hidden", str(tmp_path / "x.warc.gz"))
     assert objects(environment, "unhide", "--domain", "a.example", "--from", "2007-11-02") == [
-        {"documents": 3}
+        {"documents": 3, "taken_down": 0}
     ]
     assert len(objects(environment, "find", "example", "--domain")) == 4
     assert len(objects(environment, "find", "www.a.example/", "--prefix", "--limit", "2")) == 2
@@ -328,7 +357,7 @@ def test_a_file_whose_name_is_not_utf_8_is_indexed_queued_verified_and_hidden(
     objects(environment, "index", "--queue", tmp_path)
     assert [row["path"] for row in objects(environment, "status", "--run", "1")] == [shown]
     assert objects(environment, "find", "a.example", "--domain")[0]["file"] == shown
-    assert objects(environment, "hide", "--arc", path) == [{"documents": 3}]
+    assert objects(environment, "hide", "--arc", path) == [{"documents": 3, "taken_down": 0}]
 
 
 def test_indexing_says_when_harvesters_find_new_documents(

@@ -95,6 +95,7 @@ def test_a_file_that_was_cut_off_is_changed_and_lacks_its_last_captures(
         (Fault.ALTERED, PAGES[2].url),
         (Fault.ALTERED, PAGES[3].url),
     ]
+    assert checked(database)[0].findings[2].reason == "the file ends before this place"
 
 
 def test_another_record_at_the_place_is_told_by_its_url(database: Database, plain: Path) -> None:

@@ -493,7 +493,8 @@ def test_a_collection_that_is_removed_meanwhile_is_named(database: Database, tmp
     options = IndexOptions(margin=1, collections=family)
     report = index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), options, remove)
     (problem,) = report.merged.problems
-    assert "its collection was removed meanwhile" in problem.reason
+    assert problem.reason == "not indexed: its collection was removed meanwhile"
+    assert problem.failure.code == FailureCode.ARCHIVE_COLLECTION_GONE
     assert not report.indexed
 
 
