@@ -64,6 +64,19 @@ def test_the_start_is_read_on_the_clock_of_the_time_zone(tmp_path: Path) -> None
     assert asked.start_date.isoformat() == "2027-07-01T08:00:00+02:00"
 
 
+@pytest.mark.parametrize(
+    ("typed", "read"), [("1,5", 1.5), (" 0,25 ", 0.25), ("-1,5", -1.5), ("1,500", None), ("1,5,5", None)]
+)
+def test_a_decimal_comma_is_a_point_unless_it_may_separate_thousands(typed: str, read: float | None) -> None:
+    class Shares(FormModel):
+        share: float | None = None
+        words: str
+
+    found, form = read_form(Shares, MultiDict({"share": typed, "words": "1,5"}))
+    assert (found and (found.share, found.words)) == (read and (read, "1,5"))
+    assert ("share" in form.errors) == (read is None)
+
+
 def test_every_wrong_field_is_told_and_what_was_typed_is_kept(tmp_path: Path) -> None:
     typed = {
         "repository_id": "1",

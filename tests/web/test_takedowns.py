@@ -57,6 +57,19 @@ async def test_a_preview_changes_nothing_and_the_entry_hides(server: Server, cur
 
 
 @pytest.mark.usefixtures("archive")
+@pytest.mark.parametrize(
+    ("typed", "fault"),
+    [
+        ("31.12.2027", "Enter a date, such as 2026-01-31."),
+        ("2020-01-01", "Enter a day that has not begun yet."),
+    ],
+)
+async def test_the_preview_refuses_an_end_that_cannot_be(curator: Browser, typed: str, fault: str) -> None:
+    status, text, _ = await curator.post("/archive/takedowns/new", {**_FORM, "expires": typed})
+    assert (status, fault in text) == (422, True)
+
+
+@pytest.mark.usefixtures("archive")
 async def test_a_wrong_line_is_named(curator: Browser) -> None:
     status, text, _ = await curator.post("/archive/takedowns/new", {**_FORM, "targets": "a.cz\r\nblog"})
     assert (status, "2: &#39;blog*&#39;" in text) == (422, True)

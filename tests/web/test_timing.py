@@ -8,7 +8,7 @@ import pytest
 from manager.schedules.frequency import parse_frequency
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
-from web.schedules.timing import Timing, When, often, often_here, timing_in, timing_of
+from web.schedules.timing import NO_TIME, Timing, When, often, often_here, timing_in, timing_of
 from web.site.i18n import catalogue, language, translations
 
 
@@ -79,9 +79,11 @@ def test_days_are_written_as_in_czech() -> None:
         translations.reset(before[1])
 
 
-def test_nonsense_in_a_form_falls_back_and_is_no_fault() -> None:
-    odd = timing_in({"when": "weekly", "weekday-9": "yes", "at": "25:99x", "month_day": "²"})
+def test_nonsense_in_a_form_falls_back_but_a_time_that_cannot_be_read_is_a_fault() -> None:
+    odd = timing_in({"when": "weekly", "weekday-9": "yes", "month_day": "²"})
     assert odd == Timing(when=When.WEEKLY, weekdays=(), day=1, at="01:00")
+    assert timing_in({"when": "daily", "at": "02:30:15"}).frequency == "daily at 02:30"
+    assert {timing_in({"when": "daily", "at": at}).frequency for at in ("", "0430", "25:99x")} == {NO_TIME}
     assert timing_in({"when": "never", "frequency": "hourly"}).when is When.HOURLY
 
 
@@ -100,6 +102,8 @@ async def test_a_schedule_runs_on_the_chosen_days(server: Server, administrator:
     _, edit = await administrator.get("/schedules/1/edit")
 
     assert (none, "Choose at least one day of the week." in page) == (422, True)
+    timeless, page, _ = await administrator.post("/schedules/new?repository=1", {**chosen, "at": ""})
+    assert (timeless, "Enter a time, such as 02:30." in page) == (422, True)
     assert "Every week on Monday and on Wednesday at 02:30 (Europe/Prague)" in plan
     assert 'id="weekday-2" name="weekday-2" value="yes" checked' in edit
     assert 'id="weekday-1" name="weekday-1" value="yes">' in edit

@@ -1,14 +1,16 @@
 """The take-down register: list, entry with a preview, end."""
 
+import re
 from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
 from aiohttp import web
 from multidict import MultiMapping
-from pydantic import Field
+from pydantic import Field, field_validator
 from sqlalchemy.orm import Session
 
+from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings import takedowns
@@ -24,6 +26,7 @@ from web.site.render import render
 from web.site.zones import here
 
 _LONGEST: Final = 2000
+_DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
 _SECONDS: Final = 5
 """How often the page of a take-down that is being applied is loaded again."""
 _COLUMNS: Final = columns_of(
@@ -42,6 +45,20 @@ class TakedownForm(FormModel):
     expires: datetime | None = None
 
     _empty_is_none = empty_is_none("expires")
+
+    @field_validator("expires", mode="before")
+    @classmethod
+    def _begins_as_a_day(cls, value: object) -> object:
+        if isinstance(value, str) and not _DAY.match(value):
+            raise ValueError(_("Enter a date, such as 2026-01-31."))
+        return value
+
+    @field_validator("expires")
+    @classmethod
+    def _is_to_come(cls, value: datetime | None) -> datetime | None:
+        if value is not None and value.replace(tzinfo=value.tzinfo or here()) <= utc_now():
+            raise ValueError(_("Enter a day that has not begun yet."))
+        return value
 
     def request(self, lines: Sequence[str]) -> takedowns.TakedownRequest:
         """Return the request for these lines; a line that has an asterisk says itself what it means."""

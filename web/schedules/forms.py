@@ -26,7 +26,7 @@ from oai.errors import UsageError, ZatvaError
 from oai.owners import owner_of
 from web.auth.access import visible_repositories, who_asks
 from web.schedules.rules import RULES, rule_chosen
-from web.schedules.timing import NO_WEEKDAY, When, often, timing_in
+from web.schedules.timing import NO_TIME, NO_WEEKDAY, When, often, timing_in
 from web.site.forms import Form, FormModel, empty_is_none, read_time
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
@@ -101,6 +101,8 @@ class PlanForm(_Parameters):
     def _frequency_is_known(cls, value: str) -> str:
         if value == NO_WEEKDAY:
             raise ValueError(_("Choose at least one day of the week."))
+        if value == NO_TIME:
+            raise ValueError(_("Enter a time, such as 02:30."))
         if value:
             _as_value_error(parse_frequency, value)
         return value

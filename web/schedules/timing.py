@@ -23,6 +23,8 @@ from web.site.zones import local
 
 NO_WEEKDAY: Final = "weekly on no day"
 """The frequency of a form without a weekday; its validation asks for one."""
+NO_TIME: Final = "daily at no time"
+"""The frequency of a form whose time is missing or cannot be read; its validation asks for one."""
 _SATURDAY: Final = 5
 _MINUTE: Final = timedelta(minutes=1)
 _MINUTES_OF_DAY: Final = 24 * 60
@@ -56,13 +58,15 @@ class Timing:
     """0 is Monday."""
     day: int = 1
     at: str = "01:00"
-    """Hour and minute."""
+    """Hour and minute; empty in a form whose time is missing or cannot be read."""
 
     @property
     def frequency(self) -> str:
         """Return the frequency; for experts, none is known here."""
         if self.when is When.WEEKLY and not self.weekdays:
             return NO_WEEKDAY
+        if not self.at and self.when in {When.DAILY, When.WEEKLY, When.MONTHLY}:
+            return NO_TIME
         if self.when is When.WEEKLY and len(self.weekdays) > 1:
             hour, minute = self.at.split(":")
             days = ",".join(str(day + 1) for day in self.weekdays)
@@ -128,12 +132,13 @@ def timing_in(values: Mapping[str, Any]) -> Timing:
     if values.get("when") not in set(When):
         return timing_of(str(values.get("frequency", "")))
     days = tuple(day for day in range(len(WEEKDAYS)) if values.get(f"weekday-{day}"))
-    at, day = str(values.get("at", "")), as_number(str(values.get("month_day", "")))
+    day = as_number(str(values.get("month_day", "")))
+    at = re.fullmatch(rf"({_AT})(:[0-9]{{2}})?", str(values.get("at", "01:00")).strip())
     return Timing(
         when=When(values["when"]),
         weekdays=days,
         day=1 if day is None else day,
-        at=at if re.fullmatch(_AT, at) else "01:00",
+        at=at[1] if at else "",
     )
 
 

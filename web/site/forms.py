@@ -8,10 +8,10 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Self, TypeVar
+from typing import Any, Final, Self, TypeVar, get_args
 
 from multidict import MultiMapping
-from pydantic import BaseModel, ConfigDict, ValidationError, field_validator
+from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -25,6 +25,7 @@ BASED_ON: Final = "based_on"
 """Hidden field with the fingerprint of what a form was filled from."""
 _LONGEST_PATH: Final = 1000
 _MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
+_DECIMAL_COMMA: Final = re.compile(r"[+-]?\d+,\d{1,2}")
 _BOUNDS: Final = ("ge", "le", "max_length")
 _NONE: Final[Mapping[str, str]] = {}
 _FILL_IN: Final = mark("Fill in this field.")
@@ -110,6 +111,10 @@ class StaleFormError(Exception):
         """The form to show again; submitted again, it replaces the other change."""
 
 
+def _has_float(annotation: object) -> bool:
+    return annotation is float or any(map(_has_float, get_args(annotation)))
+
+
 def _blank_is_none(value: object) -> object:
     return None if isinstance(value, str) and not value.strip() else value
 
@@ -130,6 +135,15 @@ class FormModel(BaseModel):
         if isinstance(value, str) and _has_control_characters(value):
             raise ValueError(_("Remove control characters."))
         return value
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _has_decimal_point(cls, value: object, info: ValidationInfo) -> object:
+        """Accept the decimal comma of most languages; three digits behind it may be thousands."""
+        if not isinstance(value, str) or not _DECIMAL_COMMA.fullmatch(value.strip()):
+            return value
+        is_number = _has_float(cls.model_fields[info.field_name or ""].annotation)
+        return value.replace(",", ".") if is_number else value
 
     @field_validator("*")
     @classmethod
