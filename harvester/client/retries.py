@@ -168,8 +168,8 @@ class Retrying:
 
     def _delay_after(self, reply: HttpReply, asked: float | None, number: int, *, last: bool) -> float:
         """Return the seconds to wait after an unsuccessful status, or raise its error."""
-        if reply.status not in _WORTH_ANOTHER_TRY:
-            raise HttpStatusError(reply.url, reply.status)
+        if reply.is_bot_check or reply.status not in _WORTH_ANOTHER_TRY:
+            raise HttpStatusError(reply.url, reply.status, bot_check=reply.is_bot_check)
         too_long = asked is not None and asked > self.max_wait
         if too_long or (last and reply.status in _BUSY):
             raise ServerBusyError(reply.url, reply.status, asked)

@@ -31,6 +31,7 @@ MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _SEE_OTHER = 303
 _URL_TOO_LONG = 414
+_CHECKS = frozenset({"challenge", "captcha"})
 _QUICK_TO_DECODE = 64 * 1024
 """Number of bytes above which a body is decompressed in a thread."""
 
@@ -67,6 +68,11 @@ class HttpReply:
     def content_type(self) -> str:
         """The content type as the server stated it; empty if it did not."""
         return self.headers.get("Content-Type", "")
+
+    @property
+    def is_bot_check(self) -> bool:
+        """Whether Cloudflare or AWS WAF sent it instead of the repository, as a check for browsers."""
+        return any(self.headers.get(name) in _CHECKS for name in ("cf-mitigated", "x-amzn-waf-action"))
 
     @property
     def date(self) -> datetime:

@@ -12,6 +12,8 @@ from oai.failures import Failure, FailureCode
 _RISES_THAT_CONVINCE = 8
 """Number of rises without a fall after which the datestamps count as sorted; by chance, 1 list in 300,000."""
 _DATESTAMP_LENGTHS = (10, 20)
+_ROUND = 1000
+"""Multiples of it may be the most that a search server counts (often 10,000) rather than a list's size."""
 
 
 @dataclass(kw_only=True)
@@ -129,6 +131,17 @@ class ListWatch:
     def confirmed(self) -> bool:
         """Whether the server stated the number of records, and all were received."""
         return self.size is not None and self.size > 0 and not self.missing
+
+    @property
+    def ends_by_size(self) -> bool:
+        """Whether the stated size proves that a list without a proper end has ended.
+
+        Only a size that never changed and was reached exactly does: some servers state the size of a page,
+        what they have sent so far, or the most that they count.
+        """
+        here = self.listed - self.repeated
+        plausible = self.longest_page < here == self.size and here % _ROUND != 0
+        return self.confirmed and plausible and not self.revised
 
     def taken_up(self) -> "ListWatch":
         """Return the watch over the list requested again from its settled datestamp on."""

@@ -236,6 +236,9 @@ class ListHarvester:
                 return await self._nothing_more(window, error, End.NO_RECORDS_MATCH)
             case Remedy.ENDED_EARLY:
                 return await self._nothing_more(window, error, End.NO_RECORDS_MATCH_LATE)
+            case Remedy.CONFIRMED:
+                run.prepared.warn(f"{error}; as many records as announced were received, so the list ended")
+                return await self._nothing_more(window, error, End.NO_TOKEN)
             case Remedy.AGAIN:
                 await self._begin_again(window, error)
             case Remedy.TAKE_UP:
@@ -251,7 +254,7 @@ class ListHarvester:
         return state.end
 
     async def _nothing_more(self, window: Window, error: ClientError, end: End) -> End:
-        """End the list whose error says that no records match."""
+        """End the list whose error shows that it has no further records."""
         if isinstance(error, OaiError):
             self.run.state.response_date = self.run.state.response_date or error.response_date
         await self._finish(window, end)

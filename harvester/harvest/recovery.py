@@ -37,6 +37,7 @@ class Remedy(StrEnum):
     NONE = "end the run"
     NOTHING_THERE = "the window is empty"
     ENDED_EARLY = "treat the list as ended, unconfirmed"
+    CONFIRMED = "treat the list as ended, because its size confirms it"
     AGAIN = "start the list again"
     TAKE_UP = "continue from the largest datestamp"
     WHOLE_DAYS = "request again with whole days as bounds"
@@ -89,10 +90,13 @@ def remedy(broken: BrokenAnswer) -> Remedy:
         return _after_oai_error(broken, error)
     if not broken.loose or not is_of_the_answer(error):
         return Remedy.NONE
-    # Every shorter window would have as many pages without new records; a circular list leads back by its
-    # token.
-    if isinstance(error, EndlessListError) and _has_nothing_new(error):
-        return Remedy.NONE
+    if isinstance(error, EndlessListError):
+        if broken.watch.ends_by_size:
+            return Remedy.CONFIRMED
+        # Every shorter window would have as many pages without new records; a circular list leads back by
+        # its token.
+        if _has_nothing_new(error):
+            return Remedy.NONE
     # If all answers are HTML or 404, this is no OAI-PMH repository, rather than one with a bad record.
     if broken.first and not _may_be_one_record(error):
         return Remedy.NONE

@@ -146,7 +146,7 @@ def _with_answer(asked: Asked, reply: HttpReply, limits: AnswerLimits) -> Asked:
     """Add the content of the answer, read leniently. Raises ClientError if it cannot be read at all."""
     body, url, kind = reply.body, reply.url, reply.content_type
     if reply.status != _SUCCESS and not replies.looks_like_oai_pmh(body):
-        raise HttpStatusError(url, reply.status)
+        raise HttpStatusError(url, reply.status, bot_check=reply.is_bot_check)
     if asked.verb in _LISTS:
         page = replies.read_page(body, asked.verb, url=url, content_type=kind, loose=True, limits=limits)
         return replace(asked, page=page)

@@ -21,6 +21,7 @@
 Every message says what was found, where, and what to do.
 """
 
+import re
 from collections.abc import Mapping
 from enum import StrEnum
 from typing import ClassVar, Final
@@ -35,7 +36,19 @@ PRIVATE_SETTINGS: Final = (
     "entered in the dashboard, web.private_addresses"
 )
 """How private addresses are allowed, for messages."""
+BOT_CHECK: Final = (
+    "the server's protection against bots refuses this program; ask the repository's administrator to let "
+    "its address and its User-Agent pass"
+)
+"""What happened and what to do if a page for browsers checks who sends requests."""
 _SHOWN_BYTES = 120
+_HEAD_BYTES = 4096
+_BOT_CHECK_PAGE: Final = re.compile(
+    rb"<title[^>]*>[^<]*(not a bot|just a moment|attention required|checking your browser|human verification)"
+    rb"|anubis_version",
+    re.IGNORECASE,
+)
+"""In pages of Anubis, Cloudflare and AWS WAF."""
 _LONGEST_CODE: Final = 100
 _LONGEST_MESSAGE: Final = 500
 _LONGEST_REASON: Final = 2000
@@ -73,6 +86,8 @@ _OF_TRANSPORT: Mapping[TransportKind, FailureCode] = {
     TransportKind.ADDRESS: FailureCode.ADDRESS_INVALID,
     TransportKind.PRIVATE: FailureCode.ADDRESS_PRIVATE,
 }
+_ACCEPTED: Final = 202
+"""For OAI-PMH it has no meaning; protections against bots send it with a script for browsers."""
 _OF_STATUS: Mapping[int, FailureCode] = {
     401: FailureCode.HTTP_FORBIDDEN,
     403: FailureCode.HTTP_FORBIDDEN,
@@ -88,6 +103,8 @@ class ClientError(RemoteError):
     """No usable answer. `raw` is the answer's body if one was received."""
 
     raw: bytes = b""
+    bot_check: bool = False
+    """Whether the answer is that of a protection against bots."""
 
 
 class TransportError(ClientError):
@@ -104,13 +121,16 @@ class TransportError(ClientError):
 class HttpStatusError(ClientError):
     """An answer with an unsuccessful HTTP status."""
 
-    def __init__(self, url: str, status: int, reason: str = "") -> None:
+    def __init__(self, url: str, status: int, reason: str = "", *, bot_check: bool = False) -> None:
         url = without_credentials(url)
-        super().__init__(f"{url}: HTTP status {status} {reason}".rstrip())
+        self.bot_check = bot_check or status == _ACCEPTED
+        words = f"({BOT_CHECK})" if self.bot_check else reason
+        super().__init__(f"{url}: HTTP status {status} {words}".rstrip())
         self.url = url
         self.status = status
         other = FailureCode.HTTP_SERVER_ERROR if status in _SERVER_ERRORS else FailureCode.HTTP_STATUS
-        self.failure = Failure(code=_OF_STATUS.get(status, other), facts={"status": status})
+        code = FailureCode.HTTP_FORBIDDEN if self.bot_check else _OF_STATUS.get(status, other)
+        self.failure = Failure(code=code, facts={"status": status})
 
 
 class AnswerTooLargeError(ClientError):
@@ -140,7 +160,13 @@ class NotOaiPmhError(ClientError):
 
     def __init__(self, url: str, reason: str, found: bytes, *, other_xml: bool = False) -> None:
         url = without_credentials(url)
-        super().__init__(f"{url}: {reason}; it begins with {_shown(found)!r}. Is this the base URL?")
+        self.bot_check = _BOT_CHECK_PAGE.search(found[:_HEAD_BYTES]) is not None
+        if self.bot_check:
+            self.failure = Failure(code=FailureCode.HTTP_FORBIDDEN)
+            advice = BOT_CHECK
+        else:
+            advice = "check the base URL, unless it has worked before"
+        super().__init__(f"{url}: {reason}; it begins with {_shown(found)!r}; {advice}")
         self.url = url
         self.other_xml = other_xml
         """The answer is well-formed XML of another kind, such as a feed."""

@@ -74,7 +74,7 @@ async def test_the_exit_code_tells_what_there_is(nothing: dict[str, str]) -> Non
         fake.fault = lambda _asked, _good: (503, {"Retry-After": "7200"}, b"")
         busy = await run(nothing, "probe", fake.url)
     assert (page.code, busy.code) == (4, 75)
-    assert "Is this the base URL?" in page.err
+    assert "check the base URL, unless it has worked before" in page.err
     assert (await run(nothing, "probe", "http://127.0.0.1:1/oai")).code == 4
     wrong = await run(nothing, "probe", "ftp://x/")
     assert (wrong.code, wrong.out) == (2, "")

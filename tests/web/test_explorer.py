@@ -128,6 +128,12 @@ async def test_broken_bytes_are_shown_with_the_fault_marked(server: Server, admi
 
 _FAILURES = (
     (403, b"no", "The server denies access (HTTP 403)."),
+    (202, b"", "The server&#39;s protection against bots refuses this program."),
+    (
+        200,
+        b"<title>Just a moment...</title>",
+        "The server&#39;s protection against bots refuses this program.",
+    ),
     (200, b"<html/>", "The answer is XML, but not OAI-PMH."),
     (200, b"hello", "The server answered, but not with OAI-PMH."),
 )

@@ -9,6 +9,7 @@ from harvester.reading.errors import (
     AnswerTooLargeError,
     BadArgumentError,
     CannotDisseminateFormatError,
+    ClientError,
     EndlessListError,
     HttpStatusError,
     MalformedAnswerError,
@@ -162,6 +163,11 @@ def _words(error: ZatvaError) -> tuple[str, str]:
     if isinstance(error, TransportError):
         title, advice = _TRANSPORT[error.kind]
         return _(title), _(advice)
+    if isinstance(error, ClientError) and error.bot_check:
+        return (
+            _("The server's protection against bots refuses this program."),
+            _("Ask the repository's administrator to allow OAI-PMH requests from this server's IP address."),
+        )
     if isinstance(error, HttpStatusError):
         return _status(error.status)
     if isinstance(error, BadArgumentError | CannotDisseminateFormatError):

@@ -129,6 +129,25 @@ async def test_what_will_not_pass_is_not(status: int) -> None:
     assert bench.slept == []
 
 
+@pytest.mark.parametrize(
+    ("status", "headers"),
+    [
+        (202, {}),
+        (403, {"cf-mitigated": "challenge"}),
+        (503, {"cf-mitigated": "challenge"}),
+        (405, {"x-amzn-waf-action": "captcha"}),
+    ],
+)
+async def test_a_bot_check_is_a_refusal_which_the_administrator_can_lift(
+    status: int, headers: Mapping[str, str]
+) -> None:
+    bench = Bench(_reply(status, headers))
+    with pytest.raises(HttpStatusError, match="ask the repository's administrator") as caught:
+        await bench.fetch()
+    assert failure_of(caught.value).code is FailureCode.HTTP_FORBIDDEN
+    assert bench.slept == []
+
+
 async def test_waits_double_up_to_a_minute_and_by_chance_are_up_to_a_half_shorter() -> None:
     bench = Bench(*[_reply(500)] * 10, _reply(200), retries=10)
     await bench.fetch()

@@ -1,6 +1,7 @@
 """Records that break answers are found and quarantined, and all the others come; whole harvests."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -464,6 +465,36 @@ async def test_a_list_in_circles_is_got_by_shorter_windows(library: Library) -> 
     )
     outcome = await library.run()
     assert (library.numbers(), outcome.verdict) == (ALL, "complete")
+
+
+def last_token_again(size: int | None = None) -> Fault:
+    """The sixth page has the token that led to it, whatever the window; pages may state another size."""
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        token = asked.get("resumptionToken", "")
+        if token.startswith("50"):
+            good = good.replace(b"></resumptionToken>", b">" + token.encode() + b"</resumptionToken>")
+        return good if size is None else re.sub(rb'(ListSize=")\d+', rb"\g<1>%d" % size, good)
+
+    return fault
+
+
+async def test_a_list_whose_last_page_has_its_own_token_ends_where_its_size_confirms_it(
+    library: Library,
+) -> None:
+    library.fake.fault = last_token_again()
+    outcome = await library.run()
+    assert (library.numbers(), outcome.verdict, outcome.evidence.unread) == (ALL, "complete", 0)
+    assert len(library.fake.lists()) == 7
+    assert "circular" in outcome.warnings[0]
+    assert (await library.run(full=True)).verdict == "complete"
+
+
+@pytest.mark.parametrize("size", [10, 59, 61])
+async def test_a_circular_list_is_not_complete_by_another_size(library: Library, size: int) -> None:
+    library.fake.fault = last_token_again(size)
+    await library.run()
+    assert len(library.fake.lists()) > 7
 
 
 async def test_bounds_that_are_refused_in_seconds_are_sent_as_days(library: Library) -> None:

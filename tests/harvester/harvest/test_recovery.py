@@ -61,6 +61,10 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "a refused connection": ({"error": TransportError(URL, TransportKind.REFUSED, "")}, Remedy.NONE),
     "a list in circles": ({"error": EndlessListError(URL, CIRCLES)}, Remedy.DIVIDE),
     "a list in circles, strictly": ({"error": EndlessListError(URL, CIRCLES), "loose": False}, Remedy.NONE),
+    "a list in circles, of which all that was announced has come": (
+        {"error": EndlessListError(URL, CIRCLES), "watch": ListWatch(listed=25, size=25, longest_page=10)},
+        Remedy.CONFIRMED,
+    ),
     "a list that never fills": ({"error": EndlessListError(URL, EMPTY)}, Remedy.NONE),
     "a list that has nothing new": ({"error": EndlessListError(URL, REPEATED)}, Remedy.NONE),
     "noRecordsMatch with a token, and records lack": (

@@ -155,3 +155,36 @@ def test_entries_that_came_one_by_one_or_not_at_all_are_listed_as_well() -> None
     single = Header(identifier="oai:a:single", datestamp="2024-01-02")
     watch.see(page(*days(1, 3)), mended=[single], unreadable=1)
     assert watch.listed == 5
+
+
+@pytest.mark.parametrize(
+    ("sizes", "expected"),
+    [
+        ([4, 4], True),
+        ([None, None], False),
+        # Larger and smaller than what was received; that of a page; what was sent so far.
+        ([5, 5], False),
+        ([3, 3], False),
+        ([2, 2], False),
+        ([2, 4], False),
+    ],
+)
+def test_only_a_size_that_was_reached_exactly_and_never_changed_ends_a_list(
+    *, sizes: list[int | None], expected: bool
+) -> None:
+    watch = ListWatch()
+    for number, size in enumerate(sizes):
+        watch.see(page(*days(1, 2), names=(f"a{number}", f"b{number}"), size=size))
+    watch.see(page(*days(1, 2), names=("a1", "b1"), size=sizes[-1]))
+    watch.count_repeated()
+    assert watch.ends_by_size is expected
+
+
+def test_the_size_of_a_single_page_or_a_round_one_ends_no_list() -> None:
+    watch = ListWatch()
+    for _ in range(2):
+        watch.see(page(*days(1, 2), size=2))
+    watch.count_repeated()
+    assert not watch.ends_by_size
+    watch = ListWatch(listed=10_000, size=10_000, largest=10_000, longest_page=100)
+    assert (watch.confirmed, watch.ends_by_size) == (True, False)

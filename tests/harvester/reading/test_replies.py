@@ -100,6 +100,14 @@ def test_what_is_not_oai_pmh_is_shown_with_its_first_bytes(body: bytes, words: s
             _read(body, loose=loose)
 
 
+@pytest.mark.parametrize("page", [b"<!doctype html>", b"<?xml version='1.0'?>"])
+def test_the_page_of_a_bot_check_is_reported_as_such(page: bytes) -> None:
+    page += b"<html><head><title>Making sure you&#39;re not a bot!</title></head></html>"
+    with pytest.raises(NotOaiPmhError, match="ask the repository's administrator") as caught:
+        _read(page, loose=True)
+    assert "base URL" not in str(caught.value)
+
+
 @pytest.mark.parametrize(
     "damage",
     [b"\x01", b"&nbsp;", b"a & b", b"\xff\xfe", b"<br>", b"<unclosed", b"&bomb;"],
