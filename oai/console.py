@@ -97,8 +97,10 @@ class Console:
     def note(self, text: str) -> None:
         """Print a note on standard error, unless `--quiet` is set."""
         if not self.quiet:
-            # During a progress bar, standard error is what prints above it.
-            print(text, file=sys.stderr if self.err is sys.__stderr__ else self.err, flush=True)
+            # During a progress bar, standard error is what prints above it. A note that cannot be written, as
+            # on a full disk, must neither end a service nor change the exit code of finished work.
+            with contextlib.suppress(OSError):
+                print(text, file=sys.stderr if self.err is sys.__stderr__ else self.err, flush=True)
 
     def waiting(self, seconds: float, reason: str) -> None:
         """Note that the next request waits, and why."""
