@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, BinaryIO, Protocol, TextIO
 
 from oai.errors import UsageError
 
@@ -53,6 +53,18 @@ def checked_output(file: Path) -> Path:
     if there != file.parent and there.is_dir():
         raise UsageError(f"{file.parent}: no such folder; create it or give another file")
     return file
+
+
+def export_stream() -> BinaryIO:
+    """Return standard output for the bytes of an export.
+
+    Raises UsageError if it is a terminal, or if the caller closed it, so that the export would be lost.
+    """
+    if sys.__stdout__ is None:
+        raise UsageError("standard output is closed; give --out FILE, or use a pipe")
+    if sys.stdout.isatty():
+        raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
+    return sys.stdout.buffer
 
 
 class Advance(Protocol):

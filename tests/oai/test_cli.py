@@ -14,6 +14,7 @@ import pytest
 from oai import logs
 from oai.cli import Invocation, add_command, add_group, run
 from oai.command_parser import CommandParser
+from oai.console import export_stream
 from oai.errors import ExitCode, StrictCheckError
 
 
@@ -84,6 +85,11 @@ def notes(invocation: Invocation) -> int:
     return ExitCode.TRY_LATER
 
 
+def exports(_: Invocation) -> int:
+    export_stream().write(b"a record")
+    return ExitCode.DONE
+
+
 def names(invocation: Invocation) -> int:
     invocation.console.result({"name": "Zatva … č"}, "Zatva … č")
     return ExitCode.DONE
@@ -108,6 +114,11 @@ def test_a_closed_stream_is_opened_so_that_no_file_takes_its_number(tmp_path: Pa
     others = "".join(f" {stream}/dev/null" for stream in (">", "2>") if f"{stream}&-" not in closed.split())
     _in_a_process("opens_a_file", redirected=f"{closed}{others}")
     assert (tmp_path / "opened").read_text() == "3 0"
+
+
+def test_an_export_is_refused_if_standard_output_is_closed() -> None:
+    _in_a_process("exports", redirected=">&- 2>/dev/null", code=ExitCode.USAGE)
+    assert _in_a_process("exports") == b"a record"
 
 
 def test_a_character_that_the_terminals_encoding_lacks_is_replaced() -> None:
