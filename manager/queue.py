@@ -18,7 +18,7 @@ from procrastinate.jobs import Job as Task
 from procrastinate.jobs import Status
 from procrastinate.manager import JobManager
 from psycopg import AsyncConnection, OperationalError
-from psycopg.errors import RaiseException
+from psycopg.errors import RaiseException, ReadOnlySqlTransaction
 from sqlalchemy import TextClause, text
 from sqlalchemy.orm import Session
 
@@ -124,9 +124,19 @@ class DrainingJobManager(JobManager):
                 # attempt succeeded whose response was lost.
                 if isinstance(error.__cause__, RaiseException):
                     return None
-                if not isinstance(error.__cause__, OperationalError) or time.monotonic() > deadline:
+                if not is_lost(error) or time.monotonic() > deadline:
                     raise
             await asyncio.sleep(_TRY_SECONDS)
+
+
+def is_lost(error: BaseException) -> bool:
+    """Return whether the queue's database does not answer, so that the same call may succeed later."""
+    return isinstance(error.__cause__, (OperationalError, ReadOnlySqlTransaction))
+
+
+def reason(error: BaseException) -> str:
+    """Return the first line of the error's cause, as the server or the driver wrote it."""
+    return str(error.__cause__ or error).partition("\n")[0]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -242,7 +252,7 @@ async def work(
 ) -> None:
     """Take tasks from one queue until cancelled; running ones are then cancelled first.
 
-    Returns, or raises procrastinate's ConnectorException, when the database becomes unavailable.
+    Returns, or raises procrastinate's ConnectorException, when a statement fails (see `is_lost`).
     """
     await app.run_worker_async(
         queues=[queue],

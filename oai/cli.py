@@ -268,12 +268,19 @@ def _print_error(error: "ZatvaError", *, verbose: bool) -> int:
     """Print the error; with `verbose`, also the traceback of the exception being handled."""
     if verbose:
         traceback.print_exc()
-    sys.stderr.write(f"zatva: {error}\n")
+    write_error(f"zatva: {error}")
     try:
         sys.stdout.flush()
     except OSError:  # the interpreter would try again at its end, and end with a status of its own
         _discard_output()
     return error.exit_code
+
+
+def write_error(text: str) -> None:
+    """Print the text on standard error, also with `--quiet`, unless nothing can be written there."""
+    # The exit code of the command must not become that of a full disk on which standard error is.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(f"{text}\n")
 
 
 def _discard_output() -> None:
@@ -291,7 +298,7 @@ def _as_zatva_error(error: Exception, invocation: Invocation | None) -> "ZatvaEr
 def _interrupted() -> int:
     from oai.errors import ExitCode
 
-    sys.stderr.write("interrupted\n")
+    write_error("interrupted")
     return ExitCode.INTERRUPTED
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TextIO
+from typing import Any, BinaryIO, Protocol, TextIO
 
 from oai.errors import UsageError
 
@@ -69,6 +69,18 @@ def checked_output(file: Path) -> Path:
     return file
 
 
+def export_stream() -> BinaryIO:
+    """Return standard output for the bytes of an export.
+
+    Raises UsageError if it is a terminal, or if the caller closed it, so that the export would be lost.
+    """
+    if sys.__stdout__ is None:
+        raise UsageError("standard output is closed; give --out FILE, or use a pipe")
+    if sys.stdout.isatty():
+        raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
+    return sys.stdout.buffer
+
+
 class Advance(Protocol):
     """Reports to the progress display how far the work has advanced."""
 
@@ -113,8 +125,10 @@ class Console:
     def note(self, text: str) -> None:
         """Print a note on standard error, unless `--quiet` is set."""
         if not self.quiet:
-            # During a progress bar, standard error is what prints above it.
-            print(text, file=sys.stderr if self.err is sys.__stderr__ else self.err, flush=True)
+            # During a progress bar, standard error is what prints above it. A note that cannot be written, as
+            # on a full disk, must neither end a service nor change the exit code of finished work.
+            with contextlib.suppress(OSError):
+                print(text, file=sys.stderr if self.err is sys.__stderr__ else self.err, flush=True)
 
     def waiting(self, seconds: float, reason: str) -> None:
         """Note that the next request waits, and why."""

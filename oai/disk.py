@@ -1,5 +1,6 @@
 """The free disk space that Zatva leaves: whatever writes much stops before the disk is full."""
 
+import os
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,11 +25,14 @@ class DiskFullError(ZatvaError):
 
 @dataclass(frozen=True, kw_only=True)
 class Disk:
-    """The disk of a folder: sizes in bytes."""
+    """The disk of a folder: sizes in bytes, and inodes, of which each file needs one."""
 
     folder: Path
     total: int
     free: int
+    inodes: int = 0
+    """0 if the file system has no limit."""
+    free_inodes: int = 0
 
 
 def disks_of(settings: Settings) -> list[Disk]:
@@ -42,7 +46,16 @@ def disks_of(settings: Settings) -> list[Disk]:
         # systems have several devices on one disk.
         known = device in devices or (usage.total, usage.free) in {(disk.total, disk.free) for disk in found}
         if not known:
-            found.append(Disk(folder=folder, total=usage.total, free=usage.free))
+            inodes = os.statvfs(there)
+            found.append(
+                Disk(
+                    folder=folder,
+                    total=usage.total,
+                    free=usage.free,
+                    inodes=inodes.f_files,
+                    free_inodes=inodes.f_favail,
+                )
+            )
         devices.add(device)
     return found
 
@@ -64,14 +77,16 @@ class DiskFloor:
     _written: int = 0
 
     def check(self) -> None:
-        """Raise DiskFullError if one of the disks has less free space."""
+        """Raise DiskFullError if one of the disks has less free space, or a smaller share of free inodes."""
         for folder in self.folders:
-            disk = shutil.disk_usage(nearest_existing(folder))
+            there = nearest_existing(folder)
+            disk, inodes = shutil.disk_usage(there), os.statvfs(there)
             floor = min(self.bytes, int(disk.total * self.percent / 100))
             if disk.free < floor:
-                facts = {"folder": str(folder), "free": disk.free, "floor": floor}
-                setting = "harvester.floor_bytes or harvester.floor_percent"
-                raise DiskFullError(Failure(code=FailureCode.DISK_FLOOR, facts={**facts, "setting": setting}))
+                raise _below(FailureCode.DISK_FLOOR, folder, disk.free, floor)
+            least = floor * inodes.f_files // max(disk.total, 1)
+            if inodes.f_favail < least:
+                raise _below(FailureCode.DISK_INODES, folder, inodes.f_favail, least)
 
     def wrote(self, count: int) -> None:
         """Count written bytes, and look at the disks from time to time. Raises DiskFullError like `check`."""
@@ -79,6 +94,12 @@ class DiskFloor:
         if self._written >= self.every:
             self._written = 0
             self.check()
+
+
+def _below(code: FailureCode, folder: Path, free: int, floor: int) -> DiskFullError:
+    setting = "harvester.floor_bytes or harvester.floor_percent"
+    facts = {"folder": str(folder), "free": free, "floor": floor, "setting": setting}
+    return DiskFullError(Failure(code=code, facts=facts))
 
 
 def open_floor(settings: Settings, *folders: Path) -> DiskFloor:

@@ -120,7 +120,7 @@ def _remedy(error: psycopg.Error) -> tuple[type[ZatvaError], str]:
 def _path_advice(error: OSError, settings: Settings | None) -> str | None:
     """Return what is wrong with a path and what to do; None if the error does not concern a path."""
     if error.errno in _FULL:
-        advice = f"free some space there, {_AGAIN}"
+        advice = f"free some space or inodes (`df -i`) there, {_AGAIN}"
     # Without a file name, it may be a process or a socket that was refused.
     elif error.errno is not None and error.errno in _PLACES and error.filename is not None:
         advice = _PLACES[error.errno]

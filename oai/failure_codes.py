@@ -95,6 +95,8 @@ class FailureCode(StrEnum):
     DISK_FULL = "disk_full"
     DISK_FLOOR = "disk_floor"
     """Less disk space is free than harvests must leave; facts: folder, free, floor, setting."""
+    DISK_INODES = "disk_inodes"
+    """The disk has fewer free inodes than harvests must leave; the same facts."""
     QUOTA_RECORDS = "quota_records"
     """An organisation has as many records as it may store; facts: organisation, limit, stored."""
     QUOTA_BYTES = "quota_bytes"

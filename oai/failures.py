@@ -51,7 +51,7 @@ _CODES_OF_KINDS: Final = {
     "running": "repository_busy repository_locked",
     "interrupted": "interrupted",
     "database": "database",
-    "disk": "disk_full disk_floor",
+    "disk": "disk_full disk_floor disk_inodes",
     "fault": "internal_error",
     "process": "process_lost process_not_started process_signalled process_exited",
 }
@@ -107,6 +107,10 @@ SENTENCES: Final[Mapping[FailureCode, str]] = {
     FailureCode.DISK_FLOOR: (
         "the disk of %(folder)s has %(free)s bytes free, less than the %(floor)s that harvests leave;"
         " free some space, or lower %(setting)s"
+    ),
+    FailureCode.DISK_INODES: (
+        "the disk of %(folder)s has %(free)s inodes free, less than the %(floor)s that harvests leave;"
+        " remove files (`df -i` shows the inodes), or lower %(setting)s"
     ),
     FailureCode.QUOTA_RECORDS: (
         "organisation '%(organisation)s' may store %(limit)s records and has %(stored)s; the next page"

@@ -1,5 +1,6 @@
 """Logging to standard error, as text or as JSON lines."""
 
+import contextlib
 import json
 import logging
 import sys
@@ -63,14 +64,20 @@ def _in_a_line(record: logging.LogRecord) -> bool:
     return True
 
 
+def _write(text: str) -> None:
+    # As with logged entries: a full disk on which standard error is must not end the work.
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
+
+
 def pass_on(text: str, logger: logging.Logger) -> None:
     """Write lines of a child process's standard error; in a JSON log, those of plain text become entries."""
     if not any(isinstance(handler.formatter, _JsonLines) for handler in logging.root.handlers):
-        sys.stderr.write(text)
+        _write(text)
         return
     for line in text.splitlines():
         if line.startswith("{"):
-            sys.stderr.write(f"{line}\n")
+            _write(f"{line}\n")
         else:
             level = logging.ERROR if line.startswith("zatva: ") else logging.INFO
             logger.log(level, "%s", line.removeprefix("zatva: "))

@@ -17,7 +17,7 @@ from typing import Final, NoReturn
 from aiohttp import web
 
 import oai.serving
-from oai.cli import Invocation
+from oai.cli import Invocation, write_error
 from oai.connections import CONNECTIONS
 from oai.database import open_database, open_replica
 from oai.errors import ExitCode, UsageError, ZatvaError
@@ -125,12 +125,13 @@ class _Family:
         except KeyboardInterrupt:
             code = ExitCode.INTERRUPTED
         except ZatvaError as error:
-            sys.stderr.write(f"zatva: {error}\n")
+            write_error(f"zatva: {error}")
             code = error.exit_code
         except BaseException:  # noqa: BLE001 no exception may reach the parent's code
             traceback.print_exc()
         finally:
-            sys.stderr.flush()
+            with contextlib.suppress(OSError):
+                sys.stderr.flush()
             os._exit(code)
 
 

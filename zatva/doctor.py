@@ -30,7 +30,8 @@ from zatva.database import lacks_keys, missing_parts
 from zatva.dumps import lacking_rights
 
 _FREE_SPACE: Final = (
-    "free some space: harvests neither start nor continue (harvester.floor_bytes, floor_percent)"
+    "free some space or inodes (`df -i`): harvests neither start nor continue "
+    "(harvester.floor_bytes, floor_percent)"
 )
 
 
@@ -87,6 +88,8 @@ def _disks(settings: Settings) -> Iterator[SetupFinding]:
         except DiskFullError:
             advice = _FREE_SPACE
         found = f"{disk.free / 10**9:.1f} GB in {disk.folder}"
+        if disk.inodes:
+            found += f", {disk.free_inodes / disk.inodes:.0%} of its inodes"
         yield SetupFinding(check="free space", well=not advice, found=found, advice=advice)
 
 

@@ -93,7 +93,9 @@ def write_dump(database: Database, file: Path, *options: str) -> None:
         part.rename(file)
     except DatabaseNotReadyError as error:
         if found := _UNWRITTEN.search(str(error)):
-            advice = "free some space there, or give another path, then run the command again"
+            advice = (
+                "free some space or inodes (`df -i`) there, or give another path, then run the command again"
+            )
             raise ZatvaError(f"{file}: {found[1]}; {advice}") from None
         raise
     finally:

@@ -3,7 +3,6 @@
 import argparse
 import asyncio
 import os
-import sys
 import time
 from argparse import Namespace
 from collections.abc import Mapping
@@ -34,7 +33,7 @@ from harvester.recognition import check_base_url
 from harvester.repositories import get_repository
 from harvester.vocabulary import AccessProtocol, Level
 from oai.child import end_with_input
-from oai.cli import Invocation
+from oai.cli import Invocation, write_error
 from oai.database import Database, open_database
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import ExitCode, UsageError
@@ -179,7 +178,7 @@ def _unanswered(invocation: Invocation, error: TransportError, *, seconds: float
     )
     words = f"{status.capitalize()}: no answer in {seconds:,.1f} s. Nothing was stored, no repository added."
     invocation.console.result({**outcome.as_json(), "repository_id": None}, words)
-    sys.stderr.write(f"zatva: {error}\n")
+    write_error(f"zatva: {error}")
     return outcome.exit_code
 
 
@@ -303,5 +302,5 @@ def print_outcome(invocation: Invocation, outcome: RunOutcome) -> ExitCode:
     invocation.console.result(outcome.as_json(), outcome.in_words())
     if outcome.failure_reason:
         # Not a note, which --quiet would suppress: without the reason the user could not act.
-        sys.stderr.write(f"zatva: {outcome.failure_reason}\n")
+        write_error(f"zatva: {outcome.failure_reason}")
     return outcome.exit_code

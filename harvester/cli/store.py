@@ -29,7 +29,7 @@ from harvester.store.rebuild import Rebuilder, Rebuilt
 from harvester.store.records import RunKey
 from oai.child import end_with_input
 from oai.cli import Invocation
-from oai.console import Console, checked_output, counted
+from oai.console import Console, checked_output, counted, export_stream
 from oai.database import Database, open_database
 from oai.disk import open_floor
 from oai.errors import ExitCode, UsageError
@@ -266,10 +266,9 @@ def _object(url: str) -> AbstractContextManager[BinaryIO]:
 def open_output(given: str | None) -> Iterator[BinaryIO]:
     """Provide standard output, a file or object that exists once it is complete, or a pipe or device."""
     if given is None:
-        if sys.stdout.isatty():
-            raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
-        yield sys.stdout.buffer
-        sys.stdout.buffer.flush()
+        stream = export_stream()
+        yield stream
+        stream.flush()
         return
     if given.startswith(S3):
         with _object(given) as out:

@@ -18,7 +18,15 @@ from oai.sections import ManagerSettings
 logger = logging.getLogger("manager.failures")
 
 GOOD: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES})
-NO_ROOM: Final = frozenset({FailureCode.DISK_FLOOR, FailureCode.QUOTA_RECORDS, FailureCode.QUOTA_BYTES})
+NO_ROOM: Final = frozenset(
+    {
+        FailureCode.DISK_FULL,
+        FailureCode.DISK_FLOOR,
+        FailureCode.DISK_INODES,
+        FailureCode.QUOTA_RECORDS,
+        FailureCode.QUOTA_BYTES,
+    }
+)
 """Failures after which a harvest resumes by itself once there is room, however long that takes."""
 _ASKED_TO_WAIT: Final = frozenset({FailureCode.SERVER_BUSY, FailureCode.WAITING_TIME})
 _LONGEST: Final = timedelta(days=1)

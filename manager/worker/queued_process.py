@@ -178,7 +178,7 @@ class IndexingWorker(ProcessWorker):
                     logger.warning("file %d: its worker is lost", file_id)
                     await self._transactions.run(_take_over, number, file_id)
             except (OperationalError, ConnectorException) as error:
-                logger.warning("the database does not answer: %s", error)
+                logger.warning("the database does not answer: %s", queue.reason(error))
 
 
 def _wait_again(session: Session, file_id: int, reason: str, *, at_fault: bool) -> None:

@@ -17,7 +17,6 @@ from functools import partial
 from typing import Final
 
 from procrastinate import App
-from procrastinate.exceptions import ConnectorException
 from sqlalchemy import select
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -107,7 +106,8 @@ class Worker:
     async def run(self, *, concurrency: int | None = None) -> None:
         """Work until cancelled or drained; when cancelled, the running harvests are ended.
 
-        If the database becomes unavailable, it waits until the database returns.
+        If the database becomes unavailable, it waits until the database returns. Raises ConnectorException
+        for any other error of the queue's statements: no later attempt would succeed.
         """
         places = concurrency or self._settings.manager.concurrency
         membership = Membership(
@@ -130,8 +130,8 @@ class Worker:
                 asyncio.create_task(self._indexing.watch_for_lost(app)),
             ]
             try:
-                while not await self._work(app, places):
-                    logger.warning("the connection to the queue's database was lost; trying again")
+                while (why := await self._work(app, places)) is not None:
+                    logger.warning("the connection to the queue's database was lost%s; trying again", why)
                     await asyncio.sleep(self._settings.manager.tick_seconds)
             finally:
                 for watch in watching:
@@ -162,10 +162,10 @@ class Worker:
         if cancelled:
             raise asyncio.CancelledError
 
-    async def _work(self, app: App, concurrency: int) -> bool:
-        """Take tasks from all queues until drained or until the database is lost; True if drained.
+    async def _work(self, app: App, concurrency: int) -> str | None:
+        """Take tasks from all queues until drained (None) or until the database is lost (the reason).
 
-        On return and on cancellation, all queues' tasks have ended.
+        On return and on cancellation, all queues' tasks have ended. Raises what `run` does.
         """
         manager = self._settings.manager
         places = {
@@ -194,10 +194,8 @@ class Worker:
             for task in (*working, drained):
                 task.cancel()
             await _ended([*working, drained])
-        for task in working:
-            with contextlib.suppress(ConnectorException, asyncio.CancelledError):
-                task.result()
-        return done
+        why = _reason_of_loss([task.exception() for task in working if not task.cancelled()])
+        return None if done else why
 
     async def _drained(self) -> None:
         """Return when the worker is draining and holds no work."""
@@ -283,6 +281,18 @@ async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
     while any(not task.done() for task in tasks):
         with contextlib.suppress(asyncio.CancelledError):
             await asyncio.wait(tasks)
+
+
+def _reason_of_loss(errors: Sequence[BaseException | None]) -> str:
+    """Return why the queue's database was lost; raise the first error that has another cause."""
+    reasons = []
+    for error in errors:
+        if error is not None and not queue.is_lost(error):
+            raise error
+        if error is not None:
+            reasons.append(queue.reason(error))
+    # Without an error, it was a heartbeat that failed, whose error the queue has logged.
+    return f": {reasons[0]}" if reasons else ""
 
 
 def _wanted(session: Session, job_ids: list[int], worker_id: int) -> tuple[dict[int, Cause], bool]:

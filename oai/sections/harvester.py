@@ -144,8 +144,8 @@ class HarvesterSettings(Section):
         5 * 10**9,
         ge=0,
         description="Free bytes that must stay on the disk: below, no harvest, import, restore, export or "
-        "indexing starts, and running ones stop. The smaller of `floor_bytes` and `floor_percent` applies; "
-        "0: no floor.",
+        "indexing starts, and running ones stop. The smaller of `floor_bytes` and `floor_percent` applies, "
+        "and the same share of the inodes must stay free; 0: no floor.",
     )
     floor_percent: float = Field(
         5, ge=0, le=100, description="As `floor_bytes`, in percent of the disk; 0: no floor."

@@ -1,6 +1,5 @@
 """Handler of `zatva provider export`."""
 
-import sys
 from argparse import Namespace
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -8,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from oai.cli import Invocation
-from oai.console import checked_output, counted
+from oai.console import checked_output, counted, export_stream
 from oai.database import Database, open_database
 from oai.disk import DiskFloor, open_floor
 from oai.errors import ExitCode, UsageError
@@ -102,8 +101,8 @@ def _form(arguments: Namespace, file: Path | None) -> ExportForm:
         raise UsageError("a WACZ file cannot be written to standard output; give --out FILE")
     if form is ExportForm.WARC and arguments.title is not None:
         raise UsageError("--title is for WACZ files; a WARC file has no title")
-    if file is None and sys.stdout.isatty():
-        raise UsageError("an export cannot be written to a terminal; give --out FILE, or use a pipe")
+    if file is None:
+        export_stream()  # refused before captures are looked up
     return form
 
 
@@ -125,7 +124,7 @@ def _choose(
 @contextmanager
 def _output(form: ExportForm, file: Path | None, manifest: Manifest) -> Iterator[Output]:
     with ExitStack() as opened:
-        binary = sys.stdout.buffer if file is None else opened.enter_context(complete_file(file))
+        binary = export_stream() if file is None else opened.enter_context(complete_file(file))
         yield opened.enter_context(open_output(form, binary, manifest))
         binary.flush()
 

@@ -67,7 +67,7 @@ def prepare_queued(invocation: Invocation) -> ExitCode:
 def _failure(error: Exception) -> Failure:
     if isinstance(error, _UnpreparableError):
         return error.why
-    if isinstance(error, DiskFullError):
+    if isinstance(error, DiskFullError) and error.failure.code is FailureCode.DISK_FLOOR:
         facts = {name: error.failure.facts[name] for name in ("folder", "free", "floor")}
         return Failure(code=FailureCode.EXPORT_DISK_FULL, facts=facts)
     reason = str(error).encode(errors="backslashreplace").decode()

@@ -1,5 +1,6 @@
 """Partners and full disks: what an organisation may store, and what harvests leave free."""
 
+import os
 import shutil
 from collections import Counter
 from datetime import timedelta
@@ -194,6 +195,14 @@ class Disk:
         )
 
 
+def inodes(monkeypatch: pytest.MonkeyPatch, *, total: int, free: int) -> None:
+    """Set what every file system says of its inodes."""
+    blocks = os.statvfs("/")[:5]
+    monkeypatch.setattr(
+        "oai.disk.os.statvfs", lambda _place: os.statvfs_result((*blocks, total, free, free, 0, 255))
+    )
+
+
 async def test_no_harvest_starts_below_the_floor_and_it_starts_again_above(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -238,6 +247,30 @@ async def test_five_percent_are_left_on_a_small_disk(
     disk.free = 5 * 10**8 - 1
     assert (await library.run()).status == "incomplete"
     disk.free += 1
+    assert (await library.run()).status == "completed"
+
+
+async def test_the_same_share_of_the_inodes_is_left(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Disk(monkeypatch)
+    inodes(monkeypatch, total=10**6, free=4_999)
+    outcome = await library.run()
+    assert outcome.failure is not None
+    assert (outcome.status, outcome.failure.code, outcome.failure.facts["free"]) == (
+        "incomplete",
+        FailureCode.DISK_INODES,
+        4_999,
+    )
+    inodes(monkeypatch, total=10**6, free=5_000)
+    assert (await library.run()).status == "completed"
+
+
+async def test_a_file_system_without_a_limit_of_inodes_has_no_floor_of_them(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Disk(monkeypatch)
+    inodes(monkeypatch, total=0, free=0)
     assert (await library.run()).status == "completed"
 
 

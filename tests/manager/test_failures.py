@@ -96,7 +96,7 @@ def test_only_what_the_other_side_or_the_harvester_did_counts(
     assert failures(tables) == counted
 
 
-@pytest.mark.parametrize("code", ["disk_floor", "quota_records"])
+@pytest.mark.parametrize("code", ["disk_floor", "disk_inodes", "quota_records"])
 def test_a_harvest_without_room_is_tried_until_it_has_room_and_suspends_nothing(
     database: Database, tables: Tables, code: str
 ) -> None:
@@ -115,6 +115,12 @@ def test_a_run_that_was_kept_off_its_repository_is_no_failure_of_its_schedule(
 ) -> None:
     schedule(tables)
     run_once(database, tables, "failed", failure_code=code)
+    assert failures(tables) == 0
+
+
+def test_a_full_disk_is_no_failure_of_the_repositorys_schedule(database: Database, tables: Tables) -> None:
+    schedule(tables)
+    run_once(database, tables, "failed", failure_code="disk_full")
     assert failures(tables) == 0
 
 

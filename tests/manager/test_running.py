@@ -7,12 +7,15 @@ import signal
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
+from procrastinate.exceptions import ConnectorException
 from sqlalchemy.exc import OperationalError
 
 from harvester.harvest.checkpoint import only_harvest
+from manager import queue
 from manager.commands import serve_worker
 from manager.jobs import views as jobs
 from manager.jobs.reasons import Code, WaitReason
@@ -21,8 +24,18 @@ from manager.schedules import service as schedules
 from manager.worker import claim, settlement
 from manager.worker.process import host_name
 from oai.database import Database
+from oai.error_translation import as_zatva_error
 from oai.settings import Settings
-from tests.manager.conftest import STAND_IN, Tables, alive, managing, rule_files, running_process, until
+from tests.manager.conftest import (
+    PATIENCE,
+    STAND_IN,
+    Tables,
+    alive,
+    managing,
+    rule_files,
+    running_process,
+    until,
+)
 
 _END_OTHERS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
@@ -331,6 +344,42 @@ async def test_a_database_that_does_not_answer_for_a_moment_makes_no_job_lost(
     warnings = [entry.getMessage() for entry in caplog.records if "does not answer" in entry.getMessage()]
     assert warnings == ["the database does not answer: in recovery mode; trying again"]
     assert not [entry for entry in caplog.records if entry.exc_info]
+
+
+@pytest.mark.parametrize("cause", [psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction])
+async def test_a_worker_names_why_the_queue_does_not_answer_and_tries_again(
+    quick: Settings,
+    database: Database,
+    tables: Tables,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    cause: type[Exception],
+) -> None:
+    fetch_job, failures = queue.DrainingJobManager.fetch_job, [cause("in recovery mode\nat all")]
+
+    async def fails_once(*given: Any, **named: Any) -> Any:
+        if failures:
+            raise ConnectorException from failures.pop()
+        return await fetch_job(*given, **named)
+
+    monkeypatch.setattr(queue.DrainingJobManager, "fetch_job", fails_once)
+    tables.add("oai_job", repository_id=tables.repository())
+    async with managing(quick, database):
+        await until(tables.history)
+    lost = "the connection to the queue's database was lost: in recovery mode; trying again"
+    assert lost in caplog.messages
+
+
+async def test_an_error_of_the_queue_that_no_later_attempt_removes_ends_the_worker(
+    quick: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def fails(*_: object, **__: object) -> None:
+        raise ConnectorException from psycopg.errors.UndefinedFunction("no function fetch_job")
+
+    monkeypatch.setattr(queue.DrainingJobManager, "fetch_job", fails)
+    with pytest.raises(ConnectorException) as found:
+        await asyncio.wait_for(serve_worker(quick, database, command=STAND_IN), PATIENCE)
+    assert "no function fetch_job" in str(as_zatva_error(found.value))
 
 
 async def test_the_leader_logs_the_databases_words_without_statements(

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from oai import logs
 from oai.cli import Invocation, add_command, add_group, run
 from oai.command_parser import CommandParser
+from oai.console import export_stream
 from oai.errors import ExitCode, StrictCheckError
 
 
@@ -77,28 +79,46 @@ def opens_a_file(invocation: Invocation) -> int:
     return ExitCode.DONE
 
 
+def notes(invocation: Invocation) -> int:
+    invocation.console.note("begun")
+    logs.pass_on("a line of another process\n", logging.getLogger())
+    return ExitCode.TRY_LATER
+
+
+def exports(_: Invocation) -> int:
+    export_stream().write(b"a record")
+    return ExitCode.DONE
+
+
 def names(invocation: Invocation) -> int:
     invocation.console.result({"name": "Zatva … č"}, "Zatva … č")
     return ExitCode.DONE
 
 
-def _in_a_process(handler: str, *words: str, shell: str = "", **environment: str) -> bytes:
-    code = (
+def _in_a_process(
+    handler: str, *words: str, redirected: str = "", code: int = ExitCode.DONE, **environment: str
+) -> bytes:
+    program = (
         "import sys; from tests.oai import test_cli as t; "
         f"sys.exit(t.run(t._parser({handler!r}), ['some', 'thing', *sys.argv[1:]]))"
     )
-    command = ["/bin/sh", "-c", f'exec "$@" {shell}', "sh", sys.executable, "-c", code, *words]
+    command = ["/bin/sh", "-c", f'exec "$@" {redirected}', "sh", sys.executable, "-c", program, *words]
     paths = {"PYTHONPATH": str(Path(__file__).parents[2])}
     done = subprocess.run(command, env=os.environ | paths | environment, capture_output=True, check=False)
-    assert (done.returncode, done.stderr) == (0, b"")
+    assert (done.returncode, done.stderr) == (code, b"")
     return done.stdout
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
 def test_a_closed_stream_is_opened_so_that_no_file_takes_its_number(tmp_path: Path, closed: str) -> None:
     others = "".join(f" {stream}/dev/null" for stream in (">", "2>") if f"{stream}&-" not in closed.split())
-    _in_a_process("opens_a_file", shell=f"{closed}{others}")
+    _in_a_process("opens_a_file", redirected=f"{closed}{others}")
     assert (tmp_path / "opened").read_text() == "3 0"
+
+
+def test_an_export_is_refused_if_standard_output_is_closed() -> None:
+    _in_a_process("exports", redirected=">&- 2>/dev/null", code=ExitCode.USAGE)
+    assert _in_a_process("exports") == b"a record"
 
 
 def test_a_character_that_the_terminals_encoding_lacks_is_replaced() -> None:
@@ -178,3 +198,12 @@ def test_output_on_a_full_disk_ends_with_the_code_of_a_fault() -> None:
     assert ended.returncode == ExitCode.FAULT
     assert "No space left on device" in ended.stderr
     assert "Exception ignored" not in ended.stderr
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize(
+    ("handler", "code"),
+    [("notes", ExitCode.TRY_LATER), ("refused", ExitCode.STRICT_CHECK), ("terminated", ExitCode.INTERRUPTED)],
+)
+def test_a_full_disk_of_standard_error_does_not_change_the_exit_code(handler: str, code: ExitCode) -> None:
+    _in_a_process(handler, redirected="2>/dev/full", code=code)

@@ -192,7 +192,7 @@ def test_what_should_not_be_has_no_values_and_says_how_the_trace_is_had(
 def test_a_full_disk_of_files_is_told(capsys: pytest.CaptureFixture[str], settings: Settings) -> None:
     assert command("fills_a_device") == ExitCode.FAULT
     stderr = capsys.readouterr().err
-    assert "No space left on device; free some space there" in stderr
+    assert "No space left on device; free some space or inodes (`df -i`) there" in stderr
     assert str(settings.data) in stderr
 
 

@@ -87,8 +87,13 @@ def test_a_backup_to_a_full_disk_is_reported_with_its_file(
     file = tmp_path / "zatva.dump"
     with pytest.raises(ZatvaError) as raised:
         write_dump(database, file)
-    words = f"{file}: No space left on device; free some space there, or give another path, then run the "
-    assert (str(raised.value), raised.value.exit_code) == (f"{words}command again", ExitCode.FAULT)
+    words = (
+        f"{file}: No space left on device; free some space or inodes (`df -i`) there, or give another path"
+    )
+    assert (str(raised.value), raised.value.exit_code) == (
+        f"{words}, then run the command again",
+        ExitCode.FAULT,
+    )
     assert list(tmp_path.iterdir()) == [program]
 
 

@@ -34,6 +34,7 @@ _OURS: Final = NOT_STARTED | {
     FailureCode.DATABASE,
     FailureCode.DISK_FULL,
     FailureCode.DISK_FLOOR,
+    FailureCode.DISK_INODES,
     FailureCode.QUOTA_RECORDS,
     FailureCode.QUOTA_BYTES,
     FailureCode.PLACE_UNUSABLE,
