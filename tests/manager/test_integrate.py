@@ -1,8 +1,9 @@
-"""The SQL of docs/how-to/integrate.md does what the page says."""
+"""The SQL of docs/how-to/integrate.md and docs/scale.md does what the pages say."""
 
 import re
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -10,12 +11,14 @@ from harvester.harvest.checkpoint import only_harvest
 from oai.database import Database
 from tests.manager.conftest import Tables
 
-_PAGE = Path(__file__).parents[2] / "docs" / "how-to" / "integrate.md"
+_DOCS = Path(__file__).parents[2] / "docs"
+_PAGES = (_DOCS / "how-to" / "integrate.md", _DOCS / "scale.md")
 _BLOCK = re.compile(r"<!-- tested: (\w+) -->\n```sql\n(.*?)```", re.DOTALL)
 
 
 def statement(name: str) -> str:
-    blocks: dict[str, str] = dict(_BLOCK.findall(_PAGE.read_text(encoding="utf-8")))
+    text = "".join(page.read_text(encoding="utf-8") for page in _PAGES)
+    blocks: dict[str, str] = dict(_BLOCK.findall(text))
     return blocks[name]
 
 
@@ -80,3 +83,34 @@ def test_the_next_harvest_is_the_first_planned_one(three: Tables) -> None:
     for year in (2998, 2997):
         three.add("oai_job", repository_id=3, harvest_start_time=f"{year}-01-01T00:00Z")
     assert three.one(statement("next")).year == 2997
+
+
+_OLD_RUNS: dict[int, dict[str, Any]] = {
+    1: {"verdict": "complete"},
+    2: {"verdict": "partial", "continued_by": 3},
+    3: {"verdict": "complete"},
+    4: {"verdict": "complete", "announced": None},
+    5: {"verdict": "partial", "continued_by": 6, "raw_path": "raw/1/a.warc.gz"},
+    6: {"verdict": "complete"},
+    7: {"verdict": "failed"},
+    8: {"verdict": "partial"},
+    9: {"verdict": "complete", "harvest_end_time": "2999-01-01T00:00Z"},
+    10: {"verdict": "failed", "harvest_id": 2},
+    11: {"verdict": "failed", "recurring_id": 2},
+    12: {"verdict": "complete", "repository_id": 2},
+    13: {"verdict": "partial", "repository_id": 2},
+    14: {"verdict": "failed", "repository_id": 2},
+}
+
+
+def test_old_runs_are_removed_unless_something_depends_on_them(three: Tables) -> None:
+    old = "2000-01-01T00:00Z"
+    usual = {"repository_id": 1, "harvest_id": 1, "recurring_id": 1, "status": "any", "announced": old}
+    times = {"harvest_start_time": old, "harvest_end_time": old}
+    for columns in _OLD_RUNS.values():
+        three.add("oai_history", **{**usual, **times, **columns})
+    three.add("oai_harvest", repository_id=1, metadata_prefix="oai_dc")
+    three.add("oai_hold", history_id=8, harvest_id=1, run_started=old, kind="updates", active=1, allowed=1)
+    three(statement("old_runs"))
+    rows = three("SELECT history_id FROM oai_history ORDER BY history_id")
+    assert [row.history_id for row in rows] == [4, 5, 6, 8, 9, 10, 11, 12, 14]
