@@ -10,6 +10,7 @@ from tests.provider.archive import Archive
 from tests.web.conftest import Browser, Server
 
 _FORM = {
+    "expires": "",
     "targets": "www.example.cz/blog\r\n\r\nhttp://other.example/",
     "kind": "prefix",
     "reason": "court order",

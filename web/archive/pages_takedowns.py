@@ -49,7 +49,7 @@ class TakedownForm(FormModel):
     @field_validator("expires", mode="before")
     @classmethod
     def _begins_as_a_day(cls, value: object) -> object:
-        if isinstance(value, str) and not _DAY.match(value):
+        if isinstance(value, str) and value.strip() and not _DAY.match(value):
             raise ValueError(_("Enter a date, such as 2026-01-31."))
         return value
 
