@@ -211,7 +211,13 @@ def _server_url(address: str, setting: str) -> URL:
         raise DatabaseNotReadyError(
             f"{setting}: {url.get_backend_name()!r} is not supported; use a postgresql:// address"
         )
-    return url.set(drivername=_DRIVER)
+    url = url.set(drivername=_DRIVER)
+    _, arguments = url.get_dialect()().create_connect_args(url)
+    try:
+        make_conninfo(**arguments)
+    except psycopg.ProgrammingError as error:
+        raise DatabaseNotReadyError(f"{setting}: not a valid address: {error}".strip()) from None
+    return url
 
 
 def _engine(

@@ -19,6 +19,10 @@ from oai.settings import Settings
 
 _AGAIN: Final = "then run the command again"
 _GONE: Final = f"check that the server is running and reachable (its log has details), {_AGAIN}"
+_REFUSED: Final = (
+    "check that the server is running and reachable, and user, password and database in database_url (the "
+    f"server's log has details), {_AGAIN}"
+)
 _BUSY: Final = "run the command again in a moment"
 _REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = {
     "08": (DatabaseNotReadyError, _GONE),
@@ -81,7 +85,7 @@ def as_zatva_error(error: BaseException, settings: Settings | None = None) -> Za
         if isinstance(cause, ZatvaError):
             return cause
         if isinstance(cause, psycopg.Error):
-            kind, advice = _remedy(cause)
+            kind, advice = _remedy(cause, settings)
             message = cause.diag.message_primary or str(cause).strip().partition("\n")[0]
             where = f"database {place(settings)}" if settings else "database"
             found = kind(f"{where}: {message}; {advice}")
@@ -108,11 +112,15 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
         yield from _causes(following)
 
 
-def _remedy(error: psycopg.Error) -> tuple[type[ZatvaError], str]:
+def _remedy(error: psycopg.Error, settings: Settings | None) -> tuple[type[ZatvaError], str]:
     state = error.sqlstate
     if state is None:
-        lost = isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError))
-        return _REMEDIES["08"] if lost else _OURS
+        if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):
+            return _OURS
+        # An attempt to connect has no SQLSTATE, whatever the server has answered.
+        embedded = settings is not None and settings.database_url is None
+        refused = error.pgconn is not None and not embedded
+        return DatabaseNotReadyError, _REFUSED if refused else _GONE
     beginnings = (state[:length] for length in range(len(state), 0, -1))
     return next((_REMEDIES[begins] for begins in beginnings if begins in _REMEDIES), _OURS)
 

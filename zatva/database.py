@@ -7,6 +7,7 @@ from oai import migrations
 from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode
+from oai.models import Base
 from provider.holdings.url_key_state import FILL_KEYS, FINISHED
 
 _INVALID_INDEXES = text("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid ORDER BY 1")
@@ -17,8 +18,22 @@ _SWITCHED_OFF = text(
     "SELECT tgrelid::regclass::text, tgname FROM pg_trigger"
     " WHERE tgenabled = 'D' AND NOT tgisinternal ORDER BY 1, 2"
 )
+_READ_ONLY = text("SELECT current_setting('transaction_read_only')::boolean AND NOT pg_is_in_recovery()")
+_WITHHELD = text("""
+    SELECT c.oid::regclass::text, quote_ident(current_user) FROM pg_class AS c
+    WHERE c.relnamespace = 'public'::regnamespace AND c.relkind IN ('r', 'p')
+        AND (c.relname = ANY(:names) OR starts_with(c.relname, 'procrastinate_'))
+        AND EXISTS (
+            SELECT FROM unnest(ARRAY['SELECT', 'INSERT', 'UPDATE', 'DELETE']) AS needed
+            WHERE NOT has_table_privilege(c.oid, needed)
+        )
+    ORDER BY 1
+""")
 _HAS_FIRST_LOAD = text("SELECT to_regclass('first_load') IS NOT NULL")
 _FIRST_LOAD = text("SELECT index_name FROM first_load")
+_INTERRUPTED = (
+    "a first load was interrupted: run `zatva provider index --first-load` again until it is complete"
+)
 _HAS_KEY_STATE = text("SELECT to_regclass('url_key_fill') IS NOT NULL")
 
 
@@ -45,7 +60,7 @@ def current(invocation: Invocation) -> ExitCode:
 
 
 def check(invocation: Invocation) -> ExitCode:
-    """Check whether the tables have this version, are complete, and have no incomplete changes.
+    """Check whether the tables have this version, are complete, usable, and have no incomplete changes.
 
     Shows the database's address, without its password.
     """
@@ -54,12 +69,18 @@ def check(invocation: Invocation) -> ExitCode:
         database.engine.connect() as connection,
     ):
         found = migrations.current(connection)
-        faults = [] if found == migrations.head() else [f"{found or 'no tables'}: {migrations.advice(found)}"]
+        faults = []
+        if found != migrations.head():
+            unversioned = migrations.unversioned(connection, found)
+            faults.append(unversioned or f"{found or 'no tables'}: {migrations.advice(found)}")
         faults += filter(None, [migrations.unfinished_restore(connection)])
         missing = missing_parts(connection) if found == migrations.head() else []
         faults += [f"{name} is missing: restore a backup with `zatva database restore`" for name in missing]
-        if found is not None:
-            faults += _half_done(connection)
+        faults += unusable_parts(connection)
+        if _first_load(connection):
+            faults.append(_INTERRUPTED)
+        if lacks_keys(connection):
+            faults.append(f"documents lack URL keys: {FILL_KEYS}")
         address = make_conninfo(**{**database.parameters, "password": None, "sslpassword": None})
     invocation.console.result(
         {"current": found, "needed": migrations.head(), "faults": faults, "address": address},
@@ -86,9 +107,23 @@ def _first_load(connection: Connection) -> list[str]:
     return list(connection.scalars(_FIRST_LOAD)) if connection.scalar(_HAS_FIRST_LOAD) else []
 
 
-def _half_done(connection: Connection) -> list[str]:
-    """Return what an interrupted change of the tables has left behind."""
-    faults = [
+def unusable_parts(connection: Connection) -> list[str]:
+    """Return what keeps Zatva from using the tables as they are: what was found, a colon, what to do.
+
+    A standby is read-only by nature, so that it is no fault of its tables. Tables are checked for rights once
+    `missing_parts` has imported the models.
+    """
+    faults = []
+    if connection.scalar(_READ_ONLY):
+        faults.append(
+            "transactions are read-only: set default_transaction_read_only to off where it is on (ALTER "
+            "DATABASE, ALTER ROLE, or postgresql.conf)"
+        )
+    faults += [
+        f"table {table} cannot be read and written by {role}: run `ALTER TABLE {table} OWNER TO {role}`"
+        for table, role in connection.execute(_WITHHELD, {"names": list(Base.metadata.tables)})
+    ]
+    faults += [
         f"index {name} is not valid: run `REINDEX INDEX {name}`"
         for name in connection.scalars(_INVALID_INDEXES)
     ]
@@ -100,10 +135,4 @@ def _half_done(connection: Connection) -> list[str]:
         f"trigger {name} of {table} is disabled: run `ALTER TABLE {table} ENABLE TRIGGER {name}`"
         for table, name in connection.execute(_SWITCHED_OFF)
     ]
-    if _first_load(connection):
-        faults.append(
-            "a first load was interrupted: run `zatva provider index --first-load` again until it is complete"
-        )
-    if lacks_keys(connection):
-        faults.append(f"documents lack URL keys: {FILL_KEYS}")
     return faults

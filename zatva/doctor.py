@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from typing import Final
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
@@ -26,13 +26,14 @@ from oai.settings import Settings
 from provider.holdings.url_key_state import FILL_KEYS
 from provider.indexing.first_load import missing_indexes
 from web.auth.openid import OpenIdError, OpenIdProvider
-from zatva.database import lacks_keys, missing_parts
+from zatva.database import lacks_keys, missing_parts, unusable_parts
 from zatva.dumps import lacking_rights
 
 _FREE_SPACE: Final = (
     "free some space or inodes (`df -i`): harvests neither start nor continue "
     "(harvester.floor_bytes, floor_percent)"
 )
+_STANDBY: Final = "it is a standby, which accepts no changes; set database_url to the primary server"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,41 +119,43 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
             open_database(settings, check_tables=False) as database,
             database.engine.connect() as connection,
         ):
-            version = connection.exec_driver_sql("SHOW server_version").scalar_one()
-            revision = migrations.current(connection)
-            missing = missing_parts(connection) if revision == migrations.head() else []
-            unbuilt = [] if missing or revision != migrations.head() else _missing_indexes(connection)
-            keyless = lacks_keys(connection)
-            lacking = lacking_rights(connection)
-            unfinished = migrations.unfinished_restore(connection)
+            findings = list(_of_server(connection, place(settings) if embedded else None))
     except (ZatvaError, DBAPIError) as error:
         found = str(as_zatva_error(error, settings))
-        yield SetupFinding(check="database", well=False, found=found, advice="see the message")
-        return
-    where = f" (embedded, in {place(settings)})" if embedded else ""
-    yield SetupFinding(check="database", well=True, found=f"PostgreSQL {version}{where}")
-    yield from _tables(revision, missing, unbuilt, embedded=embedded)
-    if keyless:
+        findings = [SetupFinding(check="database", well=False, found=found, advice="see the message")]
+    yield from findings
+
+
+def _of_server(connection: Connection, embedded: str | None) -> Iterator[SetupFinding]:
+    """Check the server and its tables; `embedded` is the folder of the embedded server."""
+    version = connection.exec_driver_sql("SHOW server_version").scalar_one()
+    where = f" (embedded, in {embedded})" if embedded else ""
+    advice = _STANDBY if connection.scalar(text("SELECT pg_is_in_recovery()")) else ""
+    yield SetupFinding(check="database", well=not advice, found=f"PostgreSQL {version}{where}", advice=advice)
+    yield from _tables(connection, embedded=embedded is not None)
+    if lacks_keys(connection):
         yield SetupFinding(check="URL keys", well=False, found="incomplete", advice=FILL_KEYS)
-    if lacking:
+    if lacking := lacking_rights(connection):
         yield SetupFinding(check="rights", well=False, found="not enough for a restore", advice=lacking)
-    if unfinished:
+    if unfinished := migrations.unfinished_restore(connection):
         yield SetupFinding(check="restore", well=False, found="unfinished", advice=unfinished)
 
 
-def _tables(
-    revision: str | None, missing: list[str], unbuilt: list[str], *, embedded: bool
-) -> Iterator[SetupFinding]:
-    well = revision in {None, migrations.head()} or (embedded and (revision or "") < migrations.head())
+def _tables(connection: Connection, *, embedded: bool) -> Iterator[SetupFinding]:
+    revision, head = migrations.current(connection), migrations.head()
+    missing = missing_parts(connection) if revision == head else []
+    well = revision in {None, head} or (embedded and (revision or "") < head)
     advice = "" if well else migrations.advice(revision)
     if missing:
         well, advice = False, f"{counted(len(missing), 'part')} missing; run `zatva database check`"
-    yield SetupFinding(
-        check="tables",
-        well=well,
-        found=revision or "no tables yet; they are created on first use",
-        advice=advice,
-    )
+    unversioned = migrations.unversioned(connection, revision)
+    if unversioned is None:
+        found = revision or "no tables yet; they are created on first use"
+        yield SetupFinding(check="tables", well=well, found=found, advice=advice)
+    for fault in [*filter(None, [unversioned]), *unusable_parts(connection)]:
+        found, _, advice = fault.partition(": ")
+        yield SetupFinding(check="tables", well=False, found=found, advice=advice)
+    unbuilt = _missing_indexes(connection) if revision == head and not missing else []
     if unbuilt:
         yield SetupFinding(
             check="first load",

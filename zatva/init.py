@@ -42,6 +42,8 @@ def init(invocation: Invocation) -> None:
     base_url = invocation.settings.web.base_url or DASHBOARD
     with invocation.transaction() as session:
         link = make_link(session, invocation.settings, "admin", base_url, create_administrator=True)
+    # The embedded server has created it, with the mode that its account needs.
+    invocation.settings.data.mkdir(mode=0o700, parents=True, exist_ok=True)
     # Last, so that the command can be repeated after a failure. Passwords may be added to the file.
     with open_private(path) as file:
         file.write(content.encode())

@@ -79,6 +79,15 @@ def test_the_migrated_tables_have_the_checks_of_the_models(database: Database) -
     assert migrated == made
 
 
+def test_the_triggers_that_a_check_requires_are_those_of_the_migrations(database: Database) -> None:
+    query = "SELECT 'trigger ' || tgname || ' of ' || relname FROM pg_trigger, pg_class"
+    condition = "tgrelid = pg_class.oid AND NOT tgisinternal AND relname NOT LIKE 'procrastinate%'"
+    with database.engine.connect() as connection:
+        migrated = connection.scalars(sa.text(f"{query} WHERE {condition}"))
+        assert set(migrated) == migrations.TRIGGERS
+        assert migrations.missing(connection) == []
+
+
 def _checks(connection: sa.Connection) -> dict[tuple[str, str], str]:
     """Each CHECK constraint of the current schema by table and name, as PostgreSQL words it."""
     rows = connection.execute(sa.text(_CHECKS))

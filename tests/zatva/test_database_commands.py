@@ -13,6 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from sqlalchemy import func, select, text
 
+from oai import migrations
 from oai.database import Database
 from oai.settings import Settings
 from provider.aggregate.feed import Follower, horizon, is_lost
@@ -390,6 +391,66 @@ def test_a_check_names_what_is_missing_from_the_tables_and_accepts_additions(
     }
     found = {one["check"]: one for one in commands.results(environment, "doctor", expect=6)}
     assert found["tables"]["advice"] == "4 parts missing; run `zatva database check`"
+
+
+@pytest.mark.copied_database("tables and triggers are changed")
+def test_a_check_names_missing_triggers_parts_of_the_queue_and_changed_columns(
+    database: Database, environment: dict[str, str]
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text("DROP TRIGGER check_repository ON oai_record"))
+        connection.execute(text("DROP FUNCTION procrastinate_fetch_job_v2 CASCADE"))
+        connection.execute(text("DROP FUNCTION procrastinate_unlink_periodic_defers_v1 CASCADE"))
+        connection.execute(text("DROP TABLE procrastinate_events CASCADE"))
+        connection.execute(text("ALTER TABLE arc ALTER name DROP NOT NULL, ALTER size TYPE integer"))
+        connection.execute(text("ALTER TABLE arc ALTER name SET DEFAULT ''"))
+    database.engine.dispose()
+    done = zatva(environment, "check")
+    assert done.returncode == 6
+    assert [line.partition(" is missing: ")[0] for line in done.stdout.splitlines()] == [
+        "NOT NULL of arc.name",
+        "type BIGINT of arc.size",
+        "function procrastinate_fetch_job_v2",
+        "function procrastinate_unlink_periodic_defers_v1",
+        "table procrastinate_events",
+        "trigger check_repository of oai_record",
+        "trigger procrastinate_trigger_delete_jobs_v1 of procrastinate_jobs",
+    ]
+
+
+@pytest.mark.copied_database("the catalogue is changed")
+def test_the_doctor_shows_what_a_check_finds_unusable(
+    database: Database, environment: dict[str, str]
+) -> None:
+    name = database.url.database
+    invalid = "UPDATE pg_index SET indisvalid = false WHERE indexrelid = 'ix_oai_change_run'::regclass"
+    with database.engine.begin() as connection:
+        connection.execute(text(invalid))
+        connection.execute(text("ALTER TABLE oai_record DISABLE TRIGGER check_repository"))
+        connection.execute(text(f"ALTER DATABASE {name} SET default_transaction_read_only = on"))
+    database.engine.dispose()
+    faults = [line.partition(": ") for line in zatva(environment, "check").stdout.splitlines()]
+    assert [found for found, _, _ in faults] == [
+        "transactions are read-only",
+        "index ix_oai_change_run is not valid",
+        "trigger check_repository of oai_record is disabled",
+    ]
+    shown = [one for one in commands.results(environment, "doctor", expect=6) if not one["well"]]
+    assert [(one["found"], one["advice"]) for one in shown] == [(fault[0], fault[2]) for fault in faults]
+
+
+def test_tables_whose_version_is_lost_are_not_created_again(
+    database: Database, environment: dict[str, str]
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text("DELETE FROM alembic_version"))
+    remedy = f"INSERT INTO alembic_version VALUES ('{migrations.head()}')"  # noqa: S608 our own
+    for words in (["database", "check"], ["doctor"], ["database", "upgrade"], ["job", "history"]):
+        done = commands.zatva(environment, *words)
+        assert (done.returncode, remedy in done.stdout + done.stderr) == (6, True), words
+    with database.engine.begin() as connection:
+        connection.execute(text(remedy))
+    assert zatva(environment, "check").returncode == 0
 
 
 @pytest.mark.copied_database("an index is dropped")

@@ -133,6 +133,49 @@ def test_rights_that_a_restore_needs_are_named_before_it_is_needed(
         assert (restored.returncode, restored.stderr) == (0, "")
 
 
+def test_tables_on_which_the_role_lacks_rights_are_named(guarded_server: URL, guarded: Settings) -> None:
+    environment = for_processes(guarded)
+    owner = as_administrator(guarded_server.set(database="guarded"))
+    assert zatva(environment, "upgrade").returncode == 0
+    with psycopg.connect(owner, autocommit=True) as connection:
+        for table in ("oai_record", "procrastinate_jobs", "of_others"):
+            connection.execute(sql.SQL("CREATE TABLE IF NOT EXISTS {} ()").format(sql.Identifier(table)))
+            connection.execute(sql.SQL("ALTER TABLE {} OWNER TO CURRENT_USER").format(sql.Identifier(table)))
+        connection.execute("GRANT SELECT ON oai_record TO librarian")
+        done = zatva(environment, "check")
+        remedies = [
+            f"ALTER TABLE {table} OWNER TO librarian" for table in ("oai_record", "procrastinate_jobs")
+        ]
+        assert (done.returncode, done.stdout.count("ALTER")) == (6, 2)
+        shown = commands.zatva(environment, "doctor", "--json").stdout
+        for remedy in remedies:
+            assert remedy in done.stdout
+            assert remedy in shown
+            connection.execute(remedy.encode())
+    assert zatva(environment, "check").returncode == 0
+    assert commands.zatva(environment, "doctor").returncode == 0
+
+
+def test_refused_connections_and_wrong_addresses_say_what_to_correct(
+    guarded_server: URL, guarded: Settings
+) -> None:
+    environment = for_processes(guarded)
+    url = guarded_server.set(username="librarian", password=PASSWORDS[0], database="guarded")
+    advice = "check that the server is running and reachable, and user, password and database in database_url"
+    for wrong, message in (
+        (url.set(password="wrong"), "password authentication failed"),
+        (url.set(database="none"), 'database "none" does not exist'),
+        (url.update_query_dict({"service": "none"}), 'service "none" not found'),
+    ):
+        shown = wrong.render_as_string(hide_password=False)
+        done = zatva({**environment, "ZATVA_DATABASE_URL": shown}, "current")
+        assert (done.returncode, message in done.stderr, advice in done.stderr) == (6, True, True), done
+    shown = url.update_query_dict({"foo": "bar"}).render_as_string(hide_password=False)
+    done = zatva({**environment, "ZATVA_DATABASE_URL": shown}, "current")
+    assert done.returncode == 6
+    assert done.stderr == 'zatva: database_url: not a valid address: invalid connection option "foo"\n'
+
+
 def test_a_database_of_another_encoding_is_refused(guarded_server: URL, guarded: Settings) -> None:
     created = sql.SQL("CREATE DATABASE {} OWNER librarian ENCODING {} LOCALE 'C' TEMPLATE template0")
     with psycopg.connect(as_administrator(guarded_server), autocommit=True) as connection:

@@ -146,12 +146,15 @@ def test_init_writes_the_file_that_other_commands_read(
     assert zatva(environment, "init", "--force", *words, folder=tmp_path).returncode == 0
 
 
-def test_init_writes_the_data_folder_that_it_was_given(environment: dict[str, str], tmp_path: Path) -> None:
+def test_init_creates_the_data_folder_that_it_was_given_and_writes_it_to_the_file(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     del environment["ZATVA_DATA"]
     made = zatva(environment, "init", "--data", 'da"ta ř', folder=tmp_path)
     assert made.returncode == 0, made.stderr
     shown = zatva(environment, "settings", "--changed", folder=tmp_path)
     assert str(tmp_path / 'da"ta ř') in shown.stdout
+    assert (tmp_path / 'da"ta ř').stat().st_mode & 0o777 == 0o700
 
 
 def test_init_over_a_folder_is_told(environment: dict[str, str], tmp_path: Path) -> None:
