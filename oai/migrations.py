@@ -138,11 +138,12 @@ def unversioned(connection: Connection, found: str | None) -> str | None:
     """Return what to do about tables of which `current` found no revision, or None if there are no tables."""
     if found is not None or not connection.scalar(_TABLES_PRESENT):
         return None
+    table = "CREATE TABLE IF NOT EXISTS alembic_version (version_num varchar(32) PRIMARY KEY)"
+    row = f"INSERT INTO alembic_version VALUES ('{head()}')"  # noqa: S608 for people
     return (
         "the tables have no version, because alembic_version is empty or missing: restore a backup with "
-        "`zatva database restore`; or, if this version of Zatva has used the tables, run `CREATE TABLE IF "
-        "NOT EXISTS alembic_version (version_num varchar(32) PRIMARY KEY); INSERT INTO alembic_version VALUES "
-        f"('{head()}')`, then `zatva database check`"  # noqa: S608 for people
+        f"`zatva database restore`; or, if this version of Zatva has used the tables, run `{table}; {row}`, "
+        "then `zatva database check`"
     )
 
 
