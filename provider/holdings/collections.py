@@ -133,7 +133,7 @@ def remove(
 def move(session: Session, set_spec: str, new_set_spec: str, *, margin: float) -> int:
     """Move or rename a collection and its descendants; return the number of documents with a new datestamp.
 
-    Files that are queued for them stay queued for them. Missing ancestors of the new position are created.
+    Files that are queued for them follow. Missing ancestors of the new position are created.
     Commits: first the tree, then the documents in several transactions; after an interruption,
     `membership.settle` finishes them. Raises UsageError if the new position is taken or below the collection
     itself, or as `lineage` does.

@@ -46,11 +46,11 @@ __all__ = [
     "local_path",
     "needs",
     "needs_fresh_sign_in",
+    "redirect_to_page",
     "refusal_of",
     "repositories_of",
     "right_of",
     "signed_in",
-    "to_page_of",
     "visible_repositories",
     "who_asks",
 ]
@@ -291,10 +291,10 @@ def local_path(values: Mapping[str, object]) -> str:
     return text if text.isascii() and text.isprintable() and len(text) <= LONGEST_RETURN else "/"
 
 
-def to_page_of(form: Mapping[str, object]) -> web.HTTPException:
-    """Return the redirect to the page with this form, `next`.
+def redirect_to_page(form: Mapping[str, object]) -> web.HTTPException:
+    """Return the redirect to the page that this form was on, which is its field `next`.
 
-    A page that is itself the answer to a form gets that form again: its entries are in this one.
+    A page that is itself the answer to a form receives the form again (307), because it shows its entries.
     """
     path = local_path(form)
     return (web.HTTPTemporaryRedirect if path in _ANSWERS_TO_FORMS else web.HTTPSeeOther)(path)

@@ -10,7 +10,7 @@ from oai.errors import UsageError, required
 from oai.languages import LANGUAGES
 from oai.rights import Scope, scopes_for
 from oai.sections import WebSettings
-from web.auth.access import Right, about, needs, needs_fresh_sign_in, to_page_of, who_asks
+from web.auth.access import Right, about, needs, needs_fresh_sign_in, redirect_to_page, who_asks
 from web.auth.api_tokens import TokenView, list_tokens, make_token, revoke_token
 from web.auth.openid_users import is_connected
 from web.auth.pages import check_password_of, chosen_password
@@ -74,7 +74,7 @@ async def change_language(request: web.Request) -> web.StreamResponse:
     chosen = code if isinstance(code, str) and code in LANGUAGES else None
     await database_of(request).run(set_language, who.user_id, chosen)
     about(request, "user", who.user_id, who.name)
-    raise to_page_of(form) if "next" in form else web.HTTPSeeOther("/account?done=language-changed")
+    raise redirect_to_page(form) if "next" in form else web.HTTPSeeOther("/account?done=language-changed")
 
 
 @needs(Right.ACCOUNT)

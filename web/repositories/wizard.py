@@ -149,7 +149,10 @@ async def go_on(request: web.Request) -> web.Response:
         first, *more = [one for one in map(str, posted.getall("set_spec", [])) if one] or [""]
         values |= {"set_spec": first, "more_sets": " ".join(more)}
     action = values.pop("do", "") or ("save" if "base_dir" in values else "ask")
-    if values.keys() & {"language", "theme"}:  # This form was sent along while these were chosen.
+    if values.keys() & {
+        "language",
+        "theme",
+    }:  # The user chose one; the step is shown again (`redirect_to_page`).
         action = _SAME_STEP.get(values.get("step", ""), "back-to-address")
     form = Form(values=values)
     try:

@@ -138,7 +138,7 @@ class FormModel(BaseModel):
 
     @field_validator("*", mode="before")
     @classmethod
-    def _has_decimal_point(cls, value: object, info: ValidationInfo) -> object:
+    def _with_decimal_point(cls, value: object, info: ValidationInfo) -> object:
         """Accept the decimal comma of most languages; three digits behind it may be thousands."""
         if not isinstance(value, str) or not _DECIMAL_COMMA.fullmatch(value.strip()):
             return value

@@ -10,7 +10,7 @@ from multidict import MultiMapping
 
 from oai.languages import LANGUAGES
 from oai.rights import Right
-from web.auth.access import needs, to_page_of
+from web.auth.access import needs, redirect_to_page
 from web.auth.sessions import is_secure
 from web.site.i18n import LANGUAGE_COOKIE
 
@@ -30,7 +30,7 @@ def theme_of(request: web.Request) -> str | None:
 async def choose(request: web.Request) -> web.StreamResponse:
     """Store the choices of the form, and return to the page that it was on."""
     form = await request.post()
-    response = to_page_of(form)
+    response = redirect_to_page(form)
     _keep(request, response, form, _THEME, "theme", THEMES)
     _keep(request, response, form, LANGUAGE_COOKIE, "language", tuple(LANGUAGES))
     raise response
