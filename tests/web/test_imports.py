@@ -253,6 +253,23 @@ async def test_files_of_hits_have_all_names_of_a_record(server: Server, administ
     assert "; ".join(["Hus, Jan", *more]) in table
 
 
+async def test_pages_shorten_titles_that_would_stop_the_browser(
+    server: Server, administrator: Browser
+) -> None:
+    title = "x" * 100_000
+    with server.database.session() as session:
+        row = a_bibliographic_record(session, a_repository(session), title=title, statement=title)
+        session.commit()
+        number = row.bibliographic_id
+    _, listed = await administrator.get("/records")
+    _, page = await administrator.get(f"/records/bibliographic/{number}")
+
+    assert "x" * 499 + "\u2026" in listed
+    assert "x" * 500 not in listed
+    assert "x" * 1999 + "\u2026" in page
+    assert "x" * 2000 not in page
+
+
 async def test_a_record_shows_all_its_fields_its_notes_and_the_way_to_the_original(
     server: Server, administrator: Browser
 ) -> None:
