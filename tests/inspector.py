@@ -35,8 +35,8 @@ _WHOLE: Final = {
 _LOOK: Final = Path(__file__).with_name("look.js").read_text(encoding="utf-8")
 _LAYOUT: Final = Path(__file__).with_name("layout.js").read_text(encoding="utf-8")
 _WIDTHS: Final = (NARROW, 1024, WIDE)
-ALL_WIDTHS: Final = (NARROW, 768, 1024, WIDE, 1280, 1440)
-"""Those that `--long` looks at."""
+ALL_WIDTHS: Final = (320, NARROW, 768, 1024, WIDE, 1280, 1440)
+"""Those that `--long` looks at; 320 is a window of 1,280 that shows everything enlarged (WCAG 1.4.10)."""
 _Scheme = Literal["light", "dark"]
 
 

@@ -1,6 +1,7 @@
 // What a person could not use or read at this width: controls that are cut off, words that are broken.
 () => {
-    const LONGEST_WORD = 24;
+    // Of 320 pixels, a card leaves room for fewer letters.
+    const LONGEST_WORD = innerWidth < 390 ? 16 : 24;
     const faults = [];
     const name = (element) =>
         `<${element.localName}${element.className ? ` class="${element.className}"` : ""}> ` +

@@ -77,6 +77,32 @@ async def test_the_history_of_one_repository_shows_no_other(server: Server, view
     assert (await viewer.get("/runs?before=nonsense"))[0] == 200
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "/runs?status=bogus",
+        "/runs.csv?status=bogus",
+        "/runs.json?since=zzz",
+        "/runs?until=2026-02-30",
+        "/repositories.csv?state=bogus",
+        "/admin/users?role=bogus",
+        "/admin/users.csv?state=bogus",
+        "/admin/audit.csv?since=9999-12-31",
+        "/archive/titles.csv?show=bogus",
+        "/archive/takedowns.csv?show=bogus",
+        "/rules?kind=bogus",
+        "/alerts/deliveries?state=bogus",
+    ],
+)
+async def test_a_filter_that_does_not_exist_is_refused_and_lists_nothing(
+    administrator: Browser, address: str
+) -> None:
+    status, page = await administrator.get(address)
+
+    name, _, value = address.partition("?")[2].partition("=")
+    assert (status, f"the filter {name}={value}, which does not exist" in page) == (422, True)
+
+
 @pytest.mark.parametrize("page_sizes", [PageSizes(timeline_runs=2)])
 async def test_the_timeline_says_how_many_runs_it_does_not_draw(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:

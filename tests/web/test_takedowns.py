@@ -44,6 +44,9 @@ async def test_a_preview_changes_nothing_and_the_entry_hides(server: Server, cur
     assert _hidden(server) == ["http://www.example.cz/blog/1", "http://www.example.cz/blog/2"]
     assert "Jan Novák" in (await curator.get("/archive/takedowns?q=novák&show=active"))[1]
     assert "court order" in (await curator.get("/archive/takedowns.csv"))[1]
+    assert "court order" in (await curator.get("/archive/takedowns.csv?q=novák&show=active"))[1]
+    assert "court order" not in (await curator.get("/archive/takedowns.csv?show=ended"))[1]
+    assert "/archive/takedowns.csv?show=active" in (await curator.get("/archive/takedowns?q=&show=active"))[1]
     with server.database.session() as session:
         key = session.scalars(select(Document.key).where(Document.url.endswith("blog/1"))).one()
     _, text = await curator.get(f"/archive/documents/{key}")

@@ -5,7 +5,7 @@ import re
 import uuid
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import date, timedelta
 from functools import partial
 from typing import Final
 from urllib.parse import urlencode
@@ -38,21 +38,20 @@ from web.site.forms import Form, FormModel, read_form
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
-from web.site.params import NUMBER, number_of
+from web.site.params import NUMBER, day_in, number_of
 from web.site.render import render
 from web.site.zones import midnight
 
 _TOKEN: Final = columns_of(
     "token_id", "user_name", "name", "scopes", "state", "created", "expires", "last_used", "revoked",
 )  # fmt: skip
-_FIELDS: Final = ("user", "action", "kind", "number", "since", "until")
+_FIELDS: Final = ("user", "action", "kind", "number")
+_DAYS: Final = ("since", "until")
 _COLUMNS: Final = columns_of(
     "at", "user_name", "via", "action", "object_kind", "object_id", "object_name", "status", "address",
     "before", "after", "count",
 )  # fmt: skip
 _ADDRESS: Final = re.compile(r"[^\s@,<>]+@[^\s@,<>]+")
-_FIRST_YEAR: Final = 1970
-_LAST_YEAR: Final = 9000
 
 
 class MailForm(FormModel):
@@ -300,23 +299,20 @@ async def audit_log_as_file(request: web.Request) -> web.StreamResponse:
 def _given(request: web.Request) -> dict[str, str]:
     """Return the filter from the query string; no text column contains control characters."""
     given = {name: request.query.get(name, "").strip() for name in _FIELDS}
+    for name in _DAYS:
+        day = day_in(request, name)
+        given[name] = day.isoformat() if day else ""
     return {name: text for name, text in given.items() if text and text.isprintable()}
 
 
 def _filter(given: dict[str, str]) -> Filter:
-    texts = {name: text for name, text in given.items() if name not in ("since", "until")}
+    days = {name: date.fromisoformat(given[name]) for name in _DAYS if name in given}
+    since, until = days.get("since"), days.get("until")
     return Filter(
-        **texts, since=_day(given.get("since")), until=_day(given.get("until"), later=timedelta(days=1))
+        **{name: text for name, text in given.items() if name not in _DAYS},
+        since=midnight(since) if since else None,
+        until=midnight(until + timedelta(days=1)) if until else None,
     )
-
-
-def _day(text: str | None, *, later: timedelta = timedelta()) -> datetime | None:
-    """Return the start (UTC) of a day in the reader's time zone, or None if the text is not a date."""
-    try:
-        day = date.fromisoformat(text or "")
-    except ValueError:
-        return None
-    return midnight(day + later) if _FIRST_YEAR <= day.year < _LAST_YEAR else None
 
 
 ROUTES = (

@@ -40,7 +40,7 @@ from web.site.forms import (
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, page_of, text_in
-from web.site.params import NUMBER, number_of
+from web.site.params import NUMBER, choice_in, number_of
 from web.site.render import confirmation, render
 
 _OTHERS: Final = "/admin/users?state=active"
@@ -248,13 +248,12 @@ async def _user_of(request: web.Request, number: int | None = None) -> UserView:
 
 def _given(request: web.Request) -> dict[str, Any]:
     """Return the filter from the query string; no text column contains control characters."""
-    given = {name: request.query.get(name, "").strip() for name in ("words", "role", "state")}
-    choices = {"role": frozenset(Role), "state": frozenset(STATES)}
-    return {
-        name: text
-        for name, text in given.items()
-        if text and text.isprintable() and (name not in choices or text in choices[name])
+    given = {
+        "words": text_in(request, "words").strip(),
+        "role": choice_in(request, "role", list(Role)),
+        "state": choice_in(request, "state", STATES),
     }
+    return {name: text for name, text in given.items() if text}
 
 
 async def _page(

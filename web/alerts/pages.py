@@ -49,7 +49,7 @@ from web.site.forms import (
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, PAGE, as_number, number_in, page_of
-from web.site.params import NUMBER, number_of
+from web.site.params import NUMBER, choice_in, number_of
 from web.site.render import confirmation, render, with_form_token
 
 _SHOWN: Final = 10
@@ -304,8 +304,7 @@ def _words() -> dict[str, Any]:
 
 
 def _given(request: web.Request) -> str:
-    state = request.query.get("state", "")
-    return state if state in set(NoticeState) else ""
+    return choice_in(request, "state", list(NoticeState))
 
 
 def _notices(request: web.Request) -> Callable[..., list[Notice]]:

@@ -1,9 +1,11 @@
 """The take-down register: list, entry with a preview, end."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from aiohttp import web
 from multidict import MultiMapping
@@ -21,12 +23,14 @@ from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of, margin_of
 from web.site.paging import PAGE, number_in, page_of, text_in
-from web.site.params import NUMBER, number_of
+from web.site.params import NUMBER, choice_in, number_of
 from web.site.render import render
 from web.site.zones import here
 
 _LONGEST: Final = 2000
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
+_ENDED: Final = {"active": False, "ended": True}
+"""What is selected by the filter `show`."""
 _SECONDS: Final = 5
 """How often the page of a take-down that is being applied is loaded again."""
 _COLUMNS: Final = columns_of(
@@ -77,22 +81,20 @@ class TakedownForm(FormModel):
 
 @needs(Right.ARCHIVE)
 async def listing(request: web.Request) -> web.Response:
-    """Show the register, newest first."""
-    before, words, ended = number_in(request, "before"), text_in(request, "q"), _ended(request)
-    found = await database_of(request).run(
-        takedowns.list_takedowns, limit=PAGE + 1, before=before, words=words, ended=ended
-    )
+    """Show the selected entries of the register, newest first."""
+    given, before = _filters(request), number_in(request, "before")
+    found = await database_of(request).run(_find(given), limit=PAGE + 1, before=before)
     page = page_of(found, lambda row: row.takedown_id, behind=before)
-    chosen = request.query.get("show", "")
-    return render(request, "archive_takedowns.html", page=page, q=words, show=chosen, **_words())
+    return render(
+        request, "archive_takedowns.html", page=page, given=given, query=urlencode(given), **_words()
+    )
 
 
 @needs(Right.ARCHIVE)
 async def as_file(request: web.Request) -> web.StreamResponse:
-    """Export the register."""
-    return await export_list(
-        request, "take-downs", _COLUMNS, takedowns.list_takedowns, before=lambda row: row.takedown_id
-    )
+    """Export the selected entries of the register."""
+    find = _find(_filters(request))
+    return await export_list(request, "take-downs", _COLUMNS, find, before=lambda row: row.takedown_id)
 
 
 @needs(Right.ARCHIVE)
@@ -202,8 +204,14 @@ def _words() -> dict[str, Any]:
     }
 
 
-def _ended(request: web.Request) -> bool | None:
-    return {"active": False, "ended": True}.get(request.query.get("show", ""))
+def _filters(request: web.Request) -> dict[str, str]:
+    given = {"q": text_in(request, "q"), "show": choice_in(request, "show", list(_ENDED))}
+    return {name: text for name, text in given.items() if text}
+
+
+def _find(given: Mapping[str, str]) -> Callable[..., list[Takedown]]:
+    ended = _ENDED.get(given.get("show", ""))
+    return partial(takedowns.list_takedowns, words=given.get("q", ""), ended=ended)
 
 
 ROUTES: Final = (

@@ -27,7 +27,7 @@ from web.site.export import KINDS, columns_of, export_list
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of, text_in
-from web.site.params import NUMBER, number_of
+from web.site.params import NUMBER, choice_in, number_of
 from web.site.render import render
 
 _LONGEST: Final = 200
@@ -91,11 +91,11 @@ def _record_address(settings: Settings, title: Title) -> str:
 
 
 def _filters(request: web.Request) -> dict[str, Any]:
-    given = request.query.get("show", "")
+    given = choice_in(request, "show", list(Standing))
     return {
         "words": text_in(request, "q")[:_LONGEST],
         "source": text_in(request, "source"),
-        "standing": Standing(given) if given in list(Standing) else None,
+        "standing": Standing(given) if given else None,
     }
 
 

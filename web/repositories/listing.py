@@ -21,6 +21,7 @@ from web.auth.organisations import name_organisations
 from web.site.i18n import _
 from web.site.keys import database_of
 from web.site.paging import as_number, number_in, page_of, text_in
+from web.site.params import choice_in
 from web.site.plots import run_strip
 from web.site.render import render
 
@@ -78,13 +79,13 @@ class Filters:
 
 
 def filters_of(request: web.Request) -> Filters:
-    """Return the filters and the order in the query string; invalid values are ignored."""
-    state, sort = text_in(request, "state"), text_in(request, "sort")
+    """Return the filters and the order in the query string; respond 422 if a filter is invalid."""
+    sort = text_in(request, "sort")
     order = sort.removeprefix(_DOWN)
     known = order in set(Order)
     return Filters(
         find=text_in(request, "find").strip(),
-        state=state if state in set(RepositoryState) else "",
+        state=choice_in(request, "state", list(RepositoryState)),
         prefix=text_in(request, "format").strip(),
         # Partners see one organisation, and learn nothing of others.
         organisation=number_in(request, "organisation") if who_asks(request).sees_everything else None,

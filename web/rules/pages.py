@@ -23,7 +23,7 @@ from web.auth.sessions import SignedIn
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import as_number, number_in, page_of
-from web.site.params import NUMBER
+from web.site.params import NUMBER, choice_in
 from web.site.render import confirmation, render
 
 _PAGE: Final = 100
@@ -40,13 +40,12 @@ def kinds() -> dict[str, str]:
 
 async def listing(request: web.Request) -> web.Response:
     """List the rules of one kind or both, in pages."""
-    kind = request.query.get("kind", "")
-    chosen = RuleKind(kind) if kind in set(RuleKind) else None
+    kind = choice_in(request, "kind", list(RuleKind))
     after = number_in(request, "after") or 0
     found = await database_of(request).run(
         list_rules,
         among=visible_repositories(who_asks(request)),
-        kind=chosen,
+        kind=RuleKind(kind) if kind else None,
         after=after,
         limit=_PAGE + 1,
     )
@@ -54,7 +53,7 @@ async def listing(request: web.Request) -> web.Response:
         request,
         "rules.html",
         page=page_of(found, lambda view: view.rule.rule_id, behind=after, size=_PAGE),
-        kind=chosen.value if chosen else "",
+        kind=kind,
         kinds=kinds(),
     )
 

@@ -24,10 +24,10 @@ from web.site.formats import clock, look_of
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, number_in, numbers_in, page_of
-from web.site.params import BIG_NUMBER, chosen_repository
+from web.site.params import BIG_NUMBER, choice_in, chosen_repository, day_in
 from web.site.plots import Span, heat_map, timeline
 from web.site.render import confirmation, render
-from web.site.zones import here, is_convertible, local, midnight, today
+from web.site.zones import here, local, midnight, today
 
 _DAY: Final = timedelta(days=1)
 TROUBLE: Final = "trouble"
@@ -101,25 +101,16 @@ class Filters:
 
 
 def filters_of(request: web.Request) -> Filters:
-    """Return the filters in the query string; invalid values are ignored."""
+    """Return the filters in the query string; respond 422 if one is invalid."""
     query = request.query
-    status = query.get("status", "")
     return Filters(
         repository=chosen_repository(request),
-        status=status if status == TROUBLE or status in set(RunStatus) else "",
+        status=choice_in(request, "status", [TROUBLE, *RunStatus]),
         prefix=query.get("format", "").strip(),
         words=query.get("find", "").strip().replace("\0", ""),
-        since=_date(query.get("since", "")),
-        until=_date(query.get("until", "")),
+        since=day_in(request, "since"),
+        until=day_in(request, "until"),
     )
-
-
-def _date(text: str) -> date | None:
-    try:
-        found = date.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if is_convertible(found) else None
 
 
 async def listing(request: web.Request) -> web.Response:
