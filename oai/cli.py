@@ -52,7 +52,7 @@ class Invocation:
 
     @contextlib.contextmanager
     def session(self) -> "Iterator[Session]":
-        """Open the database for one session. Raises DatabaseNotReadyError as `open_database` does."""
+        """Open the database for one session. Raises as `open_database` does."""
         from oai.database import open_database
 
         with open_database(self.settings) as database, database.session() as session:

@@ -102,7 +102,8 @@ def open_database(
     database on an external server also gets its tables. The pool never grows beyond `pool_size`
     connections. `statement_seconds` is the time limit for one statement.
 
-    Raises DatabaseNotReadyError if the server cannot be reached, or its tables are of another version.
+    Raises OperationalError if the server named by a URL cannot be reached, and DatabaseNotReadyError if the
+    embedded one cannot be started, or the tables are of another version.
     """
     with contextlib.ExitStack() as stack:
         server = _embedded(settings, stack, ask=not check_tables)
@@ -180,16 +181,12 @@ def _external_url(settings: Settings) -> URL:
 
 def _check_tables(engine: Engine, server: EmbeddedServer | None) -> None:
     try:
-        try:
-            migrations.ensure_current(engine, may_upgrade=server is not None)
-        except OperationalError:
-            if server is None:
-                raise
-            server.ask()  # it recovers from a crash, or whoever started it was killed at once
-            migrations.ensure_current(engine, may_upgrade=True)
-    except OperationalError as error:
-        shown = engine.url.render_as_string(hide_password=True)
-        raise DatabaseNotReadyError(f"database {shown}: {error.orig}".strip()) from None
+        migrations.ensure_current(engine, may_upgrade=server is not None)
+    except OperationalError:
+        if server is None:
+            raise
+        server.ask()  # it recovers from a crash, or whoever started it was killed at once
+        migrations.ensure_current(engine, may_upgrade=True)
 
 
 def _parsed(address: str, setting: str) -> URL:

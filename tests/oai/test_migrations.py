@@ -28,6 +28,7 @@ import provider.titles.models
 import web.models
 from oai import migrations
 from oai.database import Database, open_database, place
+from oai.error_translation import as_zatva_error
 from oai.errors import DatabaseNotReadyError
 from oai.models import Base
 from oai.settings import Settings
@@ -416,10 +417,12 @@ def test_tables_of_another_version_are_refused(
 
 def test_an_unreachable_server_is_named_without_its_password() -> None:
     settings = Settings(database_url="postgresql://u:hidden@127.0.0.1:1/none")
-    with pytest.raises(DatabaseNotReadyError) as caught, open_database(settings):
+    with pytest.raises(sa.exc.OperationalError) as caught, open_database(settings):
         pass
-    assert "127.0.0.1:1/none" in str(caught.value)
-    assert "hidden" not in str(caught.value)
+    said = str(as_zatva_error(caught.value, settings))
+    assert "127.0.0.1:1/none: connection" in said
+    assert "check that the server is running and reachable, and user, password and database" in said
+    assert "hidden" not in said
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:abc", "[::1", "127.0.0.1:"])
