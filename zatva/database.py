@@ -10,7 +10,13 @@ from oai.errors import ExitCode
 from oai.models import Base
 from provider.holdings.url_key_state import FILL_KEYS, FINISHED
 
-_INVALID_INDEXES = text("SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid ORDER BY 1")
+_INVALID_INDEXES = text("""
+    SELECT indexrelid::regclass::text FROM pg_index
+    WHERE NOT indisvalid AND NOT EXISTS (
+        SELECT FROM pg_stat_progress_create_index AS being_built WHERE being_built.index_relid = indexrelid
+    )
+    ORDER BY 1
+""")
 _UNCHECKED = text(
     "SELECT conrelid::regclass || '.' || conname FROM pg_constraint WHERE NOT convalidated ORDER BY 1"
 )

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import time
+from concurrent.futures import ThreadPoolExecutor
 from datetime import timedelta
 from io import BytesIO
 from pathlib import Path
@@ -21,7 +22,9 @@ from provider.indexing.first_load import begin_first_load, finish_first_load
 from provider.models import Collection
 from tests import commands
 from tests.commands import Done
+from tests.end_to_end.processes import eventually
 from tests.provider.archive import Archive
+from zatva.database import unusable_parts
 from zatva.dumps import find_program, for_all_servers
 
 
@@ -437,6 +440,25 @@ def test_the_doctor_shows_what_a_check_finds_unusable(
     ]
     shown = [one for one in commands.results(environment, "doctor", expect=6) if not one["well"]]
     assert [(one["found"], one["advice"]) for one in shown] == [(fault[0], fault[2]) for fault in faults]
+
+
+@pytest.mark.copied_database("an index is built")
+def test_an_index_that_is_being_built_is_not_invalid(database: Database) -> None:
+    build = text("CREATE INDEX CONCURRENTLY slowly ON oai_change (identifier)")
+    begun = text("SELECT pid FROM pg_stat_progress_create_index WHERE index_relid = to_regclass('slowly')")
+
+    def built() -> None:
+        with database.engine.connect() as connection:
+            connection.execution_options(isolation_level="AUTOCOMMIT").execute(build)
+
+    with ThreadPoolExecutor(1) as others, database.engine.connect() as writer:
+        writer.execute(text("LOCK TABLE oai_change IN ROW EXCLUSIVE MODE"))
+        building = others.submit(built)
+        with database.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+            eventually(lambda: connection.scalar(begun), "the build")
+            assert unusable_parts(connection) == []
+        writer.rollback()
+        building.result()
 
 
 def test_tables_whose_version_is_lost_are_not_created_again(
