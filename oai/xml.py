@@ -50,6 +50,8 @@ PARSER_OPTIONS: Final[dict[str, Any]] = {
     "no_network": True,
     "load_dtd": False,
     "dtd_validation": False,
+    # Otherwise libxml2 calls an answer in which an `xml:id` occurs twice not well-formed.
+    "collect_ids": False,
 }
 _METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
 _NO_MEMORY: Final = 2

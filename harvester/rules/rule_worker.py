@@ -20,6 +20,7 @@ from harvester.rules.rule_expressions import (
     TooMuchError,
     Watch,
 )
+from oai.xml import PARSER_OPTIONS
 
 _GRACE_SECONDS: Final = 2
 """In case the parent is gone, this process ends itself this much later than the parent would kill it."""
@@ -62,7 +63,7 @@ def _answer(request: dict[str, Any]) -> dict[str, Any]:
 
 def _found(request: dict[str, Any]) -> list[tuple[str, int | None]]:
     """Return what the expression yields: each value with the index of its bearer in document order."""
-    parser = etree.XMLParser(huge_tree=True, resolve_entities=False, no_network=True)
+    parser = etree.XMLParser(huge_tree=True, **PARSER_OPTIONS)
     record = etree.fromstring(request["record"], parser)
     path = _path(request["expression"], tuple(request["namespaces"].items()))
     found = path.find(record, watch=_at_most(request["characters"]))

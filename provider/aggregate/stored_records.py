@@ -102,7 +102,7 @@ def read_stored(base: Path, filename: str, identifier: str) -> StoredRecord:
 
 def metadata_vocabulary(base: Path, filename: str, identifier: str) -> tuple[str, str]:
     """Return the namespace and schema address in a record's metadata. Raises UnreadableRecordError."""
-    stored = etree.fromstring(read_stored(base, filename, identifier).metadata)
+    stored = parse(read_stored(base, filename, identifier).metadata.encode(), source=filename)
     element = next(stored.iterchildren(etree.Element), None)
     if element is None:
         return "", ""

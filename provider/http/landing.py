@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from oai.datestamps import format_datestamp, utc_now
 from oai.languages import weights
 from oai.outgoing import mail_link
+from oai.xml import PARSER_OPTIONS
 from provider.holdings.loads import ListedLoad, LoadedSet, list_loads
 from provider.holdings.mark import begin_at_mark
 from provider.holdings.sets import MIMETYPE_ROOT
@@ -74,7 +75,7 @@ def wants_page(headers: Mapping[str, str]) -> bool:
 
 def as_page(answer: bytes) -> bytes:
     """Return an answer as HTML in UTF-8, transformed by the stylesheet."""
-    parser = etree.XMLParser(resolve_entities=False, no_network=True, huge_tree=True)
+    parser = etree.XMLParser(huge_tree=True, **PARSER_OPTIONS)
     return bytes(_transform()(etree.fromstring(answer, parser)))
 
 

@@ -8,6 +8,7 @@ Sources: MARC 21 Format for Bibliographic, Authority, Holdings, Classification a
 import functools
 import re
 from collections.abc import Sequence
+from copy import deepcopy
 from dataclasses import dataclass
 from typing import Final
 
@@ -128,12 +129,8 @@ def _as_marcxml(record: etree._Element) -> etree._Element:
         status, type_, level = (record.get(name, " ")[:1] or " " for name in ("status", "type", "level"))
         leader.text = f"     {status}{type_}{level}  22        4500"
     for child in record.iterchildren(etree.Element):
-        made.append(_FIELD_MAKERS.get(local_name(child), _copied)(child))
+        made.append(_FIELD_MAKERS.get(local_name(child), deepcopy)(child))
     return made
-
-
-def _copied(child: etree._Element) -> etree._Element:
-    return etree.fromstring(etree.tostring(child))
 
 
 def _control_field(child: etree._Element) -> etree._Element:
@@ -153,7 +150,7 @@ def _data_field(child: etree._Element) -> etree._Element:
         made.set(name, child.get(given, " "))
     made.text, made.tail = child.text, child.tail
     for part in child.iterchildren(etree.Element):
-        copied = _copied(part)
+        copied = deepcopy(part)
         if local_name(part) == "subfield":
             copied.tag = f"{{{_SLIM}}}subfield"
             copied.set("code", part.get("label", ""))

@@ -352,6 +352,21 @@ async def test_a_record_is_repaired_as_was_chosen_and_stays_unchanged(
     assert counts(outcome)["unchanged"] == 25
 
 
+@pytest.mark.parametrize("validation", [Level.LOOSE, Level.STRICT])
+async def test_an_xml_id_may_occur_in_several_records_and_twice_in_one(
+    library: Library, validation: Level
+) -> None:
+    named = b'<dc:title xml:id="p1">'
+    twice = named + b"Title 12 </dc:title>" + named
+    library.fake.fault = lambda _, good: good.replace(b"<dc:title>", named).replace(
+        named + b"Title 12 ", twice
+    )
+    outcome = await library.run(validation=validation)
+    assert (outcome.verdict, outcome.status, counts(outcome)["new"]) == ("complete", "completed", 25)
+    assert not any("well-formed" in one for one in library.history()[0].warnings or ())
+    assert any(twice in path.read_bytes() for path in library.folder.rglob("*.xml"))
+
+
 async def test_the_first_record_that_was_refused_is_told_whatever_was_odd_before(
     library: Library, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -108,6 +108,13 @@ def test_the_parts_have_the_records_of_the_whole_byte_for_byte(change: Callable[
     assert faults(found) == list(whole.faults)
 
 
+def test_an_xml_id_may_occur_in_each_part() -> None:
+    metadata = f'<a xmlns="urn:a" xml:id="p1">{"x" * 5000}</a>'
+    items = [Item(identifier=f"oai:a:{number}", metadata=metadata) for number in range(900)]
+    found = pages(unread(answer(items), loose=False))
+    assert (len(found) > 1, faults(found), len(names(found))) == (True, [], 900)
+
+
 def test_the_token_is_known_before_the_records_are_read() -> None:
     assert unread(answer(more=True)).split().token.startswith(str(len(ITEMS)))
     assert unread(answer()).split().token == ""
