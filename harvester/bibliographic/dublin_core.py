@@ -35,21 +35,18 @@ from harvester.bibliographic.text import fold, has_controls, sort_key, tidy
 
 DC: Final = "http://purl.org/dc/elements/1.1/"
 TERMS: Final = "http://purl.org/dc/terms/"
-QUALIFIED: Final = frozenset(
-    {
-        TERMS,
-        "http://dspace.org/qualifieddc/",
-        "http://epubs.cclrc.ac.uk/xmlns/qdc/",
-        "http://worldcat.org/xmlschemas/qdc-1.0/",
-    }
-)
+QUALIFIED: Final = frozenset({
+    TERMS, "http://dspace.org/qualifieddc/", "http://epubs.cclrc.ac.uk/xmlns/qdc/",
+    "http://worldcat.org/xmlschemas/qdc-1.0/",
+})  # fmt: skip
 """Namespaces of containers whose elements may be refined."""
-_RELATORS: Final = frozenset(
-    {"http://id.loc.gov/vocabulary/relators/", "http://www.loc.gov/loc.terms/relators/"}
-)
+_RELATORS: Final = frozenset({
+    "http://id.loc.gov/vocabulary/relators/", "http://www.loc.gov/loc.terms/relators/",
+})  # fmt: skip
 """Namespaces whose elements are contributors with their roles, such as `marcrel:ill`."""
 _RESOURCE: Final = "{http://www.w3.org/1999/02/22-rdf-syntax-ns#}resource"
-_XSI_TYPE: Final = "{http://www.w3.org/2001/XMLSchema-instance}type"
+_XSI: Final = "{http://www.w3.org/2001/XMLSchema-instance}"
+_XSI_TYPE: Final = f"{_XSI}type"
 _XML_LANG: Final = "{http://www.w3.org/XML/1998/namespace}lang"
 _REFINED: Final = {
     "created": "date", "issued": "date", "available": "date", "modified": "date", "valid": "date",
@@ -87,6 +84,8 @@ class Element:
     scheme: str
     """The value of `xsi:type` without its prefix."""
     language: str
+    attributes: tuple[str, ...] = ()
+    """All others, as `name=value`."""
 
 
 def open_element(child: etree._Element) -> Element:
@@ -104,6 +103,11 @@ def open_element(child: etree._Element) -> Element:
         scheme=child.get(_XSI_TYPE, "").rpartition(":")[2].strip()
         or ("URI" if resource and not tidied else ""),
         language=child.get(_XML_LANG, "").strip(),
+        attributes=tuple(
+            f"{etree.QName(name).localname}={tidy(str(value))}"
+            for name, value in child.attrib.items()
+            if name not in {_RESOURCE, _XML_LANG} and not str(name).startswith(_XSI)
+        ),
     )
 
 
@@ -129,11 +133,10 @@ class DublinCoreDraft:
         """Add the element to the notes."""
         self.notes.append(Note(kind=kind, field=f"dc:{found.term}", text=found.text, fault=fault))
 
-    def keep_language(self, found: Element) -> None:
-        """Keep the language of an element that has no column for it, with the beginning of the element."""
+    def keep(self, qualifier: str, found: Element) -> None:
+        """Keep what qualifies an element and has no column, with the beginning of the element."""
         text = found.text if len(found.text) <= _BEGINNING else f"{found.text[:_BEGINNING]}…"
-        text = f"{found.language}: {text}"
-        self.notes.append(Note(kind=NoteKind.KEPT, field=f"dc:{found.term}", text=text))
+        self.notes.append(Note(kind=NoteKind.KEPT, field=f"dc:{found.term}", text=f"{qualifier}: {text}"))
 
     def finish(self) -> BibliographicRecord:
         """Return the record, combining the values of all elements."""
@@ -175,7 +178,7 @@ class DublinCoreDraft:
         title = next((one.text for one in self.titles if one.term == "title"), self.titles[0].text)
         for one in self.titles:
             if one.text == title and one.language:
-                self.keep_language(one)
+                self.keep(one.language, one)
         return title
 
     def _extent(self) -> str:
@@ -209,6 +212,7 @@ def _preference(one: Element) -> tuple[bool, bool, int]:
 
 _CONTAINERS: Final = frozenset({"dc", "qualifieddc"})
 _CLASSES: Final = frozenset({"DDC", "LCC", "UDC"})
+_CLEANED: Final = frozenset({"title", "subject", "publisher"})
 _STRUCTURED: Final = frozenset({"Point", "Box", "Period"})
 """Encoding schemes whose values are labelled components: `name=Praha; east=14.4; north=50.1`."""
 _NAME: Final = re.compile(r"(?:^|;)\s*name\s*=\s*([^;]+)")
@@ -242,7 +246,7 @@ class DublinCoreConverter:
     """Dublin Core in any container, such as `oai_dc`."""
 
     name = "dublin_core"
-    version = 7
+    version = 8
     namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC})
     rank = 1
 
@@ -306,18 +310,22 @@ def _read(child: etree._Element, root: etree._Element, draft: DublinCoreDraft) -
         fault = "control characters, which are removed"
         text = ascii(found.written)
         draft.notes.append(Note(kind=NoteKind.BROKEN, field=f"dc:{found.term}", text=text, fault=fault))
-    if found.text:
+    if found.name in _CLEANED and found.text and not clean(found.text):
+        draft.note(found, NoteKind.BROKEN, "nothing but punctuation")
+    elif found.text:
         _TAKERS.get(found.name, _take_unknown)(found, draft)
     _keep_qualifiers(found, draft)
 
 
 def _keep_qualifiers(found: Element, draft: DublinCoreDraft) -> None:
-    """Keep the scheme and the language of an element that has no column for them."""
+    """Keep what says more of an element and has no column: scheme, language, and unknown attributes."""
+    for attribute in found.attributes:
+        draft.keep(attribute, found)
     if found.scheme and found.name not in {"subject", "language", "identifier"}:
         text = f"{found.scheme}: {found.text}"
         draft.notes.append(Note(kind=NoteKind.KEPT, field=f"dc:{found.term}", text=text))
     if found.language and found.text and found.name != "title":
-        draft.keep_language(found)
+        draft.keep(found.language, found)
 
 
 def _take_title(found: Element, draft: DublinCoreDraft) -> None:
@@ -356,23 +364,11 @@ def _take_subject(found: Element, draft: DublinCoreDraft) -> None:
         draft.subjects.append(Subject(text=clean(found.text), source=found.scheme))
 
 
-def _take_publisher(found: Element, draft: DublinCoreDraft) -> None:
-    draft.publishers.append(clean(found.text))
-
-
-def _take_date(found: Element, draft: DublinCoreDraft) -> None:
-    draft.dates.append(found)
-
-
 def _take_type(found: Element, draft: DublinCoreDraft) -> None:
     word = fold(found.text.rpartition("/")[2]).replace(" ", "")
     if word in _KIND_OF:
         draft.kinds.append(_KIND_OF[word])
     draft.genres.append(Subject(text=found.text, kind="genre", source=found.scheme))
-
-
-def _take_format(found: Element, draft: DublinCoreDraft) -> None:
-    draft.formats.append(found)
 
 
 def _take_language(found: Element, draft: DublinCoreDraft) -> None:
@@ -436,10 +432,10 @@ _TAKERS: Final[dict[str, Callable[[Element, DublinCoreDraft], None]]] = {
     "contributor": _take_name,
     "subject": _take_subject,
     "description": _take_note,
-    "publisher": _take_publisher,
-    "date": _take_date,
+    "publisher": lambda found, draft: draft.publishers.append(clean(found.text)),
+    "date": lambda found, draft: draft.dates.append(found),
     "type": _take_type,
-    "format": _take_format,
+    "format": lambda found, draft: draft.formats.append(found),
     "identifier": _take_identifier,
     "source": _take_relation,
     "language": _take_language,

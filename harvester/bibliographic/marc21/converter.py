@@ -30,7 +30,7 @@ _KINDS: Final = {
 }  # fmt: skip
 _SOURCES: Final = {"0": "lcsh", "1": "lcshac", "2": "mesh", "3": "nal", "5": "cash", "6": "rvm"}
 _SUBDIVISIONS: Final = "vxyz"
-_NO_WORDS: Final = "012345678w"
+_NO_WORDS: Final = "0123456789w"
 _CLASSES: Final = {"050": "lcc", "072": "", "080": "udc", "082": "ddc", "084": ""}
 _KEYWORDS: Final = {"653", "659"}
 _PERSON: Final = "600"
@@ -132,7 +132,7 @@ _RELATED: Final = ("760", "762", "765", "767", "770", "772", "773", "774", "775"
 
 def _take_note(found: OpenField, draft: MarcDraft) -> None:
     """Read a note (5XX) as one text."""
-    codes = "".join(dict.fromkeys(one.code for one in found.left if one.code != "6"))
+    codes = "".join(dict.fromkeys(one.code for one in found.left if one.code not in "69"))
     text = " ".join(found.take(codes))
     if text:
         draft.notes.append(Note(field=found.written if not found.linked else found.tag, text=text))
@@ -164,7 +164,7 @@ class Marc21Converter:
     """MARC 21 in MARCXML, MarcXchange or `oai_marc`."""
 
     name = "marc21"
-    version = 6
+    version = 7
     namespaces = NAMESPACES
     rank = 10
 

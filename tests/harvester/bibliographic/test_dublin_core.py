@@ -36,6 +36,21 @@ def _converted(elements: str) -> BibliographicRecord:
     return converter.convert(root)
 
 
+def test_unknown_attributes_and_values_of_punctuation_alone_are_kept_as_notes() -> None:
+    record = _converted(
+        "<dc:title>T</dc:title><dc:title>=</dc:title><dc:subject>:</dc:subject><dc:publisher>:</dc:publisher>"
+        '<dc:creator id="https://orcid.org/1" xsi:nil="false" xml:lang="cs">Novák, Jan</dc:creator>'
+    )
+    assert (record.title, record.variants, record.subjects, record.publications) == ("T", (), (), ())
+    assert [(note.field, note.text, note.fault) for note in record.notes] == [
+        ("dc:title", "=", "nothing but punctuation"),
+        ("dc:subject", ":", "nothing but punctuation"),
+        ("dc:publisher", ":", "nothing but punctuation"),
+        ("dc:creator", "id=https://orcid.org/1: Novák, Jan", ""),
+        ("dc:creator", "cs: Novák, Jan", ""),
+    ]
+
+
 def test_all_fifteen_elements() -> None:
     record = _converted(
         "<dc:title>Staročeský slovník</dc:title><dc:creator>Gebauer, Jan, 1838-1907</dc:creator>"

@@ -495,6 +495,22 @@ def test_subjects_with_their_sources_and_subdivisions() -> None:
     )
 
 
+def test_the_number_of_an_authority_record_is_no_word_of_a_heading_or_a_note() -> None:
+    record = converted(
+        "245 10 $aX",
+        "520 ## $aAnotace$94",
+        "600 17 $aHus, Jan,$d1371-1415$9123",
+        "650 #7 $aDějiny$zČesko$94711",
+        "655 #7 $aromány$98",
+    )
+    headings = [one.text for one in (*record.subjects, *record.genres)]
+    assert headings == ["Hus, Jan, 1371-1415", "Dějiny -- Česko", "romány"]
+    assert Note(field="520", text="Anotace") in record.notes
+    assert {number: kept(record)[number] for number in ("520", "600", "650", "655")} == {
+        "520": "$9 4", "600": "17 $9 123", "650": "#7 $9 4711", "655": "#7 $9 8",
+    }  # fmt: skip
+
+
 def test_links_and_notes() -> None:
     record = converted(
         "245 10 $aX",
