@@ -8,6 +8,8 @@ import pytest
 from harvester.harvest.fetch import RequestBudget
 from harvester.harvest.list_evidence import ListWatch
 from harvester.harvest.recovery import BrokenAnswer, Remedy, begin_again, remedy, take_up
+from harvester.harvest.result import resumable
+from harvester.harvest.verdict import End
 from harvester.harvest.windows import Window, calendar
 from harvester.reading.errors import (
     EndlessListError,
@@ -18,7 +20,7 @@ from harvester.reading.errors import (
     TransportError,
     TransportKind,
 )
-from oai.failures import Failure, FailureCode
+from oai.failures import Failure, FailureCode, explained
 from oai.vocabulary import Granularity
 
 URL = "http://x/oai"
@@ -209,3 +211,9 @@ def test_less_than_a_second_of_work_counts_as_it_is() -> None:
         assert not budget.is_late
         clock.seconds += 0.25
         assert budget.is_late
+
+
+@pytest.mark.parametrize("failure", [CIRCLES, EMPTY, REPEATED])
+def test_the_advice_says_whether_the_next_harvest_resumes(failure: Failure) -> None:
+    resumes = resumable(End.ERROR, EndlessListError(URL, failure))
+    assert ("resumes there" in explained(failure, "en").todo) == resumes
