@@ -168,6 +168,7 @@ class HarvestParameters:
 
     metadata_prefix: str = field(default="oai_dc", metadata=_of(
         limits={"pattern": PREFIX, "max_length": 60},
+        about="The metadataPrefix.",
         schedule=Option("--format", "metadataPrefix", "PREFIX"),
         command=Option("--format", "metadataPrefix (default: oai_dc)", "PREFIX"),
     ))
@@ -247,18 +248,19 @@ class HarvestPlan(HarvestParameters):
     """
 
     frequency: str | None = field(default=None, metadata=_of(
-        form="", limits={"max_length": 200}, about="Null or empty: once.", absent=_TIMED,
+        form="", limits={"max_length": 200}, absent=_TIMED,
+        about="Null or empty: once; otherwise `every 6 hours`, `daily at 02:30`, a cron expression.",
         schedule=Option("--frequency", _FREQUENCY, "F", place=-1),
     ))
     time_zone: str = field(default="UTC", metadata=_of(
         absent=_TIMED, schedule=Option("--zone", "time zone of the frequency", place=-1),
     ))
     start_date: datetime | None = field(default=None, metadata=_of(
-        kind=datetime, stored=Default.NOW, form=None, about=_LOCAL, absent=_TIMED,
+        kind=datetime, stored=Default.NOW, form=None, absent=_TIMED, about=f"Earliest time to run. {_LOCAL}",
         schedule=Option("--start", _START, "TIME", place=-1),
     ))
     end_date: datetime | None = field(default=None, metadata=_of(
-        kind=datetime, about=_LOCAL, absent=_TIMED,
+        kind=datetime, about=f"Latest time to run. {_LOCAL}", absent=_TIMED,
         schedule=Option("--end", "latest time to run", "TIME", place=-1),
     ))
     overlap: Overlap = field(default=Overlap.SKIP, metadata=_of(

@@ -228,7 +228,9 @@ class Record(Base):
     """Datestamp as the repository wrote it; the date of the answer if it wrote none."""
     metadata_prefix: Mapped[str] = mapped_column(Text)
     status: Mapped[str] = mapped_column(Text, server_default=RecordStatus.ACTIVE)
+    """active or deleted."""
     update_flag: Mapped[str] = mapped_column(Text, server_default=Change.NEW)
+    """new, updated, unchanged or deleted: what the last harvest that saw it did with it."""
     digest: Mapped[bytes | None] = mapped_column(LargeBinary)
     """SHA-256 of the file's bytes (fixity)."""
     size: Mapped[int | None] = mapped_column(BigInteger)
@@ -336,6 +338,7 @@ class History(Base):
     """The job that ran it; its row in `oai_job` no longer exists."""
     recurring_id: Mapped[int | None]
     status: Mapped[str] = mapped_column(Text)
+    """completed, no changes, held and others; the reference of the API lists them (`RunStatus`)."""
     verdict: Mapped[str] = mapped_column(Text, server_default="failed")
     """complete, partial or failed: whether everything requested has been received."""
     failure_reason: Mapped[str | None] = mapped_column(Text)
@@ -378,6 +381,7 @@ class History(Base):
     evidence: Mapped[dict[str, Any]] = mapped_column(JSONB, server_default=text("'{}'"))
     """The evidence for the verdict."""
     harvest_method: Mapped[int] = mapped_column(SmallInteger, server_default="0")
+    """0 ListRecords, 1 ListIdentifiers and GetRecord."""
     host: Mapped[str | None] = mapped_column(Text)
     process_id: Mapped[int | None]
     raw_path: Mapped[str | None] = mapped_column(Text)

@@ -54,7 +54,8 @@ class Settings(BaseSettings):
 
     data: Path = Field(
         default_factory=default_data_folder,
-        description="Folder for the embedded database, harvested files and state.",
+        description="Folder for the embedded database, harvested files (in `store`) and state. Default: "
+        "/var/lib/zatva for root, otherwise the user's data folder, such as ~/.local/share/zatva.",
     )
     database_url: SecretStr | None = Field(
         None,

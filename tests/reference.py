@@ -1,6 +1,9 @@
 """Generates docs/reference/ from the program; `python -m tests.reference` updates the files."""
 
 import argparse
+import ast
+import inspect
+import itertools
 import re
 from pathlib import Path
 from typing import Any
@@ -22,6 +25,7 @@ import provider.clients.models
 import provider.models
 import web.app
 import web.models
+from harvester.harvest_plan import Surface, carried
 from oai.failures import Failure, FailureCode, explained
 from oai.models import Base
 from tests.parsers import commands_of
@@ -101,15 +105,20 @@ def settings() -> str:
 
 
 def tables() -> str:
-    """Return every table and column, with the models' docstrings."""
+    """Return every table and column, with the docstrings of the models and their attributes."""
     lines = ["# Tables", "", "All times are UTC. Only migrations create and change Zatva's tables.", ""]
     for table in Base.metadata.sorted_tables:
-        lines += [f"## `{table.name}`", "", _table_words(table), ""]
+        lines += [f"## `{table.name}`", "", _one_line(_model(table).__doc__), ""]
         lines += ["| column | type | default | |", "| --- | --- | --- | --- |"]
+        model = _model(table)
+        words = _parameter_words(table.name) | _attribute_words(model)
         for column in table.columns:
             kind = str(column.type).lower().replace(' collate "c"', "")
-            optional = "may be empty" if column.nullable else ""
-            lines.append(f"| `{column.name}` | {kind} | {_default(column)} | {optional} |")
+            meaning = [words.get(model.__mapper__.get_property_by_column(column).key, "")]
+            meaning += [f"Row of `{key.column.table.name}`." for key in column.foreign_keys]
+            meaning += ["May be empty."] if column.nullable else []
+            text = " ".join(filter(None, meaning)).replace("|", "\\|")
+            lines.append(f"| `{column.name}` | {kind} | {_default(column)} | {text} |")
         lines.append("")
     return "\n".join(lines)
 
@@ -179,11 +188,43 @@ def _default(column: Column[Any]) -> str:
     return f"`'{value}'`" if quoted else f"`{value}`"
 
 
-def _table_words(table: Table) -> str:
-    for mapper in Base.registry.mappers:
-        if mapper.local_table is table:
-            return re.sub(r"\s+", " ", (mapper.class_.__doc__ or "").strip())
-    raise LookupError(table.name)
+def _model(table: Table) -> type[Base]:
+    return next(mapper.class_ for mapper in Base.registry.mappers if mapper.local_table is table)
+
+
+def _attribute_words(model: type[Base]) -> dict[str, str]:
+    """Return what is written below the attributes of a model and of those that it inherits from."""
+    found: dict[str, str] = {}
+    for one in (each for each in reversed(model.__mro__) if issubclass(each, Base)):
+        (written,) = ast.parse(inspect.getsource(one)).body
+        assert isinstance(written, ast.ClassDef)
+        for attribute, words in itertools.pairwise(written.body):
+            match attribute, words:
+                case (
+                    ast.AnnAssign(target=ast.Name(id=name)),
+                    ast.Expr(value=ast.Constant(value=str(text))),
+                ):
+                    found[name] = _one_line(text)
+    return found
+
+
+def _parameter_words(table: str) -> dict[str, str]:
+    """Return the descriptions of a harvest's parameters, if the table carries them, by column."""
+    if table not in {Surface.SCHEDULE, Surface.JOB}:
+        return {}
+    found = {}
+    for one in carried(Surface(table)):
+        option = one.schedule or one.command
+        assert option is not None
+        text = one.about or f"{option.help[:1].upper()}{option.help[1:]}."
+        if one.kind is str and one.choices:
+            text = f"{' or '.join(one.choices)}: {option.help}."
+        found[one.job_column if table == Surface.JOB else one.column] = text
+    return found
+
+
+def _one_line(text: str | None) -> str:
+    return re.sub(r"\s+", " ", (text or "").strip())
 
 
 if __name__ == "__main__":

@@ -34,7 +34,7 @@ _NO_ITEMS = text("'[]'")
 
 
 class FilteringSet(Base):
-    """A named list of conditions that select which records are imported (BIB-2)."""
+    """A named list of conditions that select which records are imported."""
 
     __tablename__ = "bibliographic_set"
     __table_args__ = (CheckConstraint("match IN ('any', 'all')", name="match"),)
@@ -96,7 +96,7 @@ class ImportSource(Base):
 
 
 class Import(Base):
-    """An import of a repository's records (BIB-3); its counts are written while it runs."""
+    """An import of a repository's records; its counts are written while it runs."""
 
     __tablename__ = "bibliographic_import"
 
@@ -171,7 +171,7 @@ class Omission(Base):
 
 
 class BibliographicRow(Base):
-    """A bibliographic record, made from one harvested record (BIB-1)."""
+    """A bibliographic record, made from one harvested record."""
 
     __tablename__ = "bibliographic_record"
     __table_args__ = (UniqueConstraint("repository_id", "metadata_prefix", "identifier_key"),)

@@ -46,7 +46,7 @@ class Directory(Base):
 
 
 class RecordChange(Base):
-    """Changes in the store: a line for each new, updated or deleted record, kept for some days (STO-7).
+    """Changes in the store: a line for each new, updated or deleted record, kept for some days.
 
     Transactions do not commit in the order of their numbers. To miss no change, a consumer reads in the order
     of (`transaction_id`, `change_id`), and only below the oldest running transaction. Neither repository nor
@@ -115,7 +115,7 @@ def damage(*, missing: int, altered: int, stray: int) -> Failure | None:
 
 
 class StoreAudit(Base):
-    """One comparison of a repository's files with their rows (STO-6)."""
+    """One comparison of a repository's files with their rows."""
 
     __tablename__ = "oai_store_audit"
     __table_args__ = (
