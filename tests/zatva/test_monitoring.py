@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import pytest
 import yaml
+from aiohttp import web
 from prometheus_client import CollectorRegistry
 
 from manager.health import read_figures, registry_of
@@ -16,12 +17,14 @@ from oai.connections import ConnectionLimits, Connections
 from oai.database import Database
 from oai.executor import DatabaseExecutor
 from oai.settings import Settings
+from provider.app import create_app
 from provider.http import metrics as provider_metrics
 from web.site import health as web_health
 
 _HERE: Final = Path("docs/monitoring")
 _PROMTOOL: Final = shutil.which("promtool")
 _METRIC: Final = re.compile(r"\bzatva_[a-z_]+")
+_DOCUMENTED: Final = re.compile(r"\bzatva_(?:disk|manager|organisation|provider|store|web)_[a-z_]+")
 
 
 def rules() -> list[dict[str, Any]]:
@@ -43,21 +46,39 @@ def emitted(registry: CollectorRegistry) -> set[str]:
     return names
 
 
-def test_every_metric_that_is_used_exists(settings: Settings, database: Database) -> None:
+@pytest.fixture
+async def there(settings: Settings, database: Database) -> set[str]:
+    """The names of all metrics that the processes emit."""
     with database.session() as session:
         figures = read_figures(session)
+    app = create_app(settings, database, base_url="http://127.0.0.1/oai")
+    runner = web.AppRunner(app)
+    await runner.setup()
     with DatabaseExecutor(database, threads=1, name="test") as threads:
-        dashboard_metrics = web_health.Metrics(threads, Connections(ConnectionLimits()))
-        there = emitted(dashboard_metrics.registry) | emitted(provider_metrics.Metrics().registry)
-    there |= emitted(registry_of(figures, settings.harvester, leads=True))
-    # The one counter that a route adds by itself.
-    there.add("zatva_provider_damaged_documents_total")
+        registries = (
+            app[provider_metrics.METRICS].registry,
+            web_health.Metrics(threads, Connections(ConnectionLimits())).registry,
+            registry_of(figures, settings.harvester, leads=True),
+        )
+        names = {name for registry in registries for name in emitted(registry)}
+    await runner.cleanup()
+    # Only of a provider with replicas.
+    return names | {"zatva_provider_replicas_used", "zatva_provider_replica_behind_seconds"}
 
+
+def test_every_metric_that_is_used_exists(there: set[str]) -> None:
     expressions = [rule["expr"] for rule in rules()]
     expressions += [target["expr"] for panel in dashboard()["panels"] for target in panel["targets"]]
     used = {name for expression in expressions for name in _METRIC.findall(expression)}
     assert len(used) > 20
     assert used - there == set()
+
+
+def test_the_documentation_names_metrics_that_exist(there: set[str]) -> None:
+    pages = (page for folder in ("how-to", "tutorial") for page in _HERE.parent.glob(f"{folder}/*.md"))
+    named = {name for page in pages for name in _DOCUMENTED.findall(page.read_text(encoding="utf-8"))}
+    assert len(named) > 30
+    assert {name for name in named if not there & {name, f"{name}_bucket"}} == set()
 
 
 def test_every_alert_says_what_happened_and_what_to_do() -> None:

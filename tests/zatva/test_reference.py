@@ -17,15 +17,17 @@ def test_the_reference_is_what_the_program_says(name: str) -> None:
 @pytest.mark.parametrize(
     "row",
     [
-        "| `incremental` | boolean | `true` | |",
-        "| `overlap` | text | `'skip'` | |",
-        "| `validation` | smallint | `2` | |",
-        "| `time_zone` | text | `'UTC'` | |",
-        "| `frequency` | text | | may be empty |",
-        "| `start_date` | datetime | `now()` | |",
+        "| `incremental` | boolean | `true` | True: only records that changed",
+        "| `overlap` | text | `'skip'` | skip or queue: what to do",
+        "| `validation` | smallint | `2` | 0 strict, 1 very strict, 2 loose. |",
+        "| `time_zone` | text | `'UTC'` | Time zone of the frequency. |",
+        "| `start_date` | datetime | `now()` | Earliest time to run.",
+        "| `end_date` | datetime | | Latest time to run. A time without an offset is local time in `time_zone`. May be empty. |",
+        "| `state` | smallint | `0` | 0 new, 1 recurring,",
+        "| `repository_id` | integer | | Row of `oai_repository`. |",
     ],
 )
-def test_who_plans_by_sql_reads_the_default_of_each_column(row: str) -> None:
+def test_who_plans_by_sql_reads_meaning_and_default_of_each_column(row: str) -> None:
     table = FILES["tables.md"]().partition("## `oai_recurring_job`")[2].partition("\n## ")[0]
     assert row in re.sub(" +", " ", table)
 

@@ -16,6 +16,7 @@ _ROOT: Final = Path(__file__).parents[2]
 _LOADED: Final = re.compile(
     r'<(?:script|img|iframe|link rel="?(?:stylesheet|preconnect))[^>]*(?:src|href)="?(?:https?:)?//'
 )
+_LINK: Final = re.compile(r"\]\(([^)#]+\.md)")
 _QUOTED: Final = re.compile(r"(?<!\*)\*([^*\n]+)\*(?!\*)")
 
 
@@ -45,6 +46,17 @@ def test_the_site_has_no_dead_links_and_loads_nothing_from_other_sites(tmp_path:
     pages = list(site.rglob("*.html"))
     assert len(pages) > len(list((_ROOT / "docs").rglob("*.md")))
     assert [page for page in pages if _LOADED.search(page.read_text(encoding="utf-8"))] == []
+
+
+def test_the_index_links_to_every_page_and_the_list_of_decisions_to_every_decision() -> None:
+    docs = _ROOT / "docs"
+    linked = {
+        (page.parent / link).resolve()
+        for page in (docs / "index.md", docs / "decisions" / "README.md")
+        for link in _LINK.findall(page.read_text(encoding="utf-8"))
+    }
+    pages = {page for page in docs.rglob("*.md") if page.name != "index.md"}
+    assert pages - linked == set()
 
 
 def test_each_picture_is_taken_by_a_script_and_shown() -> None:
