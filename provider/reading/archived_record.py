@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from itertools import chain
 from typing import BinaryIO, Final, NamedTuple
 
@@ -87,6 +88,10 @@ class Description:
     """For a revisit: that capture's time, as WARC writes it."""
     profile: str | None
     """For a revisit: the URI of what was compared (WARC 1.1, section 6.7.2)."""
+    truncated: str | None
+    """WARC-Truncated: why the crawler archived only a part of the payload; None for a revisit."""
+    ip_address: str | None
+    """Of the server that answered, if the record has it."""
     http_fields: Mapping[str, str]
     """The fields of the HTTP header, names in lower case; the first field of a repeated name.
 
@@ -247,8 +252,20 @@ def _described(opened: _Opened, end: int) -> Description:
         refers_to_url=warc.get("warc-refers-to-target-uri"),
         refers_to_date=warc.get("warc-refers-to-date"),
         profile=warc.get("warc-profile"),
+        # A revisit may have the field because its payload is omitted (WARC 1.1, section 6.7.2).
+        truncated=None if header.record_type == "revisit" else warc.get("warc-truncated") or None,
+        ip_address=_arc_address(opened) if header.is_arc else warc.get("warc-ip-address"),
         http_fields=http,
     )
+
+
+def _arc_address(opened: _Opened) -> str | None:
+    """Return the address in an ARC header line; crawlers that do not know it write another text, or zeros."""
+    text = decoded(opened.front[: opened.header.block]).rsplit(" ", 4)[1]
+    try:
+        return None if ip_address(text).is_unspecified else text
+    except ValueError:
+        return None
 
 
 def _possible_codings(stated: str, begin: bytes) -> str | None:
