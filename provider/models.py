@@ -221,7 +221,7 @@ class Document(Base):
     """The title whose set `title:…` it is in (`provider.titles.document_sets`)."""
     packed_length: Mapped[int | None]
     """Bytes of the record in the archive file, compressed if the file is, so that one request reads it from
-    an object store; none for a record of 2 GiB and more, one that only a CDX file has listed, and one that
+    an object store; none for a record of 2.1 GB and more, one that only a CDX file has listed, and one that
     an earlier version has indexed."""
     recognised_type: Mapped[str | None] = mapped_column(Text)
     """The type recognised from the content, if the declared one is none or wrong; only with the setting

@@ -80,6 +80,8 @@ class ExportedCapture:
     """200 for a record without an HTTP header."""
     digest: str
     """Of the payload: `sha1:` and base32 unless the archive has another one."""
+    truncated: bool
+    """Whether the crawler archived only a part of its payload."""
     original: tuple[str, datetime] | None
     """URL and time of the capture to which a revisit refers."""
     record: IO[bytes]
@@ -173,6 +175,7 @@ def _exported(opened: OpenDocument, folder: Path | None, on_bytes: Callable[[int
         mime_type=(description.content_type or "").partition(";")[0].strip().lower(),
         http_status=description.http_status or _ANY_OK,
         digest=digest,
+        truncated=description.truncated is not None,
         original=None if holder is asked else (holder.url, holder.archived),
         record=record,
         length=length,

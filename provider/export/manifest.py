@@ -46,6 +46,8 @@ class Manifest:
     """Compressed bytes of their records."""
     resolved: int = 0
     """Revisits that have become captures with content."""
+    truncated: int = 0
+    """Captures of which the crawler archived only a part."""
     left_out: Counter[Reason] = field(default_factory=Counter)
 
     def __enter__(self) -> Self:
@@ -68,6 +70,7 @@ class Manifest:
         """Count a capture that is in the file."""
         self.captures += 1
         self.record_bytes += capture.length
+        self.truncated += capture.truncated
         if capture.original is None:
             return
         self.resolved += 1
@@ -93,6 +96,7 @@ class Manifest:
             "captures": self.captures,
             "record_bytes": self.record_bytes,
             "revisits_resolved": self.resolved,
+            "truncated": self.truncated,
             "left_out": {reason: self.left_out[reason] for reason in Reason},
             "missing": self.missing,
         }

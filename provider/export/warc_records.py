@@ -25,7 +25,7 @@ _GZIP: Final = 16 + zlib.MAX_WBITS
 
 def capture_header(opened: OpenDocument, digest: str | None) -> bytes:
     """Return the record's header of a capture; `digest` is that of its payload."""
-    asked, record = opened.asked, opened.record
+    asked, record, description = opened.asked, opened.record, opened.record.description
     fields = {
         "WARC-Type": "response" if record.head else "resource",
         "WARC-Record-ID": f"<urn:uuid:{asked.key}>",
@@ -34,9 +34,11 @@ def capture_header(opened: OpenDocument, digest: str | None) -> bytes:
     }
     if digest and digest.startswith("sha1:"):
         fields["WARC-Payload-Digest"] = digest
+    archived = {"WARC-IP-Address": description.ip_address, "WARC-Truncated": description.truncated}
+    fields |= {name: value for name, value in archived.items() if value}
     kind = "application/http; msgtype=response"
     if not record.head:
-        kind = record.description.content_type or "application/octet-stream"
+        kind = description.content_type or "application/octet-stream"
     return _header({**fields, "Content-Type": kind, "Content-Length": str(record.block_length)})
 
 

@@ -144,6 +144,8 @@ def open_holding(
                 captures, original = _original(session, rights, asked, record)
             if original is not record:
                 record.close()
+                address = record.description.ip_address
+                original.description = replace(original.description, ip_address=address)
             record = original
     except BaseException:
         record.close()

@@ -141,14 +141,14 @@ ORDER BY candidate.key, pg_temp.same(candidate.digest, document.digest) IS FALSE
     candidate.record_type = 'revisit', alters, candidate."offset"
 """  # noqa: S608 constant text
 # The file itself has other content for its document. What is known of the former content is removed; then the
-# document gets its facts and its new datestamp like one that only a CDX file had listed. One of another type
-# is left as it is: a document stays in its sets.
+# document gets its facts and its new datestamp like one that only a CDX file had listed. One of another type,
+# unless it is unknown, is left as it is: a document stays in its sets.
 _REPLACE: Final = """
 WITH replaced AS (
     UPDATE known SET differs = false, lacks = true
-    FROM candidate JOIN document USING (key)
-    WHERE known.alters AND known.arc_id = :arc_id AND document.mime_id = candidate.mime_id
-        AND candidate.key = known.key AND candidate."offset" = known.new_offset
+    FROM candidate JOIN document USING (key) JOIN mimetype ON mimetype.id = document.mime_id
+    WHERE known.alters AND known.arc_id = :arc_id AND candidate."offset" = known.new_offset
+        AND candidate.key = known.key AND (mimetype.id = candidate.mime_id OR mimetype.name = 'unknown')
     RETURNING known.id, known.new_offset, candidate.declared_type
 )
 UPDATE document SET length = NULL, digest = NULL, title = NULL, language = NULL, http_status = NULL,

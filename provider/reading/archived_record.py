@@ -9,6 +9,7 @@ import re
 import zlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from ipaddress import ip_address
 from itertools import chain
 from typing import BinaryIO, Final, NamedTuple
 
@@ -34,7 +35,9 @@ from provider.reading.headers import (
 from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord
 
 _GZIP: Final = b"\x1f\x8b"
-_GZIP_NAMES: Final = frozenset({"gzip", "x-gzip"})
+_INFLATED: Final = frozenset({"gzip", "x-gzip", "deflate"})
+_MOST_CODINGS: Final = 5
+"""Codings, the outermost first, that are compared with the content."""
 _BLOCK: Final = 65_536
 _LONGEST_CHUNK_LINE: Final = 4096
 _CHUNK_LINE: Final = re.compile(rb"(?:\r\n)?([0-9A-Fa-f]{1,15})[ \t]*(?:;[^\r\n]*)?\r?\n")
@@ -73,7 +76,8 @@ class Description:
     content_encoding: str | None
     """Of the payload without chunks: the archived field, or otherwise what is left of Transfer-Encoding.
 
-    None if the payload is not compressed as it says: some crawlers archive the decompressed content.
+    Without codings that the payload does not have: some crawlers archive the decompressed content, and some
+    servers repeat the field of a single one. None if none is left.
     """
     length: int
     """Bytes as archived, including chunk framing."""
@@ -84,8 +88,15 @@ class Description:
     """For a revisit: that capture's time, as WARC writes it."""
     profile: str | None
     """For a revisit: the URI of what was compared (WARC 1.1, section 6.7.2)."""
+    truncated: str | None
+    """WARC-Truncated: why the crawler archived only a part of the payload; None for a revisit."""
+    ip_address: str | None
+    """Of the server that answered, if the record has it."""
     http_fields: Mapping[str, str]
-    """The fields of the HTTP header, names in lower case; the first field of a repeated name."""
+    """The fields of the HTTP header, names in lower case; the first field of a repeated name.
+
+    Repeated fields of encodings are joined into one list (RFC 9110, section 5.3).
+    """
 
 
 class _Opened(NamedTuple):
@@ -223,9 +234,11 @@ class ArchivedRecord:
 def _described(opened: _Opened, end: int) -> Description:
     header, head = opened.header, opened.head
     http, warc = _fields(head), _fields(opened.front[: header.block])
-    coding = http.get("content-encoding") or _transfer_codings(http)
+    stated = http.get("content-encoding") or _transfer_codings(http) or ""
     chunked = "chunked" in http.get("transfer-encoding", "").lower()
     front = opened.front[opened.begin : end]
+    if chunked:
+        front = b"".join(_without_chunks(iter((front,))))
     return Description(
         record_type=header.record_type,
         target=header.target,
@@ -233,37 +246,56 @@ def _described(opened: _Opened, end: int) -> Description:
         is_arc=header.is_arc,
         http_status=http_status(head),
         content_type=http.get("content-type") if head else header.own_type,
-        content_encoding=coding if coding and _may_be_coded(coding, front, chunked=chunked) else None,
+        content_encoding=_possible_codings(stated, front),
         length=end - opened.begin,
         chunked=chunked,
         refers_to_url=warc.get("warc-refers-to-target-uri"),
         refers_to_date=warc.get("warc-refers-to-date"),
         profile=warc.get("warc-profile"),
+        # A revisit may have the field because its payload is omitted (WARC 1.1, section 6.7.2).
+        truncated=None if header.record_type == "revisit" else warc.get("warc-truncated") or None,
+        ip_address=_arc_address(opened) if header.is_arc else warc.get("warc-ip-address"),
         http_fields=http,
     )
 
 
-def _may_be_coded(coding: str, front: bytes, *, chunked: bool) -> bool:
-    """Return whether a payload that begins with these bytes may have the coding; True for other codings."""
-    coding = coding.strip().lower()
-    if coding not in {*_GZIP_NAMES, "deflate"}:
-        return True
-    begin = b"".join(_without_chunks(iter((front,)))) if chunked else front
-    if coding in _GZIP_NAMES:
-        return begin[: len(_GZIP)] == _GZIP[: len(begin)]
-    return _is_deflated(begin)
+def _arc_address(opened: _Opened) -> str | None:
+    """Return the address in an ARC header line; crawlers that do not know it write another text, or zeros."""
+    text = decoded(opened.front[: opened.header.block]).rsplit(" ", 4)[1]
+    try:
+        return None if ip_address(text).is_unspecified else text
+    except ValueError:
+        return None
 
 
-def _is_deflated(begin: bytes) -> bool:
-    # Servers send it with and without zlib's header.
-    for window in (zlib.MAX_WBITS, -zlib.MAX_WBITS):
+def _possible_codings(stated: str, begin: bytes) -> str | None:
+    """Return the codings that a payload with this beginning may have; None if it has none of those stated."""
+    inner = [one for coding in stated.split(",") if (one := coding.strip())]
+    possible: list[str] = []
+    while inner and inner[-1].lower() in _INFLATED and len(possible) < _MOST_CODINGS:
+        coding = inner.pop()
+        content: bytes | None = None
+        if coding.lower() == "deflate":
+            # Servers send it with and without zlib's header.
+            content = _inflated(begin, zlib.MAX_WBITS, -zlib.MAX_WBITS)
+        elif begin[: len(_GZIP)] == _GZIP[: len(begin)]:
+            content = (_inflated(begin, 16 + zlib.MAX_WBITS) if inner else None) or b""
+        if content is not None:
+            possible.insert(0, coding)
+            begin = content
+    return ", ".join((*inner, *possible)) or None
+
+
+def _inflated(begin: bytes, *windows: int) -> bytes | None:
+    """Return what compressed content begins with, as far as it shows; None if it is not compressed."""
+    for window in windows:
         inflate = zlib.decompressobj(window)
         try:
-            inflate.decompress(begin, _BLOCK)
+            content = inflate.decompress(begin, _BLOCK)
         except zlib.error:
             continue
-        return not inflate.unused_data
-    return False
+        return None if inflate.unused_data else content
+    return None
 
 
 def _transfer_codings(fields: Mapping[str, str]) -> str | None:
@@ -287,9 +319,13 @@ def _with_framing_of(record: ArchivedRecord, head: bytes) -> bytes:
 
 def _fields(head: bytes) -> dict[str, str]:
     """Return the fields of a header, names in lower case; invalid characters in values are removed."""
-    found = reversed(_FIELD.findall(_FOLDED.sub(b" ", head)))
-    fields = ((name.decode("ascii").lower(), value) for name, value in found)
-    return {name: _NOT_IN_VALUE.sub("", decoded(_escaped(name, value))).strip() for name, value in fields}
+    fields: dict[str, list[str]] = {}
+    for raw, value in _FIELD.findall(_FOLDED.sub(b" ", head)):
+        name = raw.decode("ascii").lower()
+        if name not in fields or name in _CODINGS:
+            text = _NOT_IN_VALUE.sub("", decoded(_escaped(name, value))).strip()
+            fields.setdefault(name, []).append(text)
+    return {name: ", ".join(values) for name, values in fields.items()}
 
 
 def _escaped(name: str, value: bytes) -> bytes:

@@ -9,7 +9,9 @@ _HEADER_LIMIT: Final = 1 << 20
 _ARC_FIELDS: Final = 5
 _DATE_DIGITS: Final = 10
 _LENGTH_DIGITS: Final = 15
-_HTTP: Final = b"HTTP/"
+_HTTP: Final = (b"HTTP/", b"ICY ")
+"""How responses begin; those of internet radio (SHOUTcast) have `ICY` in place of the HTTP version."""
+_HTTP_LENGTH: Final = 5
 _WARC: Final = b"WARC/"
 
 _BLANK_LINE = re.compile(rb"\n\r?\n")
@@ -27,7 +29,7 @@ _ODD_ARC_LINE = re.compile(
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _HTTP_MESSAGE = re.compile(r"(?:application|message)/http\b", re.IGNORECASE)
 _DIGEST = re.compile(rb"[A-Za-z0-9-]{1,32}:[A-Za-z0-9+/=_-]{1,256}")
-_STATUS = re.compile(rb"HTTP/[0-9.]+[ \t]+([0-9]{3})\b")
+_STATUS = re.compile(rb"(?:HTTP/[0-9.]+|ICY)[ \t]+([0-9]{3})\b")
 _CONTENT_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*([0-9]{1,15})[ \t]*\r?\n", re.IGNORECASE)
 _TRANSFER_ENCODING = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
@@ -189,7 +191,7 @@ def http_head(content: Content, header: RecordHeader) -> bytes:
 
     Raises LongHeaderError if they are too long: a part of them would be taken for the payload.
     """
-    least = min(header.block + len(_HTTP), header.end)
+    least = min(header.block + _HTTP_LENGTH, header.end)
     if header.record_type == "resource" or not content.extend(least).startswith(_HTTP, header.block):
         return b""
     limit = min(header.end, header.block + _HEADER_LIMIT)

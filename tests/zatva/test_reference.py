@@ -22,7 +22,7 @@ def test_the_reference_is_what_the_program_says(name: str) -> None:
         "| `validation` | smallint | `2` | 0 strict, 1 very strict, 2 loose. |",
         "| `time_zone` | text | `'UTC'` | Time zone of the frequency. |",
         "| `start_date` | datetime | `now()` | Earliest time to run.",
-        "| `end_date` | datetime | | Latest time to run. A time without an offset is local time in `time_zone`. May be empty. |",
+        "| `end_date` | datetime | | Latest time to run.",
         "| `state` | smallint | `0` | 0 new, 1 recurring,",
         "| `repository_id` | integer | | Row of `oai_repository`. |",
     ],

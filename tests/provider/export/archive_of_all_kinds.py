@@ -55,7 +55,8 @@ def make_archive(database: Database, folder: Path) -> None:
     _index(
         database,
         folder / "b.warc.gz",
-        *map(warc_record, (NEW, FILE, CHUNKED, ROOM, EMBARGO, SECRET, ELSEWHERE)),
+        with_fields(warc_record(NEW), "WARC-Truncated: length"),
+        *map(warc_record, (FILE, CHUNKED, ROOM, EMBARGO, SECRET, ELSEWHERE)),
         revisit(SAME),
         revisit(LOST),
         revisit(ROOM_AGAIN, *refers),
@@ -70,6 +71,12 @@ def make_archive(database: Database, folder: Path) -> None:
     data = bytearray(damaged.read_bytes())
     data[-30] ^= 0xFF
     damaged.write_bytes(data)
+
+
+def with_fields(record: bytes, *fields: str) -> bytes:
+    """A WARC record with more fields in its header."""
+    version, rest = record.split(b"\r\n", 1)
+    return b"\r\n".join((version, *map(str.encode, fields), rest))
 
 
 def _assign(database: Database, collection: str, rule: Rule, url: str) -> None:

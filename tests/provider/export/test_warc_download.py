@@ -1,6 +1,7 @@
 """Captures as a WARC file: ARC, WARC and revisits alike, complete by itself, and read by warcio and by us."""
 
 import io
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from provider.holdings.lookup import MatchType, Query
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
 from tests.provider.archives import Page, arc_record, warc_record, write_archive
+from tests.provider.export.archive_of_all_kinds import with_fields
 from tests.provider.holdings.test_documents_access import revisit
 
 OLD = Page(url="http://a.example/old", date="2007-11-02T03:04:05Z", body=b"<html>old</html>")
@@ -77,6 +79,30 @@ def test_our_own_index_reads_the_same_documents(database: Database, tmp_path: Pa
     # The revisit was no document of its own bytes before; it is one now, at the same time and URL.
     assert report.merged.new == 0
     assert report.merged.unchanged + report.merged.duplicates + report.merged.moved == 4
+
+
+def test_records_say_what_the_crawler_cut_off_and_which_server_answered(
+    database: Database, tmp_path: Path
+) -> None:
+    cut = with_fields(warc_record(NEW), "WARC-Truncated: time", "WARC-IP-Address: 192.0.2.2")
+    # A revisit is cut off by design, and was answered by another server.
+    again = revisit(SAME, "WARC-Truncated: length", "WARC-IP-Address: 2001:db8::1")
+    unchanged = revisit(replace(SAME, date="2012-01-01T00:00:00Z", status=304))
+    empty = replace(FILE, url="http://a.example/empty", record_type="response", body=b"")
+    named = with_fields(revisit(empty, "WARC-Profile: identical-payload-digest"), "WARC-Truncated: length")
+    unknown = arc_record(replace(OLD, url="http://a.example/o")).replace(b"192.0.2.1", b"0.0.0.0")
+    for name, records in (("a.arc", [arc_record(OLD), unknown]), ("b.warc", [cut, again, unchanged, named])):
+        index_file(database, write_archive(tmp_path / name, records), IndexOptions(margin=1))
+    found = [one.rec_headers for one in ArchiveIterator(io.BytesIO(exported(database)))][1:]
+    names = ("WARC-Target-URI", "WARC-Date", "WARC-Truncated", "WARC-IP-Address")
+    assert {tuple(one.get_header(name) for name in names) for one in found} == {
+        (OLD.url, OLD.date, None, "192.0.2.1"),
+        ("http://a.example/o", OLD.date, None, None),
+        (NEW.url, NEW.date, "time", "192.0.2.2"),
+        (SAME.url, SAME.date, "time", "2001:db8::1"),
+        (SAME.url, "2012-01-01T00:00:00Z", "time", None),
+        (empty.url, empty.date, None, None),
+    }
 
 
 def test_what_may_not_be_read_or_is_damaged_is_listed_and_left_out(database: Database, archive: Path) -> None:

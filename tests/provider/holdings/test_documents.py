@@ -159,6 +159,8 @@ async def test_content_encoding_stays_and_is_told(archive: DocumentArchive) -> N
 
 
 HTML = b"<html><title>Readable</title>text"
+PACKED = gzip.compress(HTML, mtime=0)
+PACKED_TWICE = gzip.compress(PACKED, mtime=0)
 CODED: list[tuple[str, bytes, bool]] = [
     ("gzip", HTML, False),
     (" X-Gzip ", HTML, False),
@@ -166,12 +168,14 @@ CODED: list[tuple[str, bytes, bool]] = [
     ("deflate", b'{"items": [1, 2, 3]}', False),
     ("deflate", b"body { color: black }", False),
     ("br", HTML, True),
-    ("x-gzip", gzip.compress(HTML, mtime=0), True),
+    ("x-gzip", PACKED, True),
     ("gzip", b"", True),
     ("deflate", b"", True),
     ("deflate", zlib.compress(HTML), True),
     ("deflate", zlib.compress(HTML)[2:-4], True),
-    ("gzip, gzip", HTML, True),
+    ("gzip, gzip", HTML, False),
+    ("gzip, gzip", PACKED_TWICE, True),
+    ("gzip, br", HTML, True),
 ]
 
 
@@ -189,6 +193,34 @@ async def test_a_content_encoding_that_the_content_does_not_have_is_not_sent(
     response = await archive.get()
     assert await response.read() == body
     assert response.headers.get("Content-Encoding") == (coding.strip() if sent else None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "body", "sent"),
+    [
+        (
+            ("Content-Encoding: gzip", "content-encoding: gzip"),
+            PACKED_TWICE,
+            "gzip, gzip",
+        ),
+        (("Content-Encoding: gzip", "Content-Encoding: gzip"), PACKED, "gzip"),
+        (
+            ("Content-Encoding: gzip", "Content-Encoding: deflate"),
+            zlib.compress(PACKED),
+            "gzip, deflate",
+        ),
+        (("Content-Encoding: gzip", "Content-Encoding: br"), HTML, "gzip, br"),
+        (("Transfer-Encoding: gzip", "Transfer-Encoding: chunked"), chunked(PACKED, 7), "gzip"),
+        (("Content-Type: text/css", "Content-Encoding: gzip", "Content-Encoding: gzip"), HTML, None),
+    ],
+)
+async def test_repeated_fields_of_encodings_are_one_list(
+    archive: DocumentArchive, fields: tuple[str, ...], body: bytes, sent: str | None
+) -> None:
+    archive.index(http(replace(PAGE, body=body), *fields, body=body))
+    headers = (await archive.get()).headers
+    assert headers.getall("Content-Encoding", []) == ([sent] if sent else [])
+    assert headers["Content-Type"] == "text/html"
 
 
 @pytest.mark.parametrize(

@@ -306,6 +306,22 @@ def test_content_that_was_replaced_in_its_file_becomes_that_of_the_document(
     assert index_file(database, path, OPTIONS).merged.completed == 2
 
 
+@pytest.mark.parametrize("digest", [True, False])
+def test_a_document_of_unknown_type_is_corrected_when_its_http_header_is_recognised(
+    database: Database, tmp_path: Path, *, digest: bool
+) -> None:
+    page = Page(url="http://radio.example/", mime_type="audio/mpeg", body=b"music", digest=digest)
+    record, path = warc_record(page), tmp_path / "x.warc.gz"
+    index_file(database, write_archive(path, [record.replace(b"HTTP/", b"none/")]), OPTIONS)
+    write_archive(path, [record])
+    assert index_file(database, path, AGAIN).merged.completed == 1
+    with database.session() as session:
+        document = session.scalars(select(Document)).one()
+    facts = (document.length, document.http_status, document.digest)
+    assert facts == (len(page.body), 200, page.payload_digest)
+    check_counts(database)
+
+
 def test_content_that_has_another_record_of_its_url_and_time_before_it_stays(
     database: Database, tmp_path: Path
 ) -> None:

@@ -82,6 +82,17 @@ def test_a_response_that_is_not_http_has_the_type_of_its_record(declared: str, e
     assert (described.content_type, described.length) == (expected, len(page.body))
 
 
+@pytest.mark.parametrize("write", [warc_record, arc_record])
+def test_internet_radio_has_the_facts_of_its_header(write: Callable[[Page], bytes]) -> None:
+    page = Page(url="http://radio.example/stream", mime_type="audio/mpeg", body=b"\xff\xfbmusic")
+    record = write(page).replace(b"HTTP/1.1 200 Anything", b"ICY 200 Anything else")
+    found = capture(record)
+    assert (found.mime_type, found.http_status, found.length) == ("audio/mpeg", 200, len(page.body))
+    assert found.digest == page.payload_digest
+    described = ArchivedRecord(io.BytesIO(record), 0).description
+    assert (described.content_type, described.http_status) == ("audio/mpeg", 200)
+
+
 def test_a_revisit_without_digest_gets_none() -> None:
     page = Page(url="http://a.example/", record_type="revisit", body=b"", digest=False, status=304)
     found = capture(warc_record(page))
