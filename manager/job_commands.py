@@ -21,6 +21,7 @@ from manager.models import UNDER_WAY, Job, JobStatus
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode, TryLaterError, UsageError
+from oai.failure_codes import INTERRUPTIONS
 from oai.models import columns_of
 
 _JOB_COLUMNS = {
@@ -70,7 +71,7 @@ _EXIT_CODES: Final = {
     RunStatus.FAILED: ExitCode.REMOTE_FAILED,
     RunStatus.LOST: ExitCode.FAULT,
     RunStatus.KILLED: ExitCode.INTERRUPTED,
-    RunStatus.INCOMPLETE: ExitCode.INTERRUPTED,
+    RunStatus.INCOMPLETE: ExitCode.REMOTE_FAILED,
 }
 
 
@@ -190,7 +191,7 @@ def wait(invocation: Invocation) -> ExitCode:
         },
         f"run {run.history_id}: {run.status}" + (f": {run.failure_reason}" if run.failure_reason else ""),
     )
-    return exit_code_of(run.status)
+    return exit_code_of(run.status, run.failure_code)
 
 
 def until(
@@ -253,8 +254,10 @@ def last_run_if_idle(session: Session, repository_id: int) -> Ended | None:
     return Ended(run=_newest(session, History.repository_id == repository_id))
 
 
-def exit_code_of(status: str) -> ExitCode:
-    """Return the exit code with which the harvester itself reports a run of this status."""
+def exit_code_of(status: str, failure_code: str | None = None) -> ExitCode:
+    """Return the exit code for a run that ended with this status and failure."""
+    if status == RunStatus.INCOMPLETE and failure_code in INTERRUPTIONS:
+        return ExitCode.INTERRUPTED
     return _EXIT_CODES.get(RunStatus(status), ExitCode.FAULT) if status in set(RunStatus) else ExitCode.FAULT
 
 
