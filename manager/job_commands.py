@@ -17,7 +17,7 @@ from manager.jobs import views as jobs
 from manager.jobs.reasons import in_words
 from manager.jobs.runs import RunFilter, find_runs, pieces_of
 from manager.jobs.views import JobView
-from manager.models import UNDER_WAY, Job, JobStatus
+from manager.models import UNDER_WAY, Job, JobStatus, in_plain_words
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode, TryLaterError, UsageError
@@ -59,7 +59,7 @@ _HISTORY_COLUMNS = {
     "new_count": "new",
     "updated_count": "updated",
     "deleted_count": "deleted",
-    "invalid_count": "refused",
+    "invalid_count": "rejected",
     "failure_reason": "reason",
 }
 _POLL_SECONDS: Final = 1.0
@@ -80,6 +80,8 @@ def list_jobs(invocation: Invocation) -> None:
     with invocation.session() as session:
         views = jobs.list_jobs(session, invocation.arguments.repository)
     rows = [_job_row(view) for view in views]
+    if not invocation.console.as_json:
+        rows = [row | {"state": in_plain_words(row["state"])} for row in rows]
     invocation.console.table(rows, _JOB_COLUMNS, empty="no jobs")
 
 
@@ -93,7 +95,8 @@ def show_job(invocation: Invocation) -> None:
             f"no job {job_id}; list waiting and running jobs with `zatva job list`, finished "
             "harvests with `zatva job history`"
         )
-    invocation.console.facts(_job_row(view))
+    row = _job_row(view)
+    invocation.console.facts(row, row | {"state": in_plain_words(row["state"])})
 
 
 def change_job(invocation: Invocation) -> None:
