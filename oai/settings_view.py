@@ -2,11 +2,11 @@
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, get_args
 
 from pydantic import BaseModel, SecretStr, ValidationError
 from pydantic_core import ErrorDetails
@@ -65,10 +65,27 @@ def _fault_line(fault: ErrorDetails, lines: dict[str, int], file: Path | None) -
     first, _, rest = fault["type"].partition("_")
     words = _EXPECTED.get(first) if rest in {"type", "parsing", "from_float"} else None
     words = words or _SUBJECT.sub(lambda found: "must " if found[2] else "", fault["msg"])
-    # A section with its secrets, or a password without quotes.
-    secret = isinstance(fault["input"], dict | BaseModel) or fault["type"] == "string_type"
-    found = "" if secret else f", found {fault['input']!r}"
+    # A section may have secrets.
+    hidden = isinstance(fault["input"], dict | BaseModel) or _is_secret(fault["loc"])
+    found = "" if hidden else f", found {fault['input']!r}"
     return f"{place}setting {name!r}: {words}{found}" if name else f"{words}{found}"
+
+
+def _is_secret(path: Sequence[str | int]) -> bool:
+    """Return whether the setting, or an entry of its list, is a secret."""
+    kinds: list[Any] = [Settings]
+    for name in path:
+        if isinstance(name, str):
+            models = [kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)]
+            declared = [model.model_fields[name] for model in models if name in model.model_fields]
+            kinds = [kind for one in declared for kind in _kinds_in(one.annotation)]
+    return SecretStr in kinds
+
+
+def _kinds_in(annotation: object) -> Iterator[object]:
+    yield annotation
+    for part in get_args(annotation):
+        yield from _kinds_in(part)
 
 
 def _and_outer(name: str) -> Iterator[str]:

@@ -68,6 +68,7 @@ def test_the_password_is_not_shown() -> None:
         ("provider = 3", "^zatva.toml:1: setting 'provider': must be a section, found 3$"),
         ("[provider]\nthreads = '3 of'", "toml:2: setting 'provider.threads': must be a whole number, found"),
         ("[mail]\npassword = 12345", "^zatva.toml:2: setting 'mail.password': must be a text in quotes$"),
+        ("[provider]\nreplica_urls = 'postgresql://u:p@h/d'", r'replica_urls.: must be a list .*"b"\]$'),
         ("[openid]\nissuer = 'https://a.b'\nclient_secret = 'c'", "toml:1.*: issuer needs client_id$"),
     ],
 )
