@@ -43,7 +43,7 @@ def _add_notify(commands: "Subcommands") -> None:
         ("confirm", "confirm the addresses of a rule that a partner has entered", "confirm_addresses"),
     ):
         command = _notify(notify, name, help=text, handler=handler)
-        command.add_argument("rule_id", type=int, metavar="RULE_ID")
+        command.add_argument("rule_id", type=int, metavar="RULE_ID", help="number of the rule")
     sent = _notify(notify, "sent", help="list sent and waiting notifications", handler="list_sent")
     _add_limit(sent)
     _add_mutes(notify)
@@ -67,14 +67,14 @@ def _add_mutes(notify: "Subcommands") -> None:
     shown = _notify(notify, "mutes", help="list what is acknowledged, muted or maintained", handler="mutes")
     shown.add_argument("--past", action="store_true", help="include those that are over")
     end = _notify(notify, "unmute", help="end a mute now", handler="unmute")
-    end.add_argument("mute_id", type=int, metavar="MUTE_ID")
+    end.add_argument("mute_id", type=int, metavar="MUTE_ID", help="number of the mute")
     known = _notify(
         notify,
         "acknowledge",
         help="fold a failed run away until its harvest succeeds or fails otherwise",
         handler="acknowledge",
     )
-    known.add_argument("history_id", type=bigint, metavar="RUN_ID")
+    known.add_argument("history_id", type=bigint, metavar="RUN_ID", help="number of the run")
     known.add_argument("--note", default="", metavar="TEXT", help="what is known of it")
 
 
@@ -116,7 +116,7 @@ def _add_listings(job: "Subcommands") -> None:
     listing = add_command(job, "list", help="list waiting and running jobs", handler=f"{_JOBS}list_jobs")
     history = add_command(job, "history", help="list finished harvests", handler=f"{_JOBS}list_history")
     show = add_command(job, "show", help="show a job in detail", handler=f"{_JOBS}show_job")
-    show.add_argument("job_id", type=int, metavar="ID")
+    show.add_argument("job_id", type=int, metavar="ID", help="number of the job")
     history.add_argument(
         "history_id", type=bigint, nargs="?", metavar="RUN", help="everything about this run"
     )
@@ -145,7 +145,7 @@ def _add_controls(job: "Subcommands") -> None:
     remove = add_command(
         job, "remove", help="remove a job; a running harvest is ended first", handler=f"{_JOBS}remove_job"
     )
-    remove.add_argument("job_id", type=int, metavar="ID")
+    remove.add_argument("job_id", type=int, metavar="ID", help="number of the job")
     for name, text in (
         ("run", "run a lost harvest again now, without waiting for its next try"),
         ("pause", "pause a job; a running harvest stops after its page and can be resumed"),
@@ -155,7 +155,7 @@ def _add_controls(job: "Subcommands") -> None:
     ):
         command = add_command(job, name, help=text, handler=f"{_JOBS}change_job")
         command.set_defaults(change=name)
-        command.add_argument("job_id", type=int, metavar="ID")
+        command.add_argument("job_id", type=int, metavar="ID", help="number of the job")
 
 
 def _add_changes(job: "Subcommands") -> None:
@@ -175,7 +175,7 @@ def _add_changes(job: "Subcommands") -> None:
         job, "release", help="approve a run that the mass-change guard held",
         handler="harvester.cli.store:release",
     )  # fmt: skip
-    release.add_argument("history_id", type=bigint, metavar="HISTORY_ID")
+    release.add_argument("history_id", type=bigint, metavar="HISTORY_ID", help="number of the run")
     release.add_argument("--show", action="store_true", help="only show what the run would do")
 
 
@@ -186,7 +186,7 @@ def _add_wait(job: "Subcommands") -> None:
         help="wait until a job has ended or a repository has no jobs, and return its exit code",
         handler="manager.job_commands:wait",
     )
-    wait.add_argument("job_id", type=int, nargs="?", metavar="ID")
+    wait.add_argument("job_id", type=int, nargs="?", metavar="ID", help="number of the job")
     wait.add_argument(
         "--repository", type=int, metavar="ID", help="wait until no job of this repository is running or due"
     )
@@ -229,7 +229,7 @@ def _add_looks(rule: "Subcommands") -> None:
 
 def _add_rule_changes(rule: "Subcommands") -> None:
     add = add_command(rule, "add", help="add a rule file", handler=f"{_RULES}add")
-    add.add_argument("name", metavar="NAME")
+    add.add_argument("name", metavar="NAME", help="name of the rule")
     add.add_argument("file", metavar="FILE", nargs="?", help="the rules as XML; `-` for standard input")
     add.add_argument("--example", metavar="EXAMPLE", help="start from an example instead of a file")
     add.add_argument(
@@ -308,7 +308,7 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
     add = add_command(
         schedule, "add", help="plan harvests of a repository", handler=f"{_SCHEDULES}add_schedule"
     )
-    add.add_argument("repository_id", type=int, metavar="REPOSITORY_ID")
+    add.add_argument("repository_id", type=int, metavar="REPOSITORY_ID", help="number of the repository")
     add.add_argument(
         "--dry-run",
         action="store_true",
@@ -327,7 +327,7 @@ def add_schedule_commands(schedule: "Subcommands") -> None:
         ("resume", "resume a schedule that was paused, rejected or suspended"),
     ):
         command = add_command(schedule, name, help=text, handler=f"{_SCHEDULES}{name}_schedule")
-        command.add_argument("recurring_id", type=int, metavar="ID")
+        command.add_argument("recurring_id", type=int, metavar="ID", help="number of the schedule")
         if name == "sample":
             command.add_argument(
                 "--records", type=count, default=100, metavar="N", help="how many (default: %(default)s)"
@@ -362,7 +362,7 @@ def add_store_audits(store: "Subcommands") -> None:
     listing.add_argument("--repository", type=int, metavar="ID", help="only of this repository")
     _add_limit(listing)
     show = _audit(audit, "show", help="show an audit and its first findings", handler="show_audit")
-    show.add_argument("audit_id", type=bigint, metavar="AUDIT")
+    show.add_argument("audit_id", type=bigint, metavar="AUDIT", help="number of the audit")
     run = _audit(audit, "run", help="queue an audit of a repository's store now", handler="queue_audit")
     run.add_argument("repository", type=int, metavar="REPOSITORY", help="number of the repository")
     _add_audit_schedules(add_group(audit, "schedule", help="manage the schedules of audits"))
@@ -395,7 +395,7 @@ def _add_audit_schedules(schedule: "Subcommands") -> None:
     remove = _audit(
         schedule, "remove", help="remove a schedule of audits; its audits stay", handler="remove_schedule"
     )
-    remove.add_argument("schedule_id", type=int, metavar="SCHEDULE")
+    remove.add_argument("schedule_id", type=int, metavar="SCHEDULE", help="number of the schedule")
 
 
 def _audit(group: "Subcommands", name: str, *, help: str, handler: str) -> argparse.ArgumentParser:  # noqa: A002 as above

@@ -9,6 +9,7 @@ from typing import Any
 
 from manager.health import health
 from manager.leader.loop import Manager
+from manager.models import in_plain_words
 from manager.worker import registry
 from manager.worker.process import HARVESTER
 from manager.worker.registry import ManagerStatus, manager_status
@@ -163,5 +164,7 @@ def _status_lines(status: ManagerStatus) -> list[str]:
         ("schedules", status.schedules),
         ("waiting for a worker", status.queues),
     ):
-        lines.append(f"{label}: " + ", ".join(f"{count} {word}" for word, count in counts.items()))
+        lines.append(
+            f"{label}: " + ", ".join(f"{count} {in_plain_words(word)}" for word, count in counts.items())
+        )
     return lines

@@ -17,10 +17,11 @@ from manager.jobs import views as jobs
 from manager.jobs.reasons import in_words
 from manager.jobs.runs import RunFilter, find_runs, pieces_of
 from manager.jobs.views import JobView
-from manager.models import UNDER_WAY, Job, JobStatus
+from manager.models import UNDER_WAY, Job, JobStatus, in_plain_words
 from oai.cli import Invocation
 from oai.database import Database, open_database
 from oai.errors import ExitCode, TryLaterError, UsageError
+from oai.failure_codes import INTERRUPTIONS
 from oai.models import columns_of
 
 _JOB_COLUMNS = {
@@ -58,7 +59,7 @@ _HISTORY_COLUMNS = {
     "new_count": "new",
     "updated_count": "updated",
     "deleted_count": "deleted",
-    "invalid_count": "refused",
+    "invalid_count": "rejected",
     "failure_reason": "reason",
 }
 _POLL_SECONDS: Final = 1.0
@@ -70,7 +71,7 @@ _EXIT_CODES: Final = {
     RunStatus.FAILED: ExitCode.REMOTE_FAILED,
     RunStatus.LOST: ExitCode.FAULT,
     RunStatus.KILLED: ExitCode.INTERRUPTED,
-    RunStatus.INCOMPLETE: ExitCode.INTERRUPTED,
+    RunStatus.INCOMPLETE: ExitCode.REMOTE_FAILED,
 }
 
 
@@ -79,6 +80,8 @@ def list_jobs(invocation: Invocation) -> None:
     with invocation.session() as session:
         views = jobs.list_jobs(session, invocation.arguments.repository)
     rows = [_job_row(view) for view in views]
+    if not invocation.console.as_json:
+        rows = [row | {"state": in_plain_words(row["state"])} for row in rows]
     invocation.console.table(rows, _JOB_COLUMNS, empty="no jobs")
 
 
@@ -92,7 +95,8 @@ def show_job(invocation: Invocation) -> None:
             f"no job {job_id}; list waiting and running jobs with `zatva job list`, finished "
             "harvests with `zatva job history`"
         )
-    invocation.console.facts(_job_row(view))
+    row = _job_row(view)
+    invocation.console.facts(row, row | {"state": in_plain_words(row["state"])})
 
 
 def change_job(invocation: Invocation) -> None:
@@ -190,7 +194,7 @@ def wait(invocation: Invocation) -> ExitCode:
         },
         f"run {run.history_id}: {run.status}" + (f": {run.failure_reason}" if run.failure_reason else ""),
     )
-    return exit_code_of(run.status)
+    return exit_code_of(run.status, run.failure_code)
 
 
 def until(
@@ -253,8 +257,10 @@ def last_run_if_idle(session: Session, repository_id: int) -> Ended | None:
     return Ended(run=_newest(session, History.repository_id == repository_id))
 
 
-def exit_code_of(status: str) -> ExitCode:
-    """Return the exit code with which the harvester itself reports a run of this status."""
+def exit_code_of(status: str, failure_code: str | None = None) -> ExitCode:
+    """Return the exit code for a run that ended with this status and failure."""
+    if status == RunStatus.INCOMPLETE and failure_code in INTERRUPTIONS:
+        return ExitCode.INTERRUPTED
     return _EXIT_CODES.get(RunStatus(status), ExitCode.FAULT) if status in set(RunStatus) else ExitCode.FAULT
 
 

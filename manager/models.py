@@ -41,6 +41,11 @@ def _plausible(column: str) -> CheckConstraint:
     return CheckConstraint(f"{column} BETWEEN '{_EARLIEST}' AND '{_LATEST}'", name=column)
 
 
+def in_plain_words(state: str) -> str:
+    """Return the word of a state for people; *set aside* is an older word, which programs get."""
+    return "rejected" if state == "set aside" else state
+
+
 class RecurringState(IntEnum):
     """State of a row of `oai_recurring_job` (UIUC defines 0, 1 and 2; the other states are additions)."""
 

@@ -9,7 +9,7 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from harvester.harvest_plan import Surface, carried
-from manager.models import RecurringJob
+from manager.models import RecurringJob, in_plain_words
 from manager.rule_access import check_rule_access
 from manager.schedules import service as samples
 from manager.schedules import service as schedules
@@ -97,7 +97,7 @@ def show_schedule(invocation: Invocation) -> None:
     due = view.next_due or utc_now()
     further = [due := found for _ in range(_SHOWN_RUNS - 1) if (found := plan.next_run(due)) is not None]
     facts["runs"] = [] if view.next_due is None else [view.next_due, *further]
-    invocation.console.facts(facts)
+    invocation.console.facts(facts, facts | {"state_word": in_plain_words(facts["state_word"])})
 
 
 def list_schedules(invocation: Invocation) -> None:
@@ -105,6 +105,8 @@ def list_schedules(invocation: Invocation) -> None:
     with invocation.session() as session:
         views = find_schedules(session, repository_id=invocation.arguments.repository)
         rows = [_row(view) for view in views]
+    if not invocation.console.as_json:
+        rows = [row | {"state_word": in_plain_words(row["state_word"])} for row in rows]
     invocation.console.table(rows, _SCHEDULE_COLUMNS, empty="no schedules; add one with `zatva schedule add`")
 
 

@@ -101,11 +101,13 @@ class Console:
         """Print one result: with `--json` the object on one line, otherwise the text."""
         self._print(self._json(data) if self.as_json else text)
 
-    def facts(self, data: Mapping[str, Any]) -> None:
-        """Print the properties of one object, one per line; with `--json` the object."""
-        self.result(
-            data, "\n".join(f"{name}: {one_entry(_cell(value, name))}" for name, value in data.items())
-        )
+    def facts(self, data: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -> None:
+        """Print the properties of one object, one per line; with `--json` the object.
+
+        `shown` are the properties as people read them, if they differ.
+        """
+        named = (data if shown is None else shown).items()
+        self.result(data, "\n".join(f"{name}: {one_entry(_cell(value, name))}" for name, value in named))
 
     def table(self, rows: Sequence[Mapping[str, Any]], columns: Mapping[str, str], *, empty: str) -> None:
         """Print rows as an aligned table under the headings of `columns` (key to heading).

@@ -223,5 +223,15 @@ class FailureCode(StrEnum):
     """Facts: until; for, the failure that causes the wait as `Failure.as_json`."""
 
 
+INTERRUPTIONS: Final = frozenset(
+    {
+        FailureCode.INTERRUPTED,
+        FailureCode.JOB_STOPPED,
+        FailureCode.JOB_PAUSED,
+        FailureCode.JOB_RESTARTED,
+        FailureCode.MANAGER_ENDED,
+    }
+)
+"""Somebody or the manager ended the run, which wrote its history: the repository did not fail."""
 NOT_STARTED: Final = frozenset({FailureCode.REPOSITORY_BUSY, FailureCode.REPOSITORY_LOCKED})
 """Something of ours kept the run off its repository: it says nothing about either."""

@@ -216,7 +216,9 @@ def load_settings(
             '{"a": "b"}'
         ) from None
     except ValidationError as error:
-        raise SettingsError(_in_words(error, file)) from None
+        from oai.settings_view import in_words  # noqa: PLC0415 only for an error; it imports this module
+
+        raise SettingsError(in_words(error, file)) from None
     finally:
         _file_to_read.reset(reading)
     settings._toml_file = file  # noqa: SLF001 a field of its own could be set by the file
@@ -241,13 +243,3 @@ def _existing_file(config: Path | None, *, may_be_missing: bool) -> Path | None:
     raise SettingsError(
         f"{file}: no such settings file; give another file, or write it with `zatva init --config {file}`"
     )
-
-
-def _in_words(error: ValidationError, file: Path | None) -> str:
-    lines = []
-    for fault in error.errors(include_url=False):
-        name = ".".join(map(str, fault["loc"]))
-        variable = "ZATVA_" + "__".join(map(str, fault["loc"])).upper()
-        found = "" if fault["type"] in {"missing", "extra_forbidden"} else f", found {fault['input']!r}"
-        lines.append(f"setting {name!r} ({file or 'no file'}, or {variable}): {fault['msg']}{found}")
-    return "\n".join(lines)

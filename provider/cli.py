@@ -301,8 +301,10 @@ def _add_takedowns(takedown: "Subcommands") -> None:
         "and its subdomains",
     )
     add.add_argument("--list", type=Path, metavar="FILE", help="file with such URLs, one per line")
-    add.add_argument("--reason", metavar="TEXT", help="why; the register needs it")
-    add.add_argument("--requester", metavar="TEXT", help="who asked, and how to reach them")
+    add.add_argument("--reason", metavar="TEXT", help="why, for the register (required without --dry-run)")
+    add.add_argument(
+        "--requester", metavar="TEXT", help="who asked, and how to reach them (required without --dry-run)"
+    )
     add.add_argument("--reference", metavar="TEXT", help="file number of the request")
     add.add_argument("--expires", metavar="T", help="end of the take-down (UTC); default: none")
     add.add_argument("--dry-run", action="store_true", help="only show what it would cover")

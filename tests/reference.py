@@ -81,6 +81,8 @@ def commands() -> str:
         lines += [f"## `{name}`", "", parser.description or "", ""]
         lines += [f"- {_words(action)}" for action in parser._actions if _is_own(action)]  # noqa: SLF001
         lines += [""] if lines[-1] else []
+        for group in parser._mutually_exclusive_groups:  # noqa: SLF001
+            lines += [_exclusive(group), ""]
     return "\n".join(lines)
 
 
@@ -170,8 +172,16 @@ def _words(action: argparse.Action) -> str:
     value = action.metavar or (action.dest.upper() if action.nargs != 0 else "")
     shown = ", ".join(f"{option} {value}".strip() for option in action.option_strings) or f"{value}"
     text = (action.help or "") % {**vars(action), "prog": "zatva"}
-    choices = f" ({' | '.join(map(str, action.choices))})" if action.choices else ""
-    return f"`{shown}`: {text}{choices}"
+    # The empty choice of an option resets it, as its command says.
+    choices = f" ({' | '.join(map(str, filter(None, action.choices)))})" if action.choices else ""
+    required = " (required)" if action.required and action.option_strings else ""
+    return f"`{shown}`: {text}{choices}{required}"
+
+
+def _exclusive(group: argparse._MutuallyExclusiveGroup) -> str:
+    """Return which of a command's arguments exclude each other."""
+    names = ", ".join(f"`{(*one.option_strings, one.metavar)[0]}`" for one in group._group_actions)  # noqa: SLF001
+    return f"{'Exactly' if group.required else 'At most'} one of {names} can be given."
 
 
 def _default(column: Column[Any]) -> str:

@@ -39,11 +39,11 @@ def _add_user_commands(user: "Subcommands") -> None:
     _add_what_a_user_is(invite)
     _add_base_url(invite)
     link = add_command(user, "link", help="print a one-time sign-in link", handler=f"{_HANDLERS}link")
-    link.add_argument("name", metavar="NAME")
+    link.add_argument("name", metavar="NAME", help="name of the user")
     _add_base_url(link)
     role = add_command(user, "role", help="change a user's role", handler=f"{_HANDLERS}role")
-    role.add_argument("name", metavar="NAME")
-    role.add_argument("role", choices=_ROLES)
+    role.add_argument("name", metavar="NAME", help="name of the user")
+    role.add_argument("role", choices=_ROLES, help="new role")
     role.add_argument(
         "--organisation", metavar="SHORT", help="short name of the organisation (default: none)"
     )
@@ -57,12 +57,12 @@ def _add_user_commands(user: "Subcommands") -> None:
         ),
     ):
         command = add_command(user, name, help=text, handler=f"{_HANDLERS}{handler}")
-        command.add_argument("name", metavar="NAME")
+        command.add_argument("name", metavar="NAME", help="name of the user")
     add_command(user, "list", help="list users", handler=f"{_HANDLERS}user_show")
 
 
 def _add_what_a_user_is(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument("name", metavar="NAME")
+    parser.add_argument("name", metavar="NAME", help="name of the user")
     parser.add_argument(
         "--role",
         choices=_ROLES,
@@ -92,18 +92,18 @@ def _add_organisation_commands(organisation: "Subcommands") -> None:
         handler=f"{_HANDLERS}give",
     )
     give.add_argument("short_name", metavar="SHORT", help="short name, or - for the administrators")
-    give.add_argument("repository", type=int, metavar="ID")
+    give.add_argument("repository", type=int, metavar="ID", help="number of the repository")
     remove = add_command(
         organisation,
         "remove",
         help="remove an organisation that has no users; its repositories then belong to the administrators",
         handler=f"{_HANDLERS}remove",
     )
-    remove.add_argument("short_name", metavar="SHORT")
+    remove.add_argument("short_name", metavar="SHORT", help="short name of the organisation")
     limit = add_command(
         organisation, "limit", help="limit what an organisation may store", handler=f"{_HANDLERS}limit"
     )
-    limit.add_argument("short_name", metavar="SHORT")
+    limit.add_argument("short_name", metavar="SHORT", help="short name of the organisation")
     limit.add_argument(
         "--records", metavar="NUMBER", help="records; 0: no limit, default: harvester.organisation_records"
     )
@@ -117,7 +117,7 @@ def _add_token_commands(token: "Subcommands") -> None:
     add = add_command(
         token, "add", help="create an API token for a user and print it", handler=f"{_HANDLERS}token_add"
     )
-    add.add_argument("user", metavar="USER")
+    add.add_argument("user", metavar="USER", help="name of the user")
     add.add_argument("name", metavar="NAME", help="purpose of the token")
     add.add_argument(
         "--scope",
@@ -131,4 +131,4 @@ def _add_token_commands(token: "Subcommands") -> None:
     listed = add_command(token, "list", help="list API tokens", handler=f"{_HANDLERS}token_show")
     listed.add_argument("--user", metavar="USER", help="only tokens of this user")
     revoke = add_command(token, "revoke", help="revoke an API token", handler=f"{_HANDLERS}revoke")
-    revoke.add_argument("token_id", type=int, metavar="ID")
+    revoke.add_argument("token_id", type=int, metavar="ID", help="number of the token")

@@ -29,7 +29,7 @@ _BEST = "best"
 _STATUS = {
     "import_id": "Import", "repository_id": "Repository", "state": "State", "started": "Started",
     "started_by": "By", "seen": "Seen", "expected": "Of", "new": "New", "updated": "Updated",
-    "unchanged": "Unchanged", "deleted": "Deleted", "filtered": "Filtered", "refused": "Refused",
+    "unchanged": "Unchanged", "deleted": "Deleted", "filtered": "Filtered", "refused": "Rejected",
     "total": "Total",
 }  # fmt: skip
 _SOURCES = {
@@ -138,7 +138,8 @@ def _run_one(invocation: Invocation, database: Database, repository_id: int, by:
 
 
 def _in_words(done: ImportFacts) -> str:
-    counts = ", ".join(f"{getattr(done, name):,} {name}" for name in imports.COUNTS[1:])
+    named = {name: name for name in imports.COUNTS[1:]} | {"refused": "rejected"}
+    counts = ", ".join(f"{getattr(done, name):,} {word}" for name, word in named.items())
     total = "" if done.total is None else f"; {counted(done.total, 'record')} in total"
     return f"repository {done.repository_id}: {done.state}: {counts}{total}"
 

@@ -94,7 +94,7 @@ def _add_sets(sets: "Subcommands") -> None:
         sets, "edit", help="change a set; the next imports apply it", handler=f"{_IMPORTS}edit"
     )
     for parser in (show, remove, add, edit):
-        parser.add_argument("name", metavar="NAME")
+        parser.add_argument("name", metavar="NAME", help="name of the set")
     for parser in (add, edit):
         _add_conditions(parser)
         parser.add_argument("--description", metavar="TEXT", help="description of the set")

@@ -87,8 +87,11 @@ def repository_list(invocation: Invocation) -> None:
 def repository_show(invocation: Invocation) -> None:
     """Run `zatva repository show`."""
     with invocation.session() as session:
-        shown = _facts(session, repositories.get_repository(session, invocation.arguments.id))
-    invocation.console.facts(shown)
+        facts = _facts(session, repositories.get_repository(session, invocation.arguments.id))
+        # `repository doctor --last` shows the diagnostics.
+        shown = {name: value for name, value in facts.items() if name != "examination"}
+        shown |= _lists_in_words(session, facts)
+    invocation.console.facts(facts, shown)
 
 
 def repository_remove(invocation: Invocation) -> None:
@@ -169,6 +172,22 @@ def _facts(session: Session, repository: Repository) -> dict[str, Any]:
         "sets": session.scalars(sets).one(),
         "lock": _lock(find_lock(session, repository_id)),
     }
+
+
+def _lists_in_words(session: Session, facts: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the formats and the first sets for people. A harvest reads neither list."""
+    repository_id, number = facts["repository_id"], facts["sets"]
+    # Every OAI-PMH repository has a format.
+    if not facts["formats"] and not number and access_of(facts["protocol"]).query is None:
+        unread = f"not known yet; run `zatva repository refresh {repository_id}`"
+        return {"formats": unread, "sets": unread}
+    first = select(OaiSet).where(OaiSet.repository_id == repository_id).order_by(OaiSet.set_spec)
+    lines = [f"{number:,}"]
+    lines += [
+        f"{one.set_spec}  {one.set_name or ''}".rstrip() for one in session.scalars(first.limit(_SHOWN))
+    ]
+    lines += [f"… and {number - _SHOWN:,} more"] if number > _SHOWN else []
+    return {"sets": "\n".join(lines)}
 
 
 def _lock(lock: RepositoryLock | None) -> dict[str, Any] | None:

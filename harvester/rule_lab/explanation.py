@@ -46,6 +46,11 @@ class RuleEffect(StrEnum):
     LIMIT = "limit met"
     """A rule exceeded a limit, so the effect is unknown."""
 
+    @property
+    def words(self) -> str:
+        """The effect as people read it; *refused* is an older stored word."""
+        return "filtered out" if self is RuleEffect.REFUSED else self.value
+
 
 @dataclass(frozen=True, kw_only=True)
 class Value:

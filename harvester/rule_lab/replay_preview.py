@@ -127,7 +127,9 @@ def name_of(line: RuleLine) -> str:
 
 
 def _counts(trial: Trial) -> str:
-    counts = ", ".join(f"{number:,} {word}" for word, number in sorted(trial.counts.items()))
+    counts = ", ".join(
+        f"{number:,} {RuleEffect(fate).words}" for fate, number in sorted(trial.counts.items())
+    )
     unread = f", {len(trial.unreadable):,} could not be read" if trial.unreadable else ""
     return f"{trial.tried:,} of {trial.samples:,} samples tested: {counts or 'no results'}{unread}"
 
@@ -138,7 +140,7 @@ def _adds(line: RuleLine) -> str:
 
 def _record(record: Explained, lines: Sequence[RuleLine]) -> Iterator[str]:
     title = f"  {record.title}" if record.title else ""
-    yield f"{record.fate.value}: {record.identifier}{title}"
+    yield f"{record.fate.words}: {record.identifier}{title}"
     if record.trouble:
         yield f"  {record.trouble}"
     yield from (f"  {reason}" for reason in _reasons(record, lines))

@@ -150,7 +150,7 @@ def try_rule(invocation: Invocation) -> ExitCode:
         try:
             asyncio.run(deliver(notice, invocation.settings))
         except NotSentError as error:
-            outcome = ExitCode.REMOTE_FAILED
+            outcome = max(outcome, error.exit_code)
             invocation.console.result(
                 {"target": notice.target, "sent": False, "reason": str(error)},
                 f"{notice.target}: not sent: {error}",

@@ -21,7 +21,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
 from manager.notices.models import Language, Occasion
-from manager.notices.outbox import NotSentError, RefusedError, UnconfirmedError
+from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError, UnconfirmedError
 from manager.notices.webhooks import secret_of
 from manager.schedules.frequency import parse_zone
 from oai.errors import UsageError
@@ -236,7 +236,7 @@ def send(
     did not confirm it.
     """
     if settings.host is None:
-        raise NotSentError("no mail server is set; set mail.host")
+        raise NotConfiguredError("no mail server is set; set mail.host")
     where = f"mail server {settings.host}, port {settings.port}"
     try:
         server = _connected(settings, context or ssl.create_default_context())

@@ -362,6 +362,12 @@ class NotSentError(ZatvaError):
     exit_code: ClassVar[ExitCode] = ExitCode.REMOTE_FAILED
 
 
+class NotConfiguredError(NotSentError):
+    """A setting for sending is wrong or missing."""
+
+    exit_code = ExitCode.NOT_READY
+
+
 class RefusedError(NotSentError):
     """The recipient will not accept the notice later, either."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from manager.notices.letters import Letter
-from manager.notices.outbox import NotSentError, RefusedError
+from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError
 from oai.child import module_command
 from oai.errors import SettingsError
 from oai.outgoing import ServiceSettings, WebhookSettings
@@ -55,7 +55,7 @@ def _address(service: ServiceSettings) -> str:
     try:
         address = read_secret(service.url, service.url_file, setting=f"manager.services: {service.name}")
     except SettingsError as error:
-        raise NotSentError(str(error)) from None
+        raise NotConfiguredError(str(error)) from None
     if not address or address.partition(":")[0].lower() not in SCHEMES:
         # Without what the address begins with: it may be a secret in the wrong place.
         raise RefusedError(

@@ -15,7 +15,7 @@ from urllib.parse import urlsplit
 import aiohttp
 from pydantic import SecretStr
 
-from manager.notices.outbox import NotSentError, RefusedError
+from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError
 from oai.errors import SettingsError, UsageError
 from oai.outgoing import WebhookSettings
 from oai.private_files import read_secret
@@ -56,7 +56,7 @@ def secret_of(given: SecretStr | None, file: Path | None, *, setting: str) -> st
     try:
         return read_secret(given, file, setting=setting)
     except SettingsError as error:
-        raise NotSentError(str(error)) from None
+        raise NotConfiguredError(str(error)) from None
 
 
 logger = logging.getLogger(__name__)

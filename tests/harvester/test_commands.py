@@ -205,6 +205,23 @@ async def test_repositories_are_added_listed_shown_refreshed_and_removed(
     assert (await run(environment, "repository", "show", number)).code == 2
 
 
+async def test_lists_that_were_never_read_are_shown_as_unknown(
+    fake: FakeRepository, environment: dict[str, str], database: Database
+) -> None:
+    number = str(_repository(database, fake.url))
+    fake.sets = [f"s{i:02}" for i in range(12)]
+    unread = f"not known yet; run `zatva repository refresh {number}`"
+    shown = (await run(environment, "repository", "show", number)).out
+    assert f"formats: {unread}\nsets: {unread}\n" in shown
+    assert "examination" not in shown
+    await run(environment, "repository", "refresh", number)
+    shown = (await run(environment, "repository", "show", number)).out
+    assert "formats: oai_dc\nsets: 12\n  s00" in shown
+    assert "\n  s09" in shown
+    assert "s10" not in shown
+    assert "\n  … and 2 more\n" in shown
+
+
 async def test_faults_of_the_lists_do_not_keep_a_repository_out_and_delete_nothing(
     fake: FakeRepository, environment: dict[str, str]
 ) -> None:

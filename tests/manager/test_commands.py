@@ -102,6 +102,22 @@ def test_the_status_tells_that_no_manager_runs(environment: dict[str, str], tabl
     assert "no manager is running" in zatva(environment, "manager", "status").stdout
 
 
+def test_rejected_jobs_and_schedules_have_that_word_for_people_and_the_stored_one_for_programs(
+    environment: dict[str, str], tables: Tables
+) -> None:
+    repository = tables.repository()
+    tables.add("oai_recurring_job", repository_id=repository, state=4)
+    tables.add("oai_job", repository_id=repository, status=8)
+    for words in (("schedule", "list"), ("schedule", "show", "1"), ("job", "list"), ("job", "show", "1")):
+        (row,) = results(environment, *words)
+        shown = zatva(environment, *words).stdout
+        assert row.get("state_word", row["state"]) == "set aside", words
+        assert ("rejected" in shown, "set aside" in shown) == (True, False), words
+    (status,) = results(environment, "manager", "status")
+    assert status["schedules"]["set aside"] == 1
+    assert "1 rejected" in zatva(environment, "manager", "status").stdout
+
+
 REFUSED: list[tuple[tuple[str, ...], str]] = [
     (("schedule", "add", "1", "--frequency", "now and then"), "every 6 hours"),
     (("schedule", "add", "1", "--start", "tomorrow"), "'tomorrow'"),

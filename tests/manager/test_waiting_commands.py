@@ -17,15 +17,20 @@ def wait(environment: dict[str, str], *words: str) -> Done:
 
 
 @pytest.mark.parametrize(
-    ("status", "code"),
+    ("status", "failure", "code"),
     [
-        ("completed", 0), ("no changes", 0), ("completed with errors", 3), ("held", 3), ("failed", 4),
-        ("lost", 1),
-        ("killed", 130), ("incomplete", 130), ("on holiday", 1),
+        ("completed", None, 0), ("no changes", None, 0), ("completed with errors", None, 3),
+        ("held", "held", 3), ("failed", "timeout", 4), ("lost", "process_lost", 1),
+        ("killed", "process_killed", 130), ("on holiday", None, 1), ("incomplete", "interrupted", 130),
+        ("incomplete", "job_stopped", 130), ("incomplete", "job_paused", 130),
+        ("incomplete", "manager_ended", 130), ("incomplete", "disconnected", 4),
+        ("incomplete", "part_bytes", 4), ("incomplete", None, 4),
     ],
 )  # fmt: skip
-def test_the_exit_code_is_the_harvests_own(status: str, code: int) -> None:
-    assert exit_code_of(status) == code
+def test_only_an_interrupted_harvest_has_the_exit_code_of_an_interruption(
+    status: str, failure: str | None, code: int
+) -> None:
+    assert exit_code_of(status, failure) == code
 
 
 def test_a_job_that_has_ended_gives_its_outcome(environment: dict[str, str], tables: Tables) -> None:

@@ -60,10 +60,30 @@ def test_the_password_is_not_shown() -> None:
         ("[mail]\nsender = 'a..b@library.cz'", "mail.sender"),
         ("data = ''", "'data'.*may not be empty"),
         ("nonsense", "not valid TOML"),
+        (
+            "\n[provider]\nthread = 3",
+            "^zatva.toml:3: setting 'provider.thread' does not exist; did you mean 'provider.threads'\\?$",
+        ),
+        ("[providr]\nthreads = 3", "toml:1: section 'providr' does not exist; did you mean 'provider'"),
+        ("provider = 3", "^zatva.toml:1: setting 'provider': must be a section, found 3$"),
+        ("[provider]\nthreads = '3 of'", "toml:2: setting 'provider.threads': must be a whole number, found"),
+        ("[mail]\npassword = 12345", "^zatva.toml:2: setting 'mail.password': must be a text in quotes$"),
+        ("[provider]\nreplica_urls = 'postgresql://u:p@h/d'", r'replica_urls.: must be a list .*"b"\]$'),
+        ("[openid]\nissuer = 'https://a.b'\nclient_secret = 'c'", "toml:1.*: issuer needs client_id$"),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_is_allowed(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "zatva.toml").write_text(text)
+    with pytest.raises(SettingsError, match=words):
+        load_settings()
+
+
+def test_a_wrong_setting_in_a_variable_is_named_with_the_variable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "zatva.toml").write_text("[provider]\nthreads = 2\n")
+    monkeypatch.setenv("ZATVA_PROVIDER__THREADS", "many")
+    words = r"^ZATVA_PROVIDER__THREADS: setting 'provider\.threads': must be a whole number, found 'many'$"
     with pytest.raises(SettingsError, match=words):
         load_settings()
 

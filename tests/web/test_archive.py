@@ -122,7 +122,7 @@ _SHOWN: Final = (
     ("/archive/harvesters", ["GreatHarvester/1", "someone@example.org"]),
     (f"/archive/harvesters/{uuid.UUID(int=1)}", ["ListRecords", "1,000", "abandoned"]),
     ("/archive/check", ["Run self-test"]),
-    ("/help", ["Refused record"]),
+    ("/help", ["Rejected record"]),
 )
 """Pages, and words on them."""
 

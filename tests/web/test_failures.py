@@ -87,7 +87,7 @@ def test_of_a_suspended_schedule_the_last_failure_is_explained() -> None:
 
     assert found is not None
     assert found.what == (
-        "Počet neúspěšných běhů za sebou: 3; plán je pozastaven, dokud ho někdo neobnoví. "
+        "Počet neúspěšných běhů za sebou: 3; plán je zastaven, dokud ho někdo neobnoví. "
         "Odpověď trvala příliš dlouho."
     )
 
@@ -142,6 +142,10 @@ async def test_lists_tell_failures_in_the_readers_language(server: Server, admin
             )
         )
         session.commit()
+    for address in ("/schedules", "/jobs"):
+        _, page = await administrator.get(address)
+        assert ("<span>rejected</span>" in page, "<span>set aside</span>" in page) == (True, False), address
+
     await _reads_czech(administrator)
 
     for address, row, sentence, technical in (

@@ -155,7 +155,7 @@ async def test_the_numbers_of_a_run_add_up_and_its_earlier_processes_are_named(
 
     received = '<tr><th scope="row">Records received</th><td class="number"><span>127</span></td></tr>'
     assert received in page
-    items = {"New": 117, "Repeated": 5, "Refused": 3, "Other": 2}
+    items = {"New": 117, "Repeated": 5, "Rejected": 3, "Other": 2}
     for label, count in items.items():
         assert re.search(rf'<th scope="row">{label}: [^<]+</th><td class="number"><span>{count}</span>', page)
     assert 'href="/runs/1"' in page
@@ -354,7 +354,7 @@ async def test_a_run_whose_records_are_all_refused_received_some(server: Server,
 
     _, page = await viewer.get("/runs/1")
 
-    assert "8 refused; see Errors." in page
+    assert "8 rejected; see Errors." in page
     assert "No records received" not in page
 
 

@@ -51,6 +51,12 @@ def test_every_command_has_an_example() -> None:
     assert [one.prog for one in _commands(_parser()) if not one.examples] == []
 
 
+def test_every_argument_has_a_help_text() -> None:
+    commands = [one for one in _commands(_parser()) if one.commands is None]
+    bare = [f"{one.prog} {action.dest}" for one in commands for action in one._actions if not action.help]  # noqa: SLF001
+    assert bare == []
+
+
 def test_the_overview_names_every_command_by_its_purpose(capsys: pytest.CaptureFixture[str]) -> None:
     parser = _parser()
     assert run(parser, []) == 2

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from manager.models import RecurringState
+from manager.models import RecurringState, in_plain_words
 from oai.audit import AuditEntry
 from web.repositories.forms import policies
 from web.schedules.forms import levels, methods, overlaps, slices
@@ -130,7 +130,7 @@ LABELS: Final[Mapping[str, str]] = {
     "new_count": mark("New"),
     "updated_count": mark("Changed"),
     "deleted_count": mark("Deleted"),
-    "invalid_count": mark("Refused"),
+    "invalid_count": mark("Rejected"),
     "host": mark("Host"),
     "next_due": mark("Next run"),
     "next_key_from": mark("Next key from"),
@@ -194,7 +194,7 @@ def _shown(entry: AuditEntry, name: str, value: Any) -> str:  # noqa: ANN401 any
 def _word(entry: AuditEntry, name: str, value: Any) -> str:  # noqa: ANN401 any JSON value
     """Return the word for a stored code, otherwise the value."""
     if (entry.object_kind, name) == ("schedule", "state") and value in set(RecurringState):
-        return RecurringState(value).word
+        return in_plain_words(RecurringState(value).word)
     choices = dict(_CHOICES[name]()) if name in _CHOICES else {}
     return choices[str(value)].partition(": ")[0] if str(value) in choices else str(value)
 

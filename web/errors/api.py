@@ -47,7 +47,7 @@ class ErrorQuery(Paged):
 
 @OPERATIONS.add("GET /runs/{run}/errors", "listErrors", Right.LOOK, query=ErrorQuery)
 async def _errors(call: Call) -> Page[ErrorOut]:
-    """List the refused records and unlisted date ranges of a run, newest first."""
+    """List the rejected records and unlisted date ranges of a run, newest first."""
     row = await call.row(History, "run")
     query = call.asked(ErrorQuery)
     found = await call.database.run(
@@ -62,12 +62,12 @@ async def _errors(call: Call) -> Page[ErrorOut]:
 
 @OPERATIONS.add("GET /errors/{error}", "getError", Right.LOOK)
 async def _error(call: Call) -> ErrorOut:
-    """Show a refused record."""
+    """Show a rejected record."""
     return ErrorOut.model_validate(await call.row(Quarantined, "error"))
 
 
 @OPERATIONS.add("GET /errors/{error}/bytes", "getErrorBytes", Right.LOOK, media="application/octet-stream")
 async def _error_bytes(call: Call) -> web.Response:
-    """Download the raw bytes of a refused record, at most the first million."""
+    """Download the raw bytes of a rejected record, at most the first million."""
     found = await call.row(Quarantined, "error")
     return attachment(found.raw, f"error-{found.quarantine_id}.xml")

@@ -110,7 +110,7 @@ class OmissionQuery(In):
     """Filters for records that were not imported."""
 
     filtered: Flag = Field(
-        default=False, description="List records skipped by a filtering set instead of refused records."
+        default=False, description="List records skipped by a filtering set instead of rejected records."
     )
     limit: int = Field(100, ge=1, le=1000, description="Maximum number of items.")
 

@@ -110,7 +110,7 @@ def _glossary() -> list[tuple[str, str]]:
         (_("Schedule"), _("What is harvested, and how often.")),
         (_("Job"), _("One harvest that is waiting or running.")),
         (_("Run"), _("One finished harvest, as listed in the history.")),
-        (_("Refused record"), _("A record that could not be read or is not valid; its raw form is stored.")),
+        (_("Rejected record"), _("A record that could not be read or is not valid; its raw form is stored.")),
         (_("Collection"), _("A set of archived documents, put together by the archive's staff.")),
         (
             _("Access rule"),
@@ -126,7 +126,7 @@ def _states() -> list[tuple[str, str]]:
         ("waiting", _("The repository asked the harvester to wait.")),
         ("paused", _("A user paused it; it continues when resumed.")),
         ("completed", _("All requested records were harvested.")),
-        ("completed with errors", _("It completed, but some records were refused.")),
+        ("completed with errors", _("It completed, but some records were rejected.")),
         ("no changes", _("The repository reported no changes.")),
         ("incomplete", _("It was interrupted; the next run continues from there.")),
         ("held", _("It would delete or change so many records that it needs approval.")),

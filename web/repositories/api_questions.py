@@ -115,7 +115,7 @@ async def _ask(call: Call) -> AnswerOut:
 
 @RUN_OPERATIONS.add("POST /errors/{error}/again", "fetchAgain", Right.HARVEST, faults={409})
 async def _again(call: Call) -> AgainOut:
-    """Fetch a refused record again, and store it if it is valid now."""
+    """Fetch a rejected record again, and store it if it is valid now."""
     error = await call.row(Quarantined, "error")
     _who, repository = await asked_for(call.request, Repository, error.repository_id)
     try:

@@ -20,7 +20,7 @@ EVIDENCE: Final[Mapping[str, str]] = {
     "end": mark("End of the list"),
     "listed": mark("Records listed"),
     "changes": mark("Records new, changed or deleted"),
-    "refused": mark("Refused"),
+    "refused": mark("Rejected"),
     "unread": mark("Date ranges that could not be listed"),
     "mended": mark("Unreadable parts fetched record by record"),
     "missing": mark("Records announced but not listed"),
@@ -129,7 +129,7 @@ def shares(run: History) -> Shares:
         ),
         (_("Filtered out"), _("excluded by the filter rules"), run.filtered_count),
         (_("Repeated"), _("received more than once"), run.repeated_count),
-        (_("Refused"), _("unreadable or invalid; see Errors"), run.invalid_count),
+        (_("Rejected"), _("unreadable or invalid; see Errors"), run.invalid_count),
     ]
     rest = total - sum(count for *_words, count in items)
     if rest > 0:
@@ -140,7 +140,7 @@ def shares(run: History) -> Shares:
 def _records(run: History) -> list[str]:
     if run.continued_by is not None:
         return [_("The harvest was resumed later; that run counts its records.")]
-    refused = [_("%(count)s refused; see Errors.") % {"count": number(run.invalid_count)}]
+    refused = [_("%(count)s rejected; see Errors.") % {"count": number(run.invalid_count)}]
     if not run.record_count:
         return refused if run.invalid_count else [_("No records received.")]
     kinds = [

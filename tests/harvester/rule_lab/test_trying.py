@@ -27,7 +27,7 @@ def test_filters_are_tried_with_counts_and_reasons() -> None:
     assert [one.rule for one in trial.idle] == [2]
     assert len(trial.unreadable) == 1
     words = trial_in_words(trial, most=3)
-    assert "2 of 3 samples tested: 1 accepted, 1 refused, 1 could not be read" in words
+    assert "2 of 3 samples tested: 1 accepted, 1 filtered out, 1 could not be read" in words
     assert "never matches: filter 2 (//dc:coverage ~ .)" in words
     assert "filter 1 (//dc:subject ~ cultur): 0 of 1 matched: 'Botany' (no)" in words
 

@@ -44,6 +44,15 @@ async def test_a_rule_is_added_listed_tried_and_removed(environment: dict[str, s
     await zatva(environment, "notify", "remove", "1", expect=2)
 
 
+async def test_a_rule_that_is_tried_without_a_mail_server_reports_the_missing_setting(
+    environment: dict[str, str], tables: Tables
+) -> None:
+    del tables
+    await zatva(environment, "notify", "add", "--mail", "a@x.example")
+    (refused,) = await zatva(environment, "notify", "test", "1", expect=6)
+    assert refused["reason"] == "no mail server is set; set mail.host"
+
+
 async def test_a_webhook_rule_is_tried(environment: dict[str, str], tables: Tables) -> None:
     del tables
     environment["ZATVA_WEBHOOKS__SECRET"] = SECRET

@@ -168,7 +168,7 @@ async def test_a_format_that_there_is_not_stops_the_start(database: Database, se
         ("records_per_answer = 0", ["records_per_answer", "greater than or equal to 1"]),
         ("token_hours = 0", ["token_hours", "greater than 0"]),
         ("admin_emails = []", ["admin_emails", "at least 1 item"]),
-        ("deleted_record = 'no'", ["deleted_record", "not permitted"]),
+        ("deleted_record = 'no'", ["deleted_record", "does not exist"]),
     ],
 )
 def test_a_wrong_setting_is_named_with_what_is_allowed(
