@@ -25,11 +25,13 @@ from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome, write_history
 from harvester.harvest.verdict import End, Evidence, judge
 from harvester.locks import check_unlocked
+from harvester.models import Repository
 from harvester.reading.answers import Identity
 from harvester.repositories import get_repository, note_identity
 from harvester.rules.validation import OWN_FORMATS, own_validator
 from harvester.store import records
 from harvester.store.records import RunKey
+from harvester.vocabulary import AccessProtocol
 from oai import actions, logs, migrations, owners, private_files  # noqa: F401
 from oai.database import compile_early
 from oai.errors import ExitCode
@@ -57,6 +59,10 @@ def _beginning() -> Iterator[Work]:
     yield lambda session: check_unlocked(session.connection(), 1)
     yield lambda session: note_identity(session, 1, identity)
     yield lambda session: checkpoint.find(session, _REQUEST)
+    yield lambda session: preparation.last_rules(session, 1, 1)
+    yield lambda session: preparation.unlisted_set(
+        session, Repository(repository_id=1, protocol=AccessProtocol.OAI_PMH), "-"
+    )
     yield lambda session: checkpoint.record_start(session, 1, {}, job_id=1, now=_NOW)
     yield lambda session: quarantine.open_quarantine(session, _REQUEST, run_started=_NOW)
     yield lambda session: mass_change_guard.left_by_runs(session, _RUN)

@@ -18,7 +18,7 @@ from harvester.access import access_of
 from harvester.client.repository_client import open_client
 from harvester.harvest import checkpoint
 from harvester.harvest.plan import RunPlan, SavedState, Target, plan, was_cut_off
-from harvester.harvest.preparation import target
+from harvester.harvest.preparation import RULES_CHANGED, rules_changed, target, unlisted_set
 from harvester.harvest.process import run_harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
@@ -73,6 +73,10 @@ def dry_run(
     if waits is not None and waits > now:
         remarks.append(f"the repository asked to wait until {format_datestamp(waits)}")
     planned = plan(request, found, saved_state, now=now, overlap=settings.harvester.overlap)
+    if row is not None:
+        if rules_changed(session, request, planned, checkpoint.find(session, request.of(row.repository_id))):
+            remarks.append(RULES_CHANGED)
+        remarks += filter(None, [unlisted_set(session, row, request.set_spec)])
     limited = replace(planned, recovery_seconds=settings.harvester.max_recovery_seconds)
     return limited.with_remarks(remarks)
 

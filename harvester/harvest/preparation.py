@@ -1,18 +1,25 @@
 """What is decided from a repository's row before its harvest begins; the caller commits."""
 
 from datetime import datetime
+from typing import Final
 
-from sqlalchemy import update
+from sqlalchemy import func, or_, select, update
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.harvest.page_writer import Layout
-from harvester.harvest.plan import Target
+from harvester.harvest.plan import RunPlan, Target
 from harvester.harvest.request import HarvestRequest
-from harvester.models import Repository
+from harvester.harvest.verdict import Verdict
+from harvester.models import Harvest, History, OaiSet, Repository
 from oai.datestamps import format_datestamp
 from oai.errors import TryLaterError
 from oai.reach import without_credentials
+
+RULES_CHANGED: Final = (
+    "the rules have changed since the last complete harvest: they apply to the records that this one "
+    "receives; a full harvest applies them to all"
+)
 
 
 def check_wait(repository: Repository, now: datetime) -> None:
@@ -57,4 +64,49 @@ def choose_layout(session: Session, request: HarvestRequest, repository: Reposit
         plain=repository.plain_prefix == prefix,
         parse_id=request.parse_id,
         files_per_directory=request.files_per_directory,
+    )
+
+
+def rules_changed(session: Session, request: HarvestRequest, planned: RunPlan, row: Harvest | None) -> bool:
+    """Return whether the coming run has other rules than the last complete one of the harvest.
+
+    False for a run that requests everything or resumes another; `row` is the harvest's.
+    """
+    if row is None or planned.from_ is None or planned.resumes:
+        return False
+    last = last_rules(session, row.repository_id, row.harvest_id)
+    return last is not None and last != request.rule_digests()
+
+
+def last_rules(session: Session, repository_id: int, harvest_id: int) -> tuple[str | None, str | None] | None:
+    """Return the digests of the rules of the harvest's last complete run; None if there is no such run."""
+    last = (
+        select(History.filter_digest, History.normalize_digest)
+        .where(
+            History.repository_id == repository_id,
+            History.harvest_id == harvest_id,
+            History.verdict == Verdict.COMPLETE.value,
+        )
+        .order_by(History.history_id.desc())
+        .limit(1)
+    )
+    found = session.execute(last).one_or_none()
+    return None if found is None else (found.filter_digest, found.normalize_digest)
+
+
+def unlisted_set(session: Session, repository: Repository, set_spec: str) -> str:
+    """Return a warning if the repository's stored list of sets has neither the set nor one below it, else "".
+
+    A repository without stored sets gives no warning, and one whose sets are queries neither.
+    """
+    if not set_spec or access_of(repository.protocol).query is not None:
+        return ""
+    ours = OaiSet.repository_id == repository.repository_id
+    same = or_(OaiSet.set_spec == set_spec, func.starts_with(OaiSet.set_spec, f"{set_spec}:"))
+    listed = session.scalar(select(func.bool_or(same)).where(ours))
+    if listed is None or listed:
+        return ""
+    return (
+        f"the repository's list of sets does not contain {set_spec!r} (any more); "
+        f"`zatva repository refresh {repository.repository_id}` reads the list again"
     )

@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from harvester import repositories
 from harvester.client.exchange import Send
-from harvester.harvest import approval, checkpoint
+from harvester.harvest import approval, checkpoint, preparation
 from harvester.harvest.approval import Held, HeldRunError
 from harvester.harvest.checkpointer import Checkpointer, Pace, RunState
 from harvester.harvest.ending import Ending
@@ -24,17 +24,10 @@ from harvester.harvest.mass_change_guard import MassChangeGuard, may_disappear, 
 from harvester.harvest.page_reader import ProcessPolicy
 from harvester.harvest.page_writer import Layout, PageWriter, ReturnedRecords
 from harvester.harvest.plan import RunPlan, plan
-from harvester.harvest.preparation import check_wait, choose_layout, target
 from harvester.harvest.progress import StateChange
 from harvester.harvest.quarantine import Quarantine, open_quarantine
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import (
-    RunOutcome,
-    continue_rows,
-    get_history,
-    resumable,
-    watermark,
-)
+from harvester.harvest.result import RunOutcome, continue_rows, get_history, resumable, watermark
 from harvester.harvest.room import Quota, open_quota
 from harvester.harvest.run_warnings import Note
 from harvester.harvest.source import (
@@ -105,10 +98,10 @@ class Requested:
         with self.database.session() as session:
             repository = repositories.get_repository(session, request.repository_id)
             if not request.ignore_wait:
-                check_wait(repository, utc_now())
+                preparation.check_wait(repository, utc_now())
             folder = repositories.base_folder(repository, self.settings)
             floor = open_floor(self.settings, folder)
-            layout = choose_layout(session, request, repository)
+            layout = preparation.choose_layout(session, request, repository)
             source = open_source(session, self.settings, request, started=datetime.now(UTC))
             source.around = self.around
             prepared = PreparedRun(
@@ -178,7 +171,9 @@ class PreparedRun:
             saved_state = checkpoint.saved_state(session, row)
             check_saved_state(request, saved_state)
             overlap, now = self.settings.harvester.overlap, self.source.now
-            planned = plan(request, target(repository), saved_state, now=now, overlap=overlap)
+            planned = plan(request, preparation.target(repository), saved_state, now=now, overlap=overlap)
+            changed = preparation.rules_changed(session, request, planned, row)
+            unlisted = preparation.unlisted_set(session, repository, request.set_spec)
             looks = may_disappear(session, repository, request, from_=planned.from_)
             point = checkpoint.begin(session, request, planned, row, now=datetime.now(UTC), looks=looks)
             quarantine = open_quarantine(session, request, run_started=point.run_started)
@@ -190,6 +185,8 @@ class PreparedRun:
             session.commit()
         self.source.note_run(request, planned, point)
         self.state.take_up(point, planned)
+        if changed:
+            self.warn(preparation.RULES_CHANGED)
         checkpointer = self._checkpointer(store, point, quota)
         returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
         return Run(
@@ -200,6 +197,7 @@ class PreparedRun:
             returned=returned,
             quarantine=quarantine,
             guard=guard,
+            unlisted=unlisted,
         )
 
     def _writer(
@@ -255,6 +253,8 @@ class Run:
     returned: ReturnedRecords
     quarantine: Quarantine
     guard: MassChangeGuard
+    unlisted: str
+    """A warning if the repository does not list the set and the run finds no record."""
 
     @property
     def state(self) -> RunState:
@@ -375,6 +375,8 @@ class Run:
         for note in ending.closing_notes():
             state.warnings.warn(note.text, note.failure)
         self._warn_of_watermark(verdict)
+        if self.unlisted and not state.counts["records"]:
+            self.state.warnings.warn(self.unlisted)
         outcome = ending.outcome(held)
         history_id = self._write_down(ending, outcome, held)
         database = self.checkpointer.database

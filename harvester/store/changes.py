@@ -63,28 +63,24 @@ _ADOPT = text(
     WHERE change_id <= last
     """
 )
-_WANTED = text(
+# The newest of the old lines stays: a reader who has read everything since continues after it.
+_OLD = """
+    SELECT transaction_id, change_id FROM (
+        SELECT transaction_id, change_id, changed FROM oai_change ORDER BY transaction_id, change_id
+        LIMIT :most
+    ) AS oldest
+    WHERE changed < :before ORDER BY transaction_id DESC, change_id DESC OFFSET :kept
     """
+_WANTED = text(
+    f"""
     SELECT EXISTS (
         SELECT FROM oai_change
         WHERE transaction_id >= CAST(CAST(pg_snapshot_xmax(pg_current_snapshot()) AS text) AS bigint)
-    ) OR EXISTS (
-        SELECT FROM (SELECT changed FROM oai_change ORDER BY transaction_id, change_id LIMIT :most) AS oldest
-        WHERE changed < :before
-    ) OR EXISTS (SELECT FROM oai_record_version WHERE replaced < :before)
-    """
+    ) OR EXISTS ({_OLD}) OR EXISTS (SELECT FROM oai_record_version WHERE replaced < :before)
+    """  # noqa: S608 constant text
 )
 _ALONE = text("SELECT pg_try_advisory_xact_lock(:key)")
-_PRUNE = text(
-    """
-    DELETE FROM oai_change WHERE (transaction_id, change_id) IN (
-        SELECT transaction_id, change_id FROM (
-            SELECT transaction_id, change_id, changed FROM oai_change ORDER BY transaction_id, change_id
-            LIMIT :most
-        ) AS oldest WHERE changed < :before
-    )
-    """
-)
+_PRUNE = text(f"DELETE FROM oai_change WHERE (transaction_id, change_id) IN ({_OLD})")  # noqa: S608 constant text
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -124,12 +120,14 @@ def read_changes(
 def prune_changes(database: Database, *, keep_days: float, now: datetime | None = None) -> int:
     """Delete changes, and replaced versions of records, older than so many days; return how many changes.
 
-    Commits by itself, in small pieces.
+    The newest of them stays, unless no days are kept. Commits by itself, in small pieces.
     """
     before = (now or datetime.now(UTC)) - timedelta(days=keep_days)
+    kept = int(keep_days > 0)
+    values = {"before": before, "most": _PRUNED_AT_ONCE + kept, "kept": kept}
     pruned = 0
     with database.session() as session:
-        if not session.execute(_WANTED, {"before": before, "most": _PRUNED_AT_ONCE}).scalar_one():
+        if not session.execute(_WANTED, values).scalar_one():
             return 0
         session.execute(_ADOPT)
         session.commit()
@@ -138,7 +136,7 @@ def prune_changes(database: Database, *, keep_days: float, now: datetime | None 
             # lock.
             if not session.execute(_ALONE, {"key": _PRUNING_LOCK}).scalar_one():
                 break
-            result: Any = session.execute(_PRUNE, {"before": before, "most": _PRUNED_AT_ONCE})
+            result: Any = session.execute(_PRUNE, values)
             versions = prune_versions(session, before)
             session.commit()
             pruned += result.rowcount

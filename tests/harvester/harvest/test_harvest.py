@@ -12,10 +12,11 @@ from lxml import etree
 from sqlalchemy import select, text
 
 from harvester.cli.harvest import dry_run
+from harvester.harvest.preparation import RULES_CHANGED
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome, watermark
 from harvester.harvest.source import open_source
-from harvester.models import Harvest, Repository, SetMapping
+from harvester.models import Harvest, OaiSet, Repository, SetMapping
 from harvester.vocabulary import Level, Method
 from oai.database import Database
 from oai.datestamps import parse_datestamp, utc_now
@@ -600,6 +601,42 @@ async def test_filters_choose_and_are_counted(library: Library, tmp_path: Path) 
     outcome = await library.run(filter_file=file)
     assert counts(outcome) == {"records": 25, "new": 5, "filtered": 20, "pages": 3}
     assert outcome.verdict == "complete"
+
+
+async def test_an_incremental_harvest_says_that_changed_rules_do_not_apply_to_older_records(
+    library: Library, tmp_path: Path
+) -> None:
+    file = tmp_path / "filter.xml"
+    file.write_text(FILTERS)
+    await library.run(filter_file=file)
+    assert await _says_that_rules_changed(library, filter_file=file) == (False, False)
+    file.write_text(FILTERS.replace("</", " </", 1))
+    assert await _says_that_rules_changed(library, filter_file=file) == (True, True)
+    assert await _says_that_rules_changed(library, filter_file=file) == (False, False)
+    assert await _says_that_rules_changed(library) == (True, True)
+    assert await _says_that_rules_changed(library, filter_file=file, full=True) == (False, False)
+
+
+async def _says_that_rules_changed(library: Library, **parameters: Any) -> tuple[bool, bool]:
+    """Whether the plan of a harvest and then the harvest itself do."""
+    request = HarvestRequest(repository_id=library.repository_id, **parameters)
+    with library.database.session() as session:
+        planned = dry_run(session, library.settings, request, url=None, folder=None)
+    outcome = await library.run(**parameters)
+    return RULES_CHANGED in planned.remarks, RULES_CHANGED in outcome.warnings
+
+
+async def test_a_harvest_of_a_set_that_is_gone_says_so(library: Library) -> None:
+    library.fake.items[3] = replace(library.fake.items[3], sets=("maps:old",))
+    with library.database.session() as session:
+        session.add(OaiSet(repository_id=library.repository_id, set_spec="maps:old"))
+        session.commit()
+    for set_spec, expected in (("maps", False), ("maps:old", False), ("map", True), ("cart", True)):
+        outcome = await library.run(set_spec=set_spec)
+        said = any("list of sets does not contain" in one for one in outcome.warnings)
+        assert (outcome.verdict, said) == ("complete", expected), set_spec
+    library.fake.items[4] = replace(library.fake.items[4], sets=("cart",))
+    assert not (await library.run(set_spec="cart", full=True)).warnings
 
 
 async def test_a_faulty_rule_file_fails_the_run_and_says_why_in_the_history(

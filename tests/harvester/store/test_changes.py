@@ -117,10 +117,24 @@ async def test_changes_are_kept_for_some_days_and_a_reader_who_comes_too_late_is
     with library.database.session() as session:
         session.execute(update(RecordChange).where(RecordChange.change_id <= 20).values(changed=old))
         session.commit()
-    assert prune_changes(library.database, keep_days=30) == 20
-    assert len(read(library.database)) == 5
+    assert prune_changes(library.database, keep_days=30) == 19
+    assert len(read(library.database)) == 6
     with pytest.raises(UsageError, match="change 7 is no longer kept"):
         read(library.database, since=7)
+
+
+async def test_the_newest_old_change_stays_for_those_who_have_read_everything(library: Library) -> None:
+    await library.run()
+    old = datetime.now(UTC) - timedelta(days=31)
+    with library.database.session() as session:
+        session.execute(update(RecordChange).values(changed=old))
+        session.commit()
+    assert prune_changes(library.database, keep_days=30) == 24
+    assert prune_changes(library.database, keep_days=30) == 0
+    assert read(library.database, since=25) == []
+    library.delete(9)
+    await library.run()
+    assert [line.identifier for line in read(library.database, since=25)] == ["oai:fake.example:9"]
 
 
 async def test_without_days_to_keep_there_is_no_feed(library: Library) -> None:
