@@ -25,6 +25,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.orm import Session
 
+from harvester.harvest.approval import HoldState
+from harvester.harvest.models import Hold
 from harvester.listing import matching_repositories
 from harvester.models import Harvest, History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
@@ -62,6 +64,11 @@ _LIKE_IT: Final = 10
 def needs_attention(run: Any) -> ColumnElement[bool]:  # noqa: ANN401 History, or a subquery of it
     """Return the condition that a run did not end well and was not approved if it was held."""
     return and_(run.status.in_(TROUBLED), run.failure_code.is_distinct_from(FailureCode.RELEASED))
+
+
+def awaits_approval() -> ColumnElement[bool]:
+    """Return the condition that a run is held, and neither approved nor superseded by a later run."""
+    return History.history_id.in_(select(Hold.history_id).where(Hold.state == HoldState.HELD))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,8 @@ from typing import Any, Final
 from sqlalchemy import and_, exists, func, or_, select
 from sqlalchemy.orm import Session
 
+from harvester.harvest.approval import HoldState
+from harvester.harvest.models import Hold
 from harvester.models import History, Repository
 from harvester.repositories import due_after_wait
 from harvester.store.models import AuditState, StoreAudit, damage
@@ -343,7 +345,7 @@ def _streak(
     """Update the rule's streak for the source; return the occasion for a notice, if any, and the streak."""
     key = (rule.rule_id, run.repository_id, run.metadata_prefix or "", run.set_spec or "")
     streak = session.get(NoticeStreak, key)
-    if gravity is None:
+    if gravity is None or (streak and gravity < streak.gravity and _waits_for_approval(session, run)):
         return None, streak
     if streak is None:
         return (
@@ -362,6 +364,12 @@ def _streak(
         streak.told = now
         return Occasion.STILL_FAILING if failed else Occasion.FAILING, streak
     return None, streak
+
+
+def _waits_for_approval(session: Session, run: History) -> bool:
+    """Return whether an earlier run of the same harvest is held, though incremental ones succeed."""
+    held = exists().where(Hold.harvest_id == run.harvest_id, Hold.state == HoldState.HELD)
+    return bool(session.scalar(select(held)))
 
 
 def _begin(session: Session, key: tuple[int, int, str, str], run: History, gravity: Gravity) -> NoticeStreak:

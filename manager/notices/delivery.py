@@ -8,18 +8,19 @@ from collections import Counter
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, func, select
+from sqlalchemy import ColumnElement, Select, case, exists, func, select, union
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager import hooks
-from manager.jobs.runs import was_started
+from manager.jobs.runs import awaits_approval, was_started
 from manager.leader.lock import Fenced, NotLeadingError
+from manager.models import RecurringJob, RecurringState
 from manager.notices import addresses, letters, outbox, services, webhooks
 from manager.notices.announcements import (
     Facts,
@@ -42,7 +43,8 @@ PERIOD: Final = {Kind.DAILY: timedelta(days=1), Kind.WEEKLY: timedelta(days=7)}
 _CLOCK_CHANGE: Final = timedelta(hours=2)
 """No clock change is larger."""
 _SHOWN: Final = 50
-_BAD: Final = (RunStatus.FAILED, RunStatus.LOST, RunStatus.HELD)
+_BAD: Final = (RunStatus.FAILED, RunStatus.LOST)
+_STOPPED: Final = (RecurringState.SUSPENDED, RecurringState.SET_ASIDE)
 
 
 def summarise(session: Session, zone: ZoneInfo) -> int:
@@ -77,8 +79,7 @@ def _facts(session: Session, rule: NoticeRule, until: datetime) -> Facts:
         History.harvest_end_time < until,
         History.status.not_in(NOT_RUN),
         History.continued_by.is_(None),
-        *([] if rule.repository_id is None else [History.repository_id == rule.repository_id]),
-        *([] if rule.recurring_id is None else [History.recurring_id == rule.recurring_id]),
+        *_only(rule, History.repository_id, History.recurring_id),
     )
     return {
         **facts_of_repository(session, rule.repository_id),
@@ -86,7 +87,7 @@ def _facts(session: Session, rule: NoticeRule, until: datetime) -> Facts:
         "since": moment(rule.summarised),
         "until": moment(until),
         **_figures(session, window),
-        **_failing(session, window),
+        **_failing(session, rule, window, until),
     }
 
 
@@ -106,8 +107,41 @@ def _figures(session: Session, window: tuple[ColumnElement[bool], ...]) -> Facts
     }
 
 
-def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> Facts:
-    """Return the first sources whose last run in the window failed, and the number of all of them."""
+def _failing(
+    session: Session, rule: NoticeRule, window: tuple[ColumnElement[bool], ...], until: datetime
+) -> Facts:
+    """Return the first sources that are failing at the end of the period, and the number of all of them.
+
+    These are suspended and rejected schedules, runs that wait for approval, and other sources whose last run
+    in the window failed.
+    """
+    every = union(_stopped_schedules(rule), *_failed_runs(rule, window, until)).subquery()
+    query = select(every, func.count().over()).limit(_SHOWN)
+    by_age = (every.c.history_id.nulls_first(), every.c.recurring_id)
+    rows = session.execute(query.order_by(*by_age)).all()
+    failing = [dict(zip(every.c.keys(), row, strict=False)) for row in rows]
+    return {"failing": failing, "failing_count": rows[0][-1] if rows else 0}
+
+
+def _stopped_schedules(rule: NoticeRule) -> Select[Any]:
+    """Select suspended and rejected schedules, each with its last run."""
+    last = select(func.max(History.history_id)).where(
+        History.repository_id == RecurringJob.repository_id,
+        History.recurring_id == RecurringJob.id,
+        History.status.not_in(NOT_RUN),
+    )
+    suspended, rejected = RecurringState.SUSPENDED, RecurringState.SET_ASIDE
+    status = case((RecurringJob.state == suspended, suspended.word), else_=rejected.word)
+    columns = (status, RecurringJob.state_reason, last.scalar_subquery(), RecurringJob.id)
+    return _described(RecurringJob, *columns).where(
+        RecurringJob.state.in_(_STOPPED), *_only(rule, RecurringJob.repository_id, RecurringJob.id)
+    )
+
+
+def _failed_runs(
+    rule: NoticeRule, window: tuple[ColumnElement[bool], ...], until: datetime
+) -> tuple[Select[Any], Select[Any]]:
+    """Select the last runs in the window that failed, and the runs that wait for approval."""
     source = (History.repository_id, History.metadata_prefix, History.set_spec)
     last = (
         select(func.max(History.history_id))
@@ -115,26 +149,34 @@ def _failing(session: Session, window: tuple[ColumnElement[bool], ...]) -> Facts
         .group_by(*source)
         .scalar_subquery()
     )
-    query = (
-        select(History, Repository.display_name, func.count().over())
-        .join(Repository, Repository.repository_id == History.repository_id)
-        .where(History.history_id.in_(last), History.status.in_(_BAD))
-        .order_by(History.history_id)
-        .limit(_SHOWN)
+    stopped = exists().where(RecurringJob.id == History.recurring_id, RecurringJob.state.in_(_STOPPED))
+    columns = (History.status, History.failure_reason, History.history_id, History.recurring_id)
+    runs = _described(History, *columns)
+    return (
+        runs.where(History.history_id.in_(last), History.status.in_(_BAD), ~stopped),
+        runs.where(
+            awaits_approval(),
+            History.harvest_end_time < until,
+            *_only(rule, History.repository_id, History.recurring_id),
+        ),
     )
-    rows = session.execute(query).all()
-    failing = [
-        {
-            "repository_name": name,
-            "metadata_prefix": run.metadata_prefix or "",
-            "set_spec": run.set_spec or "",
-            "status": run.status,
-            "failure_reason": run.failure_reason,
-            "history_id": run.history_id,
-        }
-        for run, name, _total in rows
-    ]
-    return {"failing": failing, "failing_count": rows[0][-1] if rows else 0}
+
+
+def _described(source: type[History | RecurringJob], *columns: Any) -> Select[Any]:  # noqa: ANN401 columns
+    """Select the facts of a failing source; `columns` are its status, reason, run and schedule."""
+    names = ("status", "failure_reason", "history_id", "recurring_id")
+    return select(
+        Repository.display_name.label("repository_name"),
+        func.coalesce(source.metadata_prefix, "").label("metadata_prefix"),
+        func.coalesce(source.set_spec, "").label("set_spec"),
+        *(column.label(name) for column, name in zip(columns, names, strict=True)),
+    ).join_from(source, Repository, Repository.repository_id == source.repository_id)
+
+
+def _only(rule: NoticeRule, repository_id: Any, recurring_id: Any) -> list[ColumnElement[bool]]:  # noqa: ANN401 columns
+    """Return the conditions that these columns have a rule's repository and schedule, if it has them."""
+    pairs = ((repository_id, rule.repository_id), (recurring_id, rule.recurring_id))
+    return [column == number for column, number in pairs if number is not None]
 
 
 logger = logging.getLogger("manager.notices.sending")

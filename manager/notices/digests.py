@@ -124,15 +124,14 @@ def write_digests(session: Session) -> int:
     for row in session.scalars(due.with_for_update(skip_locked=True)).all():
         facts = _facts(session, row)
         row.written = database_now(session)
-        if not facts["runs"]:
-            continue
-        session.add(_mail(row, Occasion.DIGEST, facts))
         session.execute(
             update(_CARDS)
             .where(_CARDS.c.repository_id == row.repository_id)
             .values(expires=func.now() + _VALID)
         )
-        written += 1
+        if facts["runs"]:
+            session.add(_mail(row, Occasion.DIGEST, facts))
+            written += 1
     session.flush()
     return written
 

@@ -26,6 +26,8 @@ _GOOD: Final = (RunStatus.COMPLETED, RunStatus.NO_CHANGES)
 def acknowledge(session: Session, history_id: int, *, note: str = "", by: str = "") -> Mute:
     """Note that somebody knows of a failed run; it holds until its harvest succeeds or fails otherwise.
 
+    That of a held run holds until the run is decided.
+
     The caller commits. Raises UsageError for a run that is unknown or has not failed.
     """
     run = session.get(History, history_id)
@@ -143,7 +145,8 @@ def _covers_its_repository() -> ColumnElement[bool]:
         Mute.metadata_prefix.is_not_distinct_from(History.metadata_prefix),
         Mute.set_spec.is_not_distinct_from(History.set_spec),
         Mute.failure_code.is_not_distinct_from(History.failure_code),
-        ~succeeded,
+        # A held run waits for approval although later runs of its harvest succeed.
+        or_(Mute.history_id == History.history_id, ~succeeded),
     )
     return and_(
         Mute.repository_id == History.repository_id, or_(Mute.kind != MuteKind.ACKNOWLEDGED, acknowledged)

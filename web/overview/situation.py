@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Select, func, select, union
 from sqlalchemy.orm import Session, aliased
 
 from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN
-from manager.jobs.runs import TROUBLED, needs_attention
+from manager.jobs.runs import TROUBLED, awaits_approval, needs_attention
 from manager.models import Job, RecurringJob, RecurringState
 from manager.notices.models import Mute
 from manager.notices.mutes import is_muted, mutes_run
@@ -57,7 +57,7 @@ class Figures:
 
 @dataclass(frozen=True, kw_only=True)
 class FailedRun:
-    """The last run of a selective harvest that did not end well."""
+    """The last run of a selective harvest that did not end well, or one that waits for approval."""
 
     history_id: int
     repository_id: int
@@ -140,18 +140,19 @@ def failed_runs(
 ) -> FailedRuns:
     """Return, per repository, format and set, the last run of 30 days if it failed; the `most` newest first.
 
+    Runs that wait for approval are included, however old and even if they are not the last.
+
     With `muted`, only those that are acknowledged, muted or in a maintenance window; otherwise the others.
     """
+    chosen = select(History.history_id).where(
+        is_muted() if muted else ~is_muted(), needs_attention(History), *_seen(History.repository_id, among)
+    )
+    recent = History.harvest_end_time > utc_now() - timedelta(days=_ATTENTION_DAYS)
+    # An OR of both conditions would read the whole history.
+    found = union(chosen.where(recent, ~_followed()), chosen.where(awaits_approval())).subquery()
     newest = (
-        select(History.history_id, func.count().over().label("total"))
-        .where(
-            is_muted() if muted else ~is_muted(),
-            History.harvest_end_time > utc_now() - timedelta(days=_ATTENTION_DAYS),
-            needs_attention(History),
-            ~_followed(),
-            *_seen(History.repository_id, among),
-        )
-        .order_by(History.history_id.desc())
+        select(found.c.history_id, func.count().over().label("total"))
+        .order_by(found.c.history_id.desc())
         .limit(most)
         .subquery()
     )
@@ -164,8 +165,8 @@ def failed_runs(
         .outerjoin(Mute, Mute.mute_id == covering)
         .order_by(History.history_id.desc())
     )
-    found = session.execute(statement).all()
-    return FailedRuns(rows=[_failed_run(*row[:-1]) for row in found], total=found[0][-1] if found else 0)
+    rows = session.execute(statement).all()
+    return FailedRuns(rows=[_failed_run(*row[:-1]) for row in rows], total=rows[0][-1] if rows else 0)
 
 
 def attention(session: Session, among: Among = None, *, most: int = MOST) -> Attention:

@@ -65,6 +65,20 @@ class Announcer:
         number: int = self.tables.one("SELECT max(history_id) FROM oai_history")
         return number
 
+    def hold(self) -> int:
+        """A held run of the harvest of `oai_dc`, which waits for approval."""
+        self.tables(
+            "INSERT INTO oai_harvest (repository_id, metadata_prefix) VALUES (:repository, 'oai_dc')"
+            " ON CONFLICT DO NOTHING",
+            repository=self.repository,
+        )
+        number = self.run("held", harvest_id=1, failure_code="held")
+        self.tables.add(
+            "oai_hold",
+            history_id=number, harvest_id=1, run_started="now", kind="deletions", active=40, allowed=20,
+        )  # fmt: skip
+        return number
+
     def announce(self, *hooks: HookSettings, **options: int) -> list[str]:
         """Announce what has ended; the occasions of the notices that were made of it."""
         before = self.tables.one("SELECT coalesce(max(notice_id), 0) FROM notice")

@@ -99,6 +99,15 @@ def test_a_harvest_that_a_person_stopped_says_nothing(announcer: Announcer) -> N
     assert announcer.after("completed") == ["works again"]
 
 
+def test_a_held_run_is_over_only_when_it_is_decided(announcer: Announcer) -> None:
+    announcer.rule()
+    announcer.hold()
+    assert announcer.announce() == ["failing"]
+    assert announcer.after("no changes", harvest_id=1) == []
+    announcer.tables("UPDATE oai_hold SET state = 'superseded'")
+    assert announcer.after("completed", harvest_id=1) == ["works again"]
+
+
 def test_a_run_whose_job_is_not_settled_waits(announcer: Announcer) -> None:
     announcer.rule()
     announcer.tables.add("oai_job", repository_id=announcer.repository, status=1)

@@ -128,6 +128,17 @@ def test_a_week_without_harvests_has_no_digest(database: Database, announcer: An
 
 
 @pytest.mark.usefixtures("card")
+def test_weeks_without_harvests_keep_the_card_open(database: Database, announcer: Announcer) -> None:
+    agreed(database, announcer)
+    a_week_later(announcer)
+    assert written(database) == 0
+    announcer.tables("UPDATE web_report_card SET expires = expires - interval '7 days'")
+    announcer.run("completed")
+    a_week_later(announcer)
+    assert written(database) == 1
+
+
+@pytest.mark.usefixtures("card")
 def test_another_address_has_to_agree_again(database: Database, announcer: Announcer) -> None:
     agreed(database, announcer)
     announcer.run("failed")

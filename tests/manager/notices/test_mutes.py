@@ -89,6 +89,19 @@ def test_a_success_of_another_repository_leaves_a_failure_acknowledged(
     assert (shown(database), shown(database, muted=True)) == ([], [run])
 
 
+def test_a_held_run_needs_attention_until_it_is_decided_or_acknowledged(
+    announcer: Announcer, database: Database
+) -> None:
+    held = announcer.hold()
+    announcer.tables("UPDATE oai_history SET harvest_end_time = now() - interval '100 days'")
+    announcer.run("no changes", harvest_id=1)
+    assert shown(database) == [held]
+    act(database, lambda session: acknowledge(session, held))
+    assert (shown(database), shown(database, muted=True)) == ([], [held])
+    announcer.tables("UPDATE oai_hold SET state = 'superseded'")
+    assert shown(database, muted=True) == []
+
+
 @pytest.mark.parametrize("status", ["completed", "no changes"])
 def test_only_a_failed_run_can_be_acknowledged(announcer: Announcer, database: Database, status: str) -> None:
     number = announcer.run(status)

@@ -57,6 +57,93 @@ def test_a_summary_counts_all_failing_sources_although_it_lists_the_first(
         assert f"\n{more}\n" in letter.body
 
 
+def test_a_summary_names_schedules_that_stopped_and_runs_that_wait_for_approval(
+    database: Database, announcer: Announcer
+) -> None:
+    announcer.rule(kind="weekly", repository_id=announcer.repository)
+    other = announcer.tables.repository("https://example.net/oai")
+    for repository, set_spec, state in (
+        (announcer.repository, "a", 5),
+        (announcer.repository, "b", 4),
+        (announcer.repository, "c", 1),
+        (other, "a", 5),
+    ):
+        announcer.tables.add(
+            "oai_recurring_job",
+            repository_id=repository, set_spec=set_spec, state=state, state_reason=f"why {set_spec}",
+        )  # fmt: skip
+    held = announcer.hold()
+    failed = announcer.run("failed", set_spec="a", recurring_id=1)
+    announcer.tables("UPDATE oai_history SET harvest_end_time = now() - interval '20 days'")
+    announcer.run("missed", set_spec="a", recurring_id=1)
+    announcer.tables("UPDATE notice_rule SET summarised = now() - interval '7 days'")
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    assert (facts["runs"], facts["failing_count"]) == (0, 3)
+    named = ("set_spec", "status", "failure_reason", "history_id", "recurring_id")
+    assert [tuple(one[name] for name in named) for one in facts["failing"]] == [
+        ("b", "set aside", "why b", None, 2),
+        ("", "held", None, held, None),
+        ("a", "suspended", "why a", failed, 1),
+    ]
+    body = render(Occasion.SUMMARY, "en", facts, dashboard=None).body
+    assert ", oai_dc, set a: suspended; why a\n" in body
+    assert ", oai_dc, set b: rejected; why b\n" in body
+
+    announcer.tables("UPDATE notice_rule SET recurring_id = 2, summarised = now() - interval '7 days'")
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice WHERE notice_id = 2")
+    assert [one["status"] for one in facts["failing"]] == ["set aside"]
+
+
+def test_a_summary_does_not_name_a_held_run_that_was_approved(
+    database: Database, announcer: Announcer
+) -> None:
+    announcer.rule(kind="daily")
+    announcer.hold()
+    announcer.tables("UPDATE oai_hold SET state = 'released'")
+    announcer.tables("UPDATE notice_rule SET summarised = now() - interval '24 hours'")
+    announcer.tables("UPDATE oai_history SET harvest_end_time = now() - interval '1 hour'")
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    assert (facts["runs"], facts["failing"]) == (1, [])
+
+
+def test_the_last_failure_of_a_suspended_schedule_is_named_once(
+    database: Database, announcer: Announcer
+) -> None:
+    announcer.rule(kind="daily")
+    announcer.tables.add("oai_recurring_job", repository_id=announcer.repository, state=5)
+    announcer.run("failed", recurring_id=1)
+    announcer.tables("UPDATE notice_rule SET summarised = now() - interval '24 hours'")
+    announcer.tables("UPDATE oai_history SET harvest_end_time = now() - interval '1 hour'")
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    assert [(one["status"], one["history_id"]) for one in facts["failing"]] == [("suspended", 1)]
+    assert facts["failing_count"] == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "nothing"),
+    [
+        ("en", "No harvest ran in this period."),
+        ("cs", "V tomto období neproběhla žádná sklizeň."),
+        ("sk", "V tomto období neprebehol žiadny zber."),
+    ],
+)
+def test_a_summary_without_harvests_does_not_say_that_no_source_fails(
+    database: Database, announcer: Announcer, language: str, nothing: str
+) -> None:
+    announcer.rule(kind="weekly", language=language)
+    announcer.tables("UPDATE notice_rule SET summarised = now() - interval '7 days'")
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    assert nothing in render(Occasion.SUMMARY, language, facts, dashboard=None).body
+    failing = {"en": "No source was failing", "cs": "neselhával", "sk": "nezlyhával"}[language]
+    assert failing not in render(Occasion.SUMMARY, language, facts, dashboard=None).body
+    assert failing in render(Occasion.SUMMARY, language, {**facts, "runs": 1}, dashboard=None).body
+
+
 def test_a_late_summary_makes_up_for_those_that_were_missed_and_keeps_its_time_of_day(
     database: Database, announcer: Announcer
 ) -> None:
