@@ -103,6 +103,11 @@ async def test_a_filter_that_does_not_exist_is_refused_and_lists_nothing(
     assert (status, f"the filter {name}={value}, which does not exist" in page) == (422, True)
 
 
+@pytest.mark.parametrize("path", ["/runs", "/runs.csv", "/runs?view=timeline", "/runs?view=calendar"])
+async def test_a_format_that_no_database_column_can_hold_is_left_out(viewer: Browser, path: str) -> None:
+    assert (await viewer.get(f"{path}{'&' if '?' in path else '?'}format=%00"))[0] == 200
+
+
 @pytest.mark.parametrize("page_sizes", [PageSizes(timeline_runs=2)])
 async def test_the_timeline_says_how_many_runs_it_does_not_draw(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:

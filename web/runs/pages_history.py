@@ -23,7 +23,7 @@ from web.site.export import KINDS, columns_of, export_list
 from web.site.formats import clock, look_of
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
-from web.site.paging import LARGEST_BIGINT, number_in, numbers_in, page_of
+from web.site.paging import LARGEST_BIGINT, number_in, numbers_in, page_of, text_in
 from web.site.params import BIG_NUMBER, choice_in, chosen_repository, day_in
 from web.site.plots import Span, heat_map, timeline
 from web.site.render import confirmation, render
@@ -102,12 +102,11 @@ class Filters:
 
 def filters_of(request: web.Request) -> Filters:
     """Return the filters in the query string; respond 422 if one is invalid."""
-    query = request.query
     return Filters(
         repository=chosen_repository(request),
         status=choice_in(request, "status", [TROUBLE, *RunStatus]),
-        prefix=query.get("format", "").strip(),
-        words=query.get("find", "").strip().replace("\0", ""),
+        prefix=text_in(request, "format").strip(),
+        words=request.query.get("find", "").strip().replace("\0", ""),
         since=day_in(request, "since"),
         until=day_in(request, "until"),
     )
