@@ -52,7 +52,7 @@ from web.site.failures import problem_of
 from web.site.forms import Form, read_form, texts_of
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import as_number, number_in
+from web.site.paging import as_number
 from web.site.params import NUMBER
 from web.site.render import render
 
@@ -113,11 +113,12 @@ async def add(request: web.Request) -> web.Response:
 async def edit(request: web.Request) -> web.Response:
     """Show the editor with the current version or an older one."""
     rule = await rule_of(request)
-    kind, wanted = RuleKind(rule.kind), number_in(request, "version")
+    kind, wanted = RuleKind(rule.kind), request.query.get("version", "")
 
     def read(session: Session) -> tuple[int, bytes]:
         last = last_version(session, rule.rule_id)
-        shown = last if wanted is None else get_version(session, rule.rule_id, wanted)
+        # The first version is 1, so what is not a number is not found as 0.
+        shown = get_version(session, rule.rule_id, as_number(wanted) or 0) if wanted else last
         return last.number, shown.content
 
     try:
