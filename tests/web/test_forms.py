@@ -2,6 +2,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from lxml import html
@@ -314,6 +315,7 @@ async def test_a_sample_size_that_cannot_be_is_told_at_its_field(
         ("/repositories/selected/remove?find=Mark", "Repositories", "Select repositories first."),
         ("/runs/remove?format=oai_dc", "History", "Select the entries to remove."),
         ("/admin/organisations/1/repositories?find=x", "mzk", "Select repositories first."),
+        ("/imports", "Imports", "Choose at least one source."),
     ],
 )
 async def test_a_button_for_ticked_rows_shows_the_list_again_if_none_is_ticked(
@@ -325,6 +327,7 @@ async def test_a_button_for_ticked_rows_shows_the_list_again_if_none_is_ticked(
     tree: Any = html.fromstring(page)
     assert tree.findtext(".//h1") == list_title
     assert [one.text_content().strip() for one in tree.find_class("alarm")] == [told]
-    query = path.partition("?")[2].partition("=")
-    fields = tree.iterfind(f".//input[@name='{query[0]}']")
-    assert query[2] in [field.get("value") for field in fields], "the list is filtered as before"
+    assert tree.find_class("alarm")[0].get("tabindex") == "-1", "it gets the focus"
+    for name, value in parse_qsl(path.partition("?")[2]):
+        fields = tree.iterfind(f".//input[@name='{name}']")
+        assert value in [field.get("value") for field in fields], "the list is filtered as before"
