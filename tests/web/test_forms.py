@@ -210,6 +210,7 @@ def _faults(schema: Any) -> set[str]:
 _EDITED: tuple[tuple[str, str, tuple[str, str], tuple[str, str]], ...] = (
     ("/schedules/1/edit", "", ("set_spec", "maps"), ("set_spec", "books")),
     ("/repositories/1/settings", "", ("repository_name", "Telč"), ("repository_name", "Znojmo")),
+    ("/rules/1/edit", "", ("regexp-0", "map"), ("match", "all")),
     ("/alerts/rules/1", "", ("target", "jana@mzk.example"), ("target", "petr@mzk.example")),
     ("/imports/1", "", ("metadata_prefix", "oai_dc"), ("record_url_template", "https://x.example/{local}")),
     ("/imports/sets/1/edit", "", ("value-0", "atlas"), ("description", "Maps")),
