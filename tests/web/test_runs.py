@@ -249,9 +249,11 @@ async def test_ticked_entries_go_after_a_question(server: Server, administrator:
             a_run(session, telc)
         session.commit()
 
-    _, page, _ = await administrator.post("/runs/remove", {"run": "2"})
+    gone = {"run": ["99", "2"]}
+    _, page, _ = await administrator.post("/runs/remove", gone)
     assert "Remove 1 entry from the history?" in page
-    _, _, target = await administrator.post("/runs/remove", {"run": "2", "sure": "yes"})
+    _, _, target = await administrator.post("/runs/remove", {**gone, "sure": "yes"})
+    assert (await administrator.post("/runs/remove", {"run": "99", "sure": "yes"}))[0] == 404
 
     assert target == "/runs?done=runs-removed"
     with server.database.session() as session:
