@@ -121,6 +121,24 @@ async def test_labels_of_weekdays_are_nearest_to_their_own_boxes(server: Server,
     assert own * 2 < following
 
 
+async def test_a_previewed_schedule_is_brought_into_sight_and_stays_in_its_card(
+    server: Server, page: Page
+) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    await page.set_viewport_size({"width": 1280, "height": 700})
+    await enter(page, server, path="/schedules/new?repository=1")
+    await page.locator("#set_spec").fill("collection" * 20)
+    await page.locator("#set_spec").press("Enter")
+
+    plan = page.get_by_role("status").filter(has_text="A run takes about")
+    await expect(plan).to_be_focused()
+    await expect(plan).to_be_in_viewport()
+    width = "form => form.scrollWidth - form.clientWidth"
+    assert await page.locator("form.card").evaluate(width) <= 0
+
+
 async def test_the_rows_of_a_timeline_have_their_names_in_sight_on_a_telephone(
     server: Server, page: Page
 ) -> None:

@@ -2,6 +2,7 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import parse_qsl
 
 import pytest
 from lxml import html
@@ -209,6 +210,7 @@ def _faults(schema: Any) -> set[str]:
 _EDITED: tuple[tuple[str, str, tuple[str, str], tuple[str, str]], ...] = (
     ("/schedules/1/edit", "", ("set_spec", "maps"), ("set_spec", "books")),
     ("/repositories/1/settings", "", ("repository_name", "Telč"), ("repository_name", "Znojmo")),
+    ("/rules/1/edit", "", ("regexp-0", "map"), ("match", "all")),
     ("/alerts/rules/1", "", ("target", "jana@mzk.example"), ("target", "petr@mzk.example")),
     ("/imports/1", "", ("metadata_prefix", "oai_dc"), ("record_url_template", "https://x.example/{local}")),
     ("/imports/sets/1/edit", "", ("value-0", "atlas"), ("description", "Maps")),
@@ -314,6 +316,7 @@ async def test_a_sample_size_that_cannot_be_is_told_at_its_field(
         ("/repositories/selected/remove?find=Mark", "Repositories", "Select repositories first."),
         ("/runs/remove?format=oai_dc", "History", "Select the entries to remove."),
         ("/admin/organisations/1/repositories?find=x", "mzk", "Select repositories first."),
+        ("/imports", "Imports", "Choose at least one source."),
     ],
 )
 async def test_a_button_for_ticked_rows_shows_the_list_again_if_none_is_ticked(
@@ -325,6 +328,7 @@ async def test_a_button_for_ticked_rows_shows_the_list_again_if_none_is_ticked(
     tree: Any = html.fromstring(page)
     assert tree.findtext(".//h1") == list_title
     assert [one.text_content().strip() for one in tree.find_class("alarm")] == [told]
-    query = path.partition("?")[2].partition("=")
-    fields = tree.iterfind(f".//input[@name='{query[0]}']")
-    assert query[2] in [field.get("value") for field in fields], "the list is filtered as before"
+    assert tree.find_class("alarm")[0].get("tabindex") == "-1", "it gets the focus"
+    for name, value in parse_qsl(path.partition("?")[2]):
+        fields = tree.iterfind(f".//input[@name='{name}']")
+        assert value in [field.get("value") for field in fields], "the list is filtered as before"

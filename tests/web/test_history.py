@@ -85,6 +85,11 @@ async def test_the_history_of_one_repository_shows_no_other(server: Server, view
         "/runs.json?since=zzz",
         "/runs?until=2026-02-30",
         "/repositories.csv?state=bogus",
+        "/repositories.csv?organisation=bogus",
+        "/repositories?organisation=99999999999",
+        "/repositories?sort=-bogus",
+        "/jobs?view=bogus",
+        "/jobs.csv?view=bogus",
         "/admin/users?role=bogus",
         "/admin/users.csv?state=bogus",
         "/admin/audit.csv?since=9999-12-31",
@@ -101,6 +106,11 @@ async def test_a_filter_that_does_not_exist_is_refused_and_lists_nothing(
 
     name, _, value = address.partition("?")[2].partition("=")
     assert (status, f"the filter {name}={value}, which does not exist" in page) == (422, True)
+
+
+@pytest.mark.parametrize("path", ["/runs", "/runs.csv", "/runs?view=timeline", "/runs?view=calendar"])
+async def test_a_format_that_no_database_column_can_hold_is_left_out(viewer: Browser, path: str) -> None:
+    assert (await viewer.get(f"{path}{'&' if '?' in path else '?'}format=%00"))[0] == 200
 
 
 @pytest.mark.parametrize("page_sizes", [PageSizes(timeline_runs=2)])

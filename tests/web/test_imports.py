@@ -81,7 +81,7 @@ def _stored(number: int, title: str, *fields: str) -> bytes:
 async def test_an_import_runs_in_a_process_of_its_own_and_its_records_are_found(
     server: Server, owner: Browser, repository: int
 ) -> None:
-    _, _, target = await owner.post("/imports", {"repository": str(repository)})
+    _, _, target = await owner.post("/imports", {"repository": ["99", str(repository)]})
     _, meanwhile = await owner.get("/imports")
     await _ended(server)
     _, page = await owner.get("/imports")

@@ -2,8 +2,10 @@
 
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lxml import html
 from sqlalchemy import select, update
 from sqlalchemy import text as text_of_sql
 
@@ -93,6 +95,29 @@ async def test_chosen_files_are_read_again(server: Server, root: Path, curator: 
     assert (await curator.post("/archive/indexing/files", form))[0] == 422
     await curator.post("/archive/indexing/files", {**form, "file": str(root / "done.warc.gz")})
     assert _queued(server) == ["done.warc.gz"]
+
+
+async def test_the_form_keeps_its_entries_until_files_are_queued(
+    server: Server, root: Path, curator: Browser
+) -> None:
+    file = str(root / "done.warc.gz")
+    form = {"folder": str(root), "file": file, "collection": "serials"}
+    _, opened = await curator.get("/archive/indexing/files")
+    answers = [
+        await curator.post("/archive/indexing/files", {**form, **more})
+        for more in ({"do": "show"}, {"do": "all"}, {"do": "chosen", "collection": "no such: thing"})
+    ]
+
+    assert html.fromstring(opened).xpath("string(//main//form//button/@value)") == "show", "Enter presses it"
+    assert [status for status, _text, _target in answers] == [200, 422, 422]
+    pages: list[Any] = [html.fromstring(text) for _status, text, _target in answers]
+    for page in pages:
+        assert page.xpath("//input[@name='file'][@checked]/@value") == [file]
+    entered = [page.get_element_by_id("collection") for page in pages]
+    assert [one.get("value") for one in entered] == ["serials", "serials", "no such: thing"]
+    assert [one.get("aria-invalid") for one in entered] == [None, None, "true"]
+    assert [page.xpath("//*[@role='alert']/@tabindex") for page in pages] == [[], ["-1"], ["-1"]]
+    assert _queued(server) == []
 
 
 async def test_nothing_outside_is_listed_or_queued(

@@ -175,6 +175,10 @@ async def test_now_planned_and_just_ended_are_apart(server: Server, viewer: Brow
         prefix for prefix in ("marc21", "due", "again", "ended", "later") if f">{prefix}<" in planned
     ] == ["later"]
     assert 'data-live="planned"' in planned
+    for page, prefixes in ((now, {"marc21", "due", "again"}), (planned, {"later"})):
+        (address,) = re.findall(r'href="(/jobs\.json[^"]*)"', page)
+        exported = json.loads((await viewer.get(address))[1])
+        assert {job["metadata_prefix"] for job in exported} == prefixes, "as on the page"
 
 
 async def test_a_retry_runs_at_once_when_asked_but_no_planned_job(

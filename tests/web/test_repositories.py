@@ -9,11 +9,13 @@ from sqlalchemy import func, select, text
 
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.vocabulary import RunStatus
-from manager.models import Job, RecurringJob
+from manager.models import Job, RecurringJob, RecurringState
 from oai.audit import AuditEntry
+from oai.errors import required
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
 from tests.web.rows import BEGAN, a_repository, a_run, a_schedule, a_store_audit
+from web.auth.organisations import find_organisation, give_repository
 
 
 async def test_base_url_and_folder_are_enough_to_add_a_repository(
@@ -377,6 +379,31 @@ async def test_ticked_repositories_are_changed_one_by_one_with_an_audit_entry_ea
         assert {one[0]: one[1] for one in entries} == {
             "repository.pause": 2, "repository.run": 9, "repository.remove": 1,
         }  # fmt: skip
+
+
+async def test_ticked_repositories_are_changed_although_others_are_missing(
+    server: Server, administrator: Browser, owner: Browser
+) -> None:
+    with server.database.session() as session:
+        ours, strange = a_repository(session, "Ours", "ours"), a_repository(session, "Strange", "strange")
+        for row in (ours, strange):
+            a_schedule(session, row)
+        organisation = required(find_organisation(session, "mzk"), "a standing one")
+        give_repository(session, ours.repository_id, organisation.organisation_id)
+        session.commit()
+        numbers = [str(ours.repository_id), "99", str(strange.repository_id)]
+
+    path = "/repositories/selected/pause"
+    status, page, _ = await owner.post(path, {"repository": numbers})
+
+    assert (status, (await administrator.post(path, {"repository": "99"}))[0]) == (200, 404)
+    assert "1 repository was changed." in page
+    for number in numbers[1:]:
+        assert f"<li>Repository {number} does not exist; it may have been removed.</li>" in page
+    assert "Strange" not in page
+    with server.database.session() as session:
+        paused = select(RecurringJob.repository_id).where(RecurringJob.state == RecurringState.PAUSED)
+        assert [str(number) for number in session.scalars(paused)] == numbers[:1]
 
 
 _CHOICE_PAGES = {

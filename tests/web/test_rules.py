@@ -237,8 +237,11 @@ async def test_rows_that_say_the_same_leave_the_file_as_it_is_and_others_tell_of
         assert session.scalars(select(RuleVersion.number).order_by(RuleVersion.number)).all() == [1, 2]
 
     status, text, _ = await owner.post("/rules/1/edit", other | {"regexp-3": "y"})
-    assert status == 422
-    assert "version 2 was saved while you were editing version 1" in text
+    assert (status, "Somebody has changed this in the meantime" in text) == (409, True)
+    assert 'href="/rules/1/edit"' in text
+    assert (await owner.get("/rules/1/edit?version=1"))[0] == 200
+    for version in ("99", "99999999999", "bogus"):
+        assert (await owner.get(f"/rules/1/edit?version={version}"))[0] == 404, version
     assert (await owner.post("/rules/1/restore", {"version": "1"}))[0] == 303
     assert b"<!-- why -->" in _file(server).read_bytes()
 

@@ -249,9 +249,11 @@ async def test_ticked_entries_go_after_a_question(server: Server, administrator:
             a_run(session, telc)
         session.commit()
 
-    _, page, _ = await administrator.post("/runs/remove", {"run": "2"})
+    gone = {"run": ["99", "2"]}
+    _, page, _ = await administrator.post("/runs/remove", gone)
     assert "Remove 1 entry from the history?" in page
-    _, _, target = await administrator.post("/runs/remove", {"run": "2", "sure": "yes"})
+    _, _, target = await administrator.post("/runs/remove", {**gone, "sure": "yes"})
+    assert (await administrator.post("/runs/remove", {"run": "99", "sure": "yes"}))[0] == 404
 
     assert target == "/runs?done=runs-removed"
     with server.database.session() as session:
@@ -415,6 +417,9 @@ async def test_the_log_has_levels_and_is_kept_as_a_file(server: Server, viewer: 
     assert '<span class="reason" lang="en">HTTP status 500</span>' in errors
     assert "the Content-Type is wrong" not in errors
     assert [line.split()[0] for line in kept.splitlines()[1:]] == ["ERROR", "ERROR", "WARNING", "ERROR"]
+    for path in ("/runs/2/log", "/runs/2/log.txt"):
+        status, page = await viewer.get(f"{path}?level=bogus")
+        assert (status, "level=bogus, which does not exist" in page) == (422, True), path
 
 
 async def test_the_parameters_of_a_run_are_told_with_its_schedule(server: Server, viewer: Browser) -> None:

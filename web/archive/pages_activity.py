@@ -25,6 +25,7 @@ from provider.checking.transport import http_transport
 from provider.clients.models import ProviderClient
 from provider.clients.store import harvested_lists, harvesters
 from provider.holdings.index_errors import find_problems, find_run_files
+from provider.holdings.sets import collection_set_spec
 from provider.holdings.status import run_statuses
 from provider.indexing.browsing import find_files, list_folder
 from web.archive.address import provider_address
@@ -153,31 +154,45 @@ async def indexing(request: web.Request) -> web.Response:
 @needs(Right.ARCHIVE)
 async def browse(request: web.Request) -> web.Response:
     """Show a folder of archive files, and what the index knows of them."""
-    return await _folder(request, text_in(request, "folder"))
+    return await _folder(request, text_in(request, "folder"), Form(values={}))
 
 
 @needs(Right.ARCHIVE)
 async def queue_chosen(request: web.Request) -> web.Response:
-    """Queue the chosen files, or with the button for the folder, whatever is new or changed below it."""
+    """Queue the chosen files, or with the button for the folder, whatever is new or changed below it.
+
+    Enter in a field shows the form again.
+    """
     posted, roots = await request.post(), request.config_dict[SETTINGS].provider.index_roots
     folder, collection = str(posted.get("folder", "")), str(posted.get("collection", "")).strip()
     chosen = [str(path) for path in posted.getall("file", [])]
+    form = Form(values={"collection": collection, "file": chosen})
     all_below = posted.get("do") == "all"
+    if posted.get("do") == "show":
+        return await _folder(request, folder, form)
+    if all_below and chosen:
+        both = _("You chose files. Index only these, or clear them to index everything here and below.")
+        return await _folder(request, folder, form, fault=both)
+    try:
+        if collection:
+            collection_set_spec(collection)
+    except UsageError as error:
+        return await _folder(request, folder, form.with_error("collection", error_text(error)))
     try:
         files = await asyncio.to_thread(find_files, roots, [folder] if all_below else chosen)
         number = await database_of(request).run(
             queue_found, files, collection=collection or None, again=not all_below
         )
     except UsageError as error:
-        return await _folder(request, folder, fault=error_text(error))
+        return await _folder(request, folder, form, fault=error_text(error))
     if number is None:
         nothing = _("Nothing there is new or changed.") if all_below else _("Choose at least one file.")
-        return await _folder(request, folder, fault=nothing)
+        return await _folder(request, folder, form, fault=nothing)
     about(request, "archive", number, folder)
     raise web.HTTPSeeOther(f"/archive/indexing/{number}?done=files-queued")
 
 
-async def _folder(request: web.Request, path: str, fault: str | None = None) -> web.Response:
+async def _folder(request: web.Request, path: str, form: Form, fault: str = "") -> web.Response:
     roots, view = request.config_dict[SETTINGS].provider.index_roots, None
     if path or len(roots) == 1:
         try:
@@ -187,11 +202,11 @@ async def _folder(request: web.Request, path: str, fault: str | None = None) -> 
     return render(
         request,
         "archive_files.html",
-        status=422 if fault else 200,
+        status=422 if fault else form.status,
         roots=roots,
         view=view,
         fault=fault,
-        form=Form(values={}),
+        form=form,
         states={
             "new": _("new"),
             "changed": _("changed"),

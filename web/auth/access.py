@@ -9,7 +9,7 @@ answers 404 both for an object that does not exist and for one that the user may
 not named by the path (a choice in a form) is fetched with `asked_for(request, Repository, number)`.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -50,6 +50,7 @@ __all__ = [
     "refusal_of",
     "repositories_of",
     "right_of",
+    "several_asked_for",
     "signed_in",
     "visible_repositories",
     "who_asks",
@@ -215,6 +216,25 @@ async def asked_for(
     if subject_of(request) is None:
         about(request, KIND_OF_ROW.get(kind, kind.__tablename__), wanted, name)
     return who, row
+
+
+async def several_asked_for(
+    request: web.Request, kind: type[_Row], numbers: Iterable[int], *, being_removed: bool = False
+) -> tuple[dict[int, _Row], dict[int, str]]:
+    """Return the rows that are ticked in a form, by id, and why each other one is not available.
+
+    Responds as `asked_for` if none is available.
+    """
+    found: dict[int, _Row] = {}
+    missing: dict[int, web.HTTPException] = {}
+    for number in numbers:
+        try:
+            _who, found[number] = await asked_for(request, kind, number, being_removed=being_removed)
+        except (web.HTTPNotFound, web.HTTPConflict) as error:
+            missing[number] = error
+    if missing and not found:
+        raise next(iter(missing.values()))
+    return found, {number: error.text or "" for number, error in missing.items()}
 
 
 def is_api(request: web.Request) -> bool:

@@ -10,7 +10,15 @@ from harvester.bibliographic.imports import ImportFacts, OmissionFacts, list_imp
 from harvester.bibliographic.sources import SourceSettings, harvested_prefixes, source_settings
 from harvester.models import Repository
 from oai.errors import UsageError
-from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.auth.access import (
+    Right,
+    about,
+    asked_for,
+    needs,
+    several_asked_for,
+    visible_repositories,
+    who_asks,
+)
 from web.auth.set_owners import choices_for
 from web.imports.sources import (
     IMPORTS,
@@ -51,13 +59,12 @@ async def listing(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def begin(request: web.Request) -> web.Response:
-    """Start the imports of the selected sources."""
+    """Start the imports of the selected sources; those that were removed in the meantime are left out."""
     posted = await request.post()
     if "repository" not in posted:
         return await _page(request, error=_("Choose at least one source."))
-    numbers = numbers_in(posted, "repository")
-    for number in numbers:
-        await asked_for(request, Repository, number)
+    found, _missing = await several_asked_for(request, Repository, numbers_in(posted, "repository"))
+    numbers = list(found)
     await request.config_dict[IMPORTS].begin(numbers, by=who_asks(request).name)
     about(request, "import source", " ".join(map(str, numbers)))
     back = f"/imports/{numbers[0]}" if posted.get("back") and numbers else "/imports"

@@ -36,7 +36,7 @@ from web.site.i18n import _, mark
 from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
 from web.site.paging import as_number, page_of
-from web.site.params import NUMBER
+from web.site.params import NUMBER, choice_in
 from web.site.render import confirmation, render
 
 MOST_JOBS: Final = 100
@@ -109,7 +109,7 @@ _CONTROL: Final = "{control:" + "|".join(CONTROLS) + "}"
 async def listing(request: web.Request) -> web.Response:
     """List the jobs that run, wait for a slot or have just ended, or those that are planned."""
     database, among = database_of(request), visible_repositories(who_asks(request))
-    planned, text = request.query.get("view") == "planned", request.query.get("after", "")
+    planned, text = bool(planned_in(request)), request.query.get("after", "")
     after = JobPlace.parse(text)
     found = await database.run(list_jobs, among=among, planned=planned, after=after, most=MOST_JOBS + 1)
     page = page_of(found, lambda job: job.place, behind=after, size=MOST_JOBS)
@@ -156,10 +156,22 @@ def _run_of(session: Session, among: Select[int] | None, job_id: int) -> int | N
     return session.scalar(runs if among is None else runs.where(History.repository_id.in_(among)))
 
 
-async def visible_jobs(request: web.Request, after: JobPlace | None = None) -> list[JobView]:
+def planned_in(request: web.Request) -> bool | None:
+    """Return whether the query string selects the planned jobs or the other ones; None for all jobs.
+
+    Responds 422 for an unknown view.
+    """
+    return {"planned": True, "now": False}.get(choice_in(request, "view", ["now", "planned"]))
+
+
+async def visible_jobs(
+    request: web.Request, after: JobPlace | None = None, *, planned: bool | None = None
+) -> list[JobView]:
     """Return the first hundred jobs that the user may see, or those after a place, plus one more."""
     among = visible_repositories(who_asks(request))
-    return await database_of(request).run(list_jobs, among=among, after=after, most=MOST_JOBS + 1)
+    return await database_of(request).run(
+        list_jobs, among=among, planned=planned, after=after, most=MOST_JOBS + 1
+    )
 
 
 @needs(Right.HARVEST)

@@ -14,7 +14,7 @@ from manager.jobs.views import JobView
 from manager.repository_lists import list_repositories
 from manager.schedules.service import ScheduleView, find_schedules
 from web.auth.access import asked_for, visible_repositories, who_asks
-from web.jobs.pages import visible_jobs
+from web.jobs.pages import planned_in, visible_jobs
 from web.repositories.listing import choice_of
 from web.site.export import KINDS, columns_of, export, export_list
 from web.site.i18n import _
@@ -73,10 +73,11 @@ async def schedules(request: web.Request) -> web.StreamResponse:
 
 
 async def jobs(request: web.Request) -> web.StreamResponse:
-    """Export the jobs, running ones first."""
+    """Export all jobs, or those of one view of the page, running ones first."""
+    planned = planned_in(request)
 
     async def behind(last: JobView | None) -> Sequence[JobView]:
-        return await visible_jobs(request, last.place if last else None)
+        return await visible_jobs(request, last.place if last else None, planned=planned)
 
     return await export(request, "jobs", _JOB, behind)
 

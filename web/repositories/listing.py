@@ -20,8 +20,8 @@ from web.auth.access import visible_repositories, who_asks
 from web.auth.organisations import name_organisations
 from web.site.i18n import _
 from web.site.keys import database_of
-from web.site.paging import as_number, number_in, page_of, text_in
-from web.site.params import choice_in
+from web.site.paging import as_number, page_of, text_in
+from web.site.params import choice_in, id_in
 from web.site.plots import run_strip
 from web.site.render import render
 
@@ -79,18 +79,16 @@ class Filters:
 
 
 def filters_of(request: web.Request) -> Filters:
-    """Return the filters and the order in the query string; respond 422 if a filter is invalid."""
-    sort = text_in(request, "sort")
-    order = sort.removeprefix(_DOWN)
-    known = order in set(Order)
+    """Return the filters and the order in the query string; respond 422 if one is invalid."""
+    sort = choice_in(request, "sort", [f"{down}{order}" for order in Order for down in ("", _DOWN)])
     return Filters(
         find=text_in(request, "find").strip(),
         state=choice_in(request, "state", list(RepositoryState)),
         prefix=text_in(request, "format").strip(),
         # Partners see one organisation, and learn nothing of others.
-        organisation=number_in(request, "organisation") if who_asks(request).sees_everything else None,
-        order=Order(order) if known else Order.NUMBER,
-        descending=known and sort.startswith(_DOWN),
+        organisation=id_in(request, "organisation") if who_asks(request).sees_everything else None,
+        order=Order(sort.removeprefix(_DOWN)) if sort else Order.NUMBER,
+        descending=sort.startswith(_DOWN),
     )
 
 

@@ -19,7 +19,7 @@ from manager.schedules.of_repository import (
 )
 from oai.audit import Subject
 from oai.errors import UsageError
-from web.auth.access import Right, asked_for, needs
+from web.auth.access import Right, needs, several_asked_for
 from web.auth.audit import change_one
 from web.repositories.listing import PAGE, filters_of, list_page
 from web.repositories.removals import PAGE_SECONDS, REMOVALS
@@ -87,14 +87,12 @@ async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
     numbers = sorted(set(numbers_in(posted, "repository")))
     if not numbers:
         return await list_page(request, _("Select repositories first."))
-    ticked = {
-        number: (await asked_for(request, Repository, number, being_removed=True))[1]
-        for number in numbers[:PAGE]
-    }
+    ticked, missing = await several_asked_for(request, Repository, numbers[:PAGE], being_removed=True)
     names = {number: row.display_name for number, row in ticked.items()}
     if len(names) > change.most and posted.get("sure") != "yes":
-        return _confirmation(request, change, names, back)
-    problems, work, done = [], _work(request, change), change.done
+        return _confirmation(request, change, names, [*names, *missing], back)
+    problems = [(number, "", problem) for number, problem in missing.items()]
+    work, done = _work(request, change), change.done
     for number, name in names.items():
         subject = Subject(kind="repository", number=str(number), name=name)
         try:
@@ -103,7 +101,7 @@ async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
         except UsageError as error:
             problems.append((number, name, error_text(error)))
     if problems:
-        changed = len(names) - len(problems)
+        changed = len(names) + len(missing) - len(problems)
         return render(request, "repositories_selected.html", problems=problems, changed=changed, back=back)
     raise web.HTTPSeeOther(f"/repositories?{filters_of(request).query(done=done)}")
 
@@ -123,9 +121,9 @@ def _removal(request: web.Request) -> Callable[[int], Awaitable[object]]:
 
 
 def _confirmation(
-    request: web.Request, change: _Change, names: Mapping[int, str], back: str
+    request: web.Request, change: _Change, names: Mapping[int, str], numbers: Sequence[int], back: str
 ) -> web.StreamResponse:
-    kept: Sequence[tuple[str, object]] = [("sure", "yes"), *(("repository", number) for number in names)]
+    kept: Sequence[tuple[str, object]] = [("sure", "yes"), *(("repository", number) for number in numbers)]
     return confirmation(
         request,
         _(change.title),

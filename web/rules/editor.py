@@ -21,6 +21,7 @@ from harvester.rule_lab.versions import as_text, get_version, last_version
 from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
 from oai.errors import UsageError
+from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, who_asks
 from web.repositories.forms import UNASKED, repository_choices
 from web.rules.conditions import (
@@ -49,10 +50,10 @@ from web.rules.forms import (
 from web.rules.pages import kinds, rule_of
 from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
 from web.site.failures import problem_of
-from web.site.forms import Form, read_form, texts_of
+from web.site.forms import BASED_ON, Form, StaleFormError, read_form, texts_of
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import as_number, number_in
+from web.site.paging import as_number
 from web.site.params import NUMBER
 from web.site.render import render
 
@@ -71,6 +72,8 @@ class _EditorState:
     before: bytes | None = None
     """Number of the version that the values come from; None for a new rule."""
     errors: Mapping[str, str] = field(default_factory=dict)
+    is_stale: bool = False
+    """A newer version was saved since the editor was opened."""
     line: int = 0
     trial: Trial | None = None
 
@@ -113,11 +116,12 @@ async def add(request: web.Request) -> web.Response:
 async def edit(request: web.Request) -> web.Response:
     """Show the editor with the current version or an older one."""
     rule = await rule_of(request)
-    kind, wanted = RuleKind(rule.kind), number_in(request, "version")
+    kind, wanted = RuleKind(rule.kind), request.query.get("version", "")
 
     def read(session: Session) -> tuple[int, bytes]:
         last = last_version(session, rule.rule_id)
-        shown = last if wanted is None else get_version(session, rule.rule_id, wanted)
+        # The first version is 1, so what is not a number is not found as 0.
+        shown = get_version(session, rule.rule_id, as_number(wanted) or 0) if wanted else last
         return last.number, shown.content
 
     try:
@@ -125,7 +129,7 @@ async def edit(request: web.Request) -> web.Response:
     except UsageError as error:
         raise web.HTTPNotFound(text=error_text(error)) from None
     view = request.query.get("view", CONDITIONS)
-    values = _shown_as(view, content, kind) | {"based_on": str(number)}
+    values = _shown_as(view, content, kind) | {BASED_ON: str(number)}
     values["sample_repository"] = str(rule.repository_id or "")
     return await _page(request, _EditorState(kind=kind, values=values, rule=rule, before=content))
 
@@ -142,19 +146,25 @@ async def change(request: web.Request) -> web.Response:
     edited = _read(values, state.kind, last.content)
     if edited.errors:
         return await _faulty(request, state, edited)
+    settings, by = request.config_dict[SETTINGS], who_asks(request).name
     try:
-        await database_of(request).run(
-            versions.save_version,
-            request.config_dict[SETTINGS],
-            rule.rule_id,
-            edited.content,
-            by=who_asks(request).name,
-            note=values.get("note", "")[:500],
-            based_on=as_number(values.get("based_on", "")),
-        )
+        await database_of(request).run(_save, settings, rule.rule_id, edited.content, values, by=by)
+    except StaleFormError as error:
+        return await _page(request, replace(state, values=error.form.values, is_stale=True))
     except UsageError as error:
         return await _page(request, replace(state, errors={"note": error_text(error)}))
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved")
+
+
+def _save(
+    session: Session, settings: Settings, rule_id: int, content: bytes, values: Mapping[str, str], *, by: str
+) -> None:
+    """Save the content as a new version; raise StaleFormError if that undoes a newer one."""
+    versions.get_rule(session, rule_id, lock=True)
+    last, based_on = last_version(session, rule_id), as_number(values.get(BASED_ON, ""))
+    if based_on not in {None, last.number} and content != last.content:
+        raise StaleFormError(Form(values={**values, BASED_ON: str(last.number)}, is_stale=True))
+    versions.save_version(session, settings, rule_id, content, by=by, note=values.get("note", "")[:500])
 
 
 async def _save_new(request: web.Request, state: _EditorState) -> web.Response:
@@ -240,13 +250,16 @@ async def _page(request: web.Request, state: _EditorState) -> web.Response:
         found, fault = await _fields(request, values)
         fields = Fields(found=found).beside(values)
         errors |= {f"{_SAMPLE}repository": fault} if fault else {}
+    form = Form(
+        values={"match": "all" if fields.options else "any", **values, **fields.spaces},
+        errors=errors,
+        is_stale=state.is_stale,
+    )
     return render(
         request,
         "rule_editor.html",
-        status=422 if errors else 200,
-        form=Form(
-            values={"match": "all" if fields.options else "any", **values, **fields.spaces}, errors=errors
-        ),
+        status=form.status,
+        form=form,
         rule=state.rule,
         kind=state.kind.value,
         kinds=kinds(),

@@ -33,7 +33,7 @@ from web.schedules.rules import rule_paths
 from web.site.i18n import error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, number_in, page_of
-from web.site.params import BIG_NUMBER
+from web.site.params import BIG_NUMBER, choice_in
 from web.site.plots import run_plots
 from web.site.render import render
 
@@ -175,8 +175,7 @@ async def _log_of(request: web.Request, run: History) -> list[Line]:
 
 
 def _level(request: web.Request) -> Level:
-    text = request.query.get("level", "")
-    return Level(text) if text in set(Level) else Level.INFO
+    return Level(choice_in(request, "level", list(Level)) or Level.INFO)
 
 
 def _changes(session: Session, key: RunKey, since: int) -> list[ChangeLine]:

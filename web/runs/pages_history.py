@@ -16,14 +16,22 @@ from manager.jobs.runs import TROUBLED, RunFilter, count_runs, days_of, find_run
 from manager.jobs.views import HistoryView, remove_history
 from manager.schedules.calendar import ScheduleName, due_groups, due_times, schedule_names
 from oai.datestamps import utc_now
-from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.auth.access import (
+    Right,
+    about,
+    asked_for,
+    needs,
+    several_asked_for,
+    visible_repositories,
+    who_asks,
+)
 from web.repositories.forms import repository_choices
 from web.runs.words import YEAR_DAYS, day_link, first_day, is_made_up
 from web.site.export import KINDS, columns_of, export_list
 from web.site.formats import clock, look_of
 from web.site.i18n import _
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
-from web.site.paging import LARGEST_BIGINT, number_in, numbers_in, page_of
+from web.site.paging import LARGEST_BIGINT, number_in, numbers_in, page_of, text_in
 from web.site.params import BIG_NUMBER, choice_in, chosen_repository, day_in
 from web.site.plots import Span, heat_map, timeline
 from web.site.render import confirmation, render
@@ -102,12 +110,11 @@ class Filters:
 
 def filters_of(request: web.Request) -> Filters:
     """Return the filters in the query string; respond 422 if one is invalid."""
-    query = request.query
     return Filters(
         repository=chosen_repository(request),
         status=choice_in(request, "status", [TROUBLE, *RunStatus]),
-        prefix=query.get("format", "").strip(),
-        words=query.get("find", "").strip().replace("\0", ""),
+        prefix=text_in(request, "format").strip(),
+        words=request.query.get("find", "").strip().replace("\0", ""),
         since=day_in(request, "since"),
         until=day_in(request, "until"),
     )
@@ -186,22 +193,21 @@ async def remove(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def remove_several(request: web.Request) -> web.Response:
-    """Remove the selected entries, after a confirmation page with their number."""
+    """Remove the selected entries, after a confirmation page with their number; some may be gone already."""
     posted = await request.post()
     ticked = numbers_in(posted, "run", largest=LARGEST_BIGINT)[:_PAGE]
     if not ticked:
         return await _page(request, _("Select the entries to remove."))
-    for number in ticked:
-        await asked_for(request, History, number)
+    runs, _gone = await several_asked_for(request, History, ticked)
     if posted.get("sure") != "yes":
-        return render(request, "runs_remove.html", runs=ticked)
+        return render(request, "runs_remove.html", runs=list(runs))
 
-    def gone(session: Session) -> None:
-        for number in ticked:
+    def work(session: Session) -> None:
+        for number in runs:
             remove_history(session, number)
 
-    await database_of(request).run(gone)
-    about(request, "run", " ".join(map(str, ticked)))
+    await database_of(request).run(work)
+    about(request, "run", " ".join(map(str, runs)))
     raise web.HTTPSeeOther("/runs?done=runs-removed")
 
 

@@ -60,6 +60,15 @@ def choice_in(request: web.Request, name: str, choices: Collection[str]) -> str:
     return text
 
 
+def id_in(request: web.Request, name: str) -> int | None:
+    """Return an id in the query string, if any; respond 422 if it is not one."""
+    text = request.query.get(name, "")
+    number = as_number(text)
+    if text and number is None:
+        raise _unknown(name, text)
+    return number
+
+
 def day_in(request: web.Request, name: str) -> date | None:
     """Return a day in the query string, if any; respond 422 if it is not one."""
     text = request.query.get(name, "").strip()

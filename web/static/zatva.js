@@ -178,7 +178,7 @@
   offerCopies();
   tendMenus();
   sendOnce();
-  document.querySelector("[role=alert][tabindex]")?.focus();
+  document.querySelector("[role=alert][tabindex], .plan[tabindex]")?.focus();
   const bodies = [...document.querySelectorAll("tbody[data-live]")];
   if (bodies.length > 0) {
     follow(bodies);
