@@ -263,3 +263,17 @@ def test_archive_its_metadata_are_taken(tmp_path: Path) -> None:
     assert isinstance(found, TitleEntry)
     assert (found.key, found.name, found.alternative_names, found.publisher) == ("7", "A", ("B",), "C")
     assert [one.name for one in found.subjects] == ["S"]
+def test_rows_without_values_are_skipped(tmp_path: Path) -> None:
+    rows = "1,A,,,http://a.cz/,,,\n" + ",,,,,,,\n , ,,,,,,\n\n,,,,,,,,,\n"
+    (found,) = read(tmp_path, "csv", CSV + rows)
+    assert isinstance(found, TitleEntry)
+
+
+@pytest.mark.parametrize(("kind", "text"), [("jsonl", "x\n" * 10_001), ("csv", CSV + "x\n" * 10_001)])
+def test_a_file_with_very_many_lines_that_cannot_be_read_is_refused(
+    tmp_path: Path, kind: str, text: str
+) -> None:
+    with pytest.raises(UsageError, match=r"more than 10,000 entries cannot be read; the first: line [12]: "):
+        read(tmp_path, kind, text)
+
+
