@@ -235,7 +235,7 @@ def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # n
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
-            yield read_entry(f"line {number}", partial(_of_line, line))
+            yield read_entry(f"line {number}", partial(_of_json, line))
 
 
 @_bounded
@@ -271,9 +271,9 @@ def read_archive_it(path: Path, name: str | None = None) -> Iterator[Read]:
     such a list.
     """
     try:
-        seeds = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise UsageError("%(file)s: not JSON: %(error)s", file=name or path, error=error) from None
+        seeds = _of_json(path.read_bytes())
+    except ValueError as error:
+        raise UsageError("%(file)s: cannot be read: %(error)s", file=name or path, error=error) from None
     if not isinstance(seeds, list):
         raise UsageError("%(file)s: not a list of seeds, as Archive-It's API gives it", file=name or path)
     for number, seed in enumerate(seeds, start=1):
@@ -288,8 +288,20 @@ READERS: Final[Mapping[str, Reader]] = {
 """By the name of the format."""
 
 
-def _of_line(line: bytes) -> Any:  # noqa: ANN401 any JSON
-    return json.loads(line.decode("utf-8-sig"))
+def _of_json(content: bytes) -> Any:  # noqa: ANN401 any JSON
+    """Return what JSON means. Raises ValueError if it cannot be read."""
+    if b"\0" in content:  # as in UTF-16
+        raise ValueError(_NOT_UTF_8)
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ValueError(_NOT_UTF_8) from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1:,}") from None
+    except RecursionError:
+        raise ValueError("lists or objects are nested too deeply") from None
+    except ValueError:
+        raise ValueError("a number has too many digits") from None
 
 
 def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEntry | Refused:
@@ -302,8 +314,6 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
         if isinstance(values, dict) and "collection" in values:
             return CollectionEntry.model_validate(values)
         return TitleEntry.model_validate(values)
-    except UnicodeDecodeError as error:
-        return Refused(place=place, reason=f"not UTF-8: {error}")
     except ValidationError as error:
         found = error.errors(include_url=False)[0]
         where = ".".join(map(str, found["loc"]))
@@ -313,8 +323,8 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
 
 
 def _check_columns(file: str, names: Sequence[str]) -> None:
-    if not _is_unicode("".join(names)):
-        raise UsageError("%(file)s: not in UTF-8; save the file as UTF-8", file=file)
+    if "\0" in "".join(names) or not _is_unicode("".join(names)):
+        raise UsageError("%(file)s: not CSV in UTF-8; save the file as CSV in UTF-8", file=file)
     known = {*TitleEntry.model_fields, "carve_outs"}
     unknown = [name for name in names if name not in known]
     missing = [name for name in ("key", "name", "seeds") if name not in names]
@@ -368,11 +378,16 @@ def _subject(text: str) -> dict[str, Any]:
     return {"number": number, "name": name} if colon and number.strip().isdecimal() else {"name": text}
 
 
-def _of_seed(seed: Mapping[str, Any]) -> dict[str, Any]:
+def _of_seed(seed: Any) -> dict[str, Any]:  # noqa: ANN401 any JSON
+    if not isinstance(seed, dict) or "id" not in seed or "url" not in seed:
+        raise ValueError("not an object with id and url")
     metadata = seed.get("metadata") or {}
 
     def values(name: str) -> list[str]:
-        return [str(one["value"]) for one in metadata.get(name, ()) if one.get("value")]
+        try:
+            return [str(one["value"]) for one in metadata.get(name, ()) if one.get("value")]
+        except (AttributeError, TypeError):
+            raise ValueError("its metadata are not lists of objects with a value") from None
 
     def joined(*names: str) -> str | None:
         found = [value for name in names for value in values(name)]
