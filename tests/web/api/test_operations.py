@@ -138,6 +138,9 @@ _FAULTS: Final[tuple[tuple[str, str, dict[str, Any], int, str], ...]] = (
     ("GET", "/runs?colour=red", {}, 422, "errors"),
     ("GET", "/runs?limit=1&limit=2", {}, 422, "repeated"),
     ("POST", "/runs/1/release", {}, 409, "not held"),
+    ("GET", "/search?q=", {}, 422, "errors"),
+    ("GET", "/search?q=%20", {}, 422, "errors"),
+    ("GET", "/search?q=%00", {}, 422, "errors"),
     ("DELETE", "/archive/collections/collection", {}, 409, "root"),
 )
 """Requests, each with its method, path and body, and the status and words of the answer."""
