@@ -132,15 +132,16 @@ _FAULTS: Final[tuple[tuple[str, str, dict[str, Any], int, str], ...]] = (
     ("PUT", "/jobs", {}, 405, "request method"),
     ("POST", "/probe", {"data": "{", "headers": _JSON}, 400, "not valid JSON"),
     ("POST", "/probe", {"data": "x=1"}, 415, "application/json"),
+    ("POST", "/probe", {}, 415, "there is no body; send JSON as application/json"),
     ("POST", "/probe", {"data": BytesIO(b"x" * 2_000_000), "headers": _JSON}, 413, "larger"),
     ("POST", "/probe", {"json": {"base_url": "ftp://x/"}}, 422, "errors"),
     ("GET", "/runs?cursor=nonsense", {}, 422, "cursor"),
     ("GET", "/runs?colour=red", {}, 422, "errors"),
     ("GET", "/runs?limit=1&limit=2", {}, 422, "repeated"),
-    ("POST", "/runs/1/release", {}, 409, "not held"),
     ("GET", "/search?q=", {}, 422, "errors"),
     ("GET", "/search?q=%20", {}, 422, "errors"),
     ("GET", "/search?q=%00", {}, 422, "errors"),
+    ("POST", "/runs/1/release", {}, 409, "not held"),
     ("DELETE", "/archive/collections/collection", {}, 409, "root"),
 )
 """Requests, each with its method, path and body, and the status and words of the answer."""
