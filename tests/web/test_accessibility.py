@@ -239,3 +239,4 @@ async def test_a_fault_is_found_where_all_else_is_known(server: Server, inspecto
         await inspector.page.evaluate(f"document.querySelector('{fault}")
         with pytest.raises(AssertionError, match=found):
             await inspector.check()
+        ("main label').style.paddingLeft = '400px'", "beyond its card"),
