@@ -37,6 +37,8 @@ _LAYOUT: Final = Path(__file__).with_name("layout.js").read_text(encoding="utf-8
 _WIDTHS: Final = (NARROW, 1024, WIDE)
 ALL_WIDTHS: Final = (320, NARROW, 768, 1024, WIDE, 1280, 1440)
 """Those that `--long` looks at; 320 is a window of 1,280 that shows everything enlarged (WCAG 1.4.10)."""
+_PAPER: Final = (718, 1047)
+"""A sheet of A4 with margins of a centimetre, upright and in landscape."""
 _Scheme = Literal["light", "dark"]
 
 
@@ -107,8 +109,21 @@ class Inspector:
                     await self._colour(look.scheme)
                     is_new = await self._check_as_shown(look)
             await self._colour("light")
-            faults = await self.page.evaluate(_LAYOUT)
-            assert not faults, f"{self.page.url} {width}\n" + "\n".join(faults)
+            await self._check_layout(width)
+
+    async def check_prints(self, *addresses: str) -> None:
+        """Look at the layout of those pages on paper; nothing is cut off."""
+        await self.page.emulate_media(media="print")
+        for address in addresses:
+            await self.page.goto(address)
+            for width in _PAPER:
+                await self._widen(width)
+                await self._check_layout(width)
+        await self.page.emulate_media(media="screen")
+
+    async def _check_layout(self, width: int) -> None:
+        faults = await self.page.evaluate(_LAYOUT)
+        assert not faults, f"{self.page.url} {width}\n" + "\n".join(faults)
 
     async def _widen(self, width: int) -> None:
         size: ViewportSize = {"width": width, "height": 800}

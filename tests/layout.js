@@ -56,15 +56,26 @@
         }
     }
 
+    // Nor may a text in a card that scrolls without showing it, or that does not scroll.
+    const isBeyond = (element, place) => {
+        for (let box = element; box; box = box.parentElement) {
+            if (box.matches(".card")) return place.right > box.getBoundingClientRect().right + 1;
+            if (getComputedStyle(box).overflowX !== "visible") return false;
+        }
+        return false;
+    };
+
     // Words may be broken at hyphens and other signs only; addresses, codes and other long ones anywhere.
     const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let text = texts.nextNode(); text; text = texts.nextNode()) {
         const element = text.parentElement;
-        const isProse = element.checkVisibility() && !element.closest(".mono, code, pre, svg, script");
-        if (!text.data.trim() || !isProse) continue;
+        if (!text.data.trim() || !element.checkVisibility() || element.closest("svg, script")) continue;
         if (element.closest("thead")?.clientWidth === 1) continue; // for screen readers only
         const range = document.createRange();
         range.selectNodeContents(text);
+        const place = (element.closest(".state") ?? range).getBoundingClientRect();
+        if (isBeyond(element, place)) faults.push(`beyond its card: ${name(element)}`);
+        if (element.closest(".mono, code, pre")) continue;
         if (range.getClientRects().length < 2) continue;
         for (const token of text.data.matchAll(/\S+/g)) {
             if (token[0].length > LONGEST_WORD) continue;

@@ -1,6 +1,7 @@
 """Titles as a source gives them: JSON lines, CSV, and the seeds that Archive-It exports.
 
-Reading never stops at a faulty line: it yields what was found there, and the import reports it.
+Reading does not stop at a faulty line: it yields what was found there, and the import reports it. A file with
+very many of them is refused, because it is probably of another kind.
 """
 
 import csv
@@ -9,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date
-from functools import partial
+from functools import partial, wraps
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, Protocol
@@ -22,6 +23,8 @@ from provider.titles.models import SeedKind
 
 _MOST_NAMED: Final = 5
 _SHOWN: Final = 100
+_MOST_UNREAD: Final = 10_000
+"""Entries that cannot be read, of a file that is imported all the same."""
 _LONGEST: Final = 20_000
 _MOST_SEEDS: Final = 10_000
 MOST_COLLECTION_SEEDS: Final = 100_000
@@ -30,6 +33,7 @@ _SEPARATOR: Final = ";"
 _ISSN: Final = re.compile(r"(?:ISSN:?\s*)?([0-9]{4})[-\s\u2010-\u2015]?([0-9]{3}[0-9X])", re.IGNORECASE)
 _ISSN_WEIGHTS: Final = range(8, 0, -1)
 _LANGUAGE: Final = re.compile(r"[a-z]{3}")
+_NOT_UTF_8: Final = "not in UTF-8; save the file as UTF-8"
 _LISTS: Final = ("alternative_names", "languages", "classification", "keywords", "collections")
 
 
@@ -192,6 +196,36 @@ class NotDescribed:
 Read = TitleEntry | CollectionEntry | AddressList | Refused | Remark | NotDescribed
 
 
+class Reader(Protocol):
+    """A function that reads a file; its errors name the file as `name` does, if given."""
+
+    def __call__(self, path: Path, name: str | None = None) -> Iterator[Read]:
+        """Yield the titles of the file. Raises UsageError if too much of it cannot be read."""
+
+
+def _bounded(read: Reader) -> Reader:
+    """Return the reader with a limit to entries that cannot be read: each report takes time and memory."""
+
+    @wraps(read)
+    def reading(path: Path, name: str | None = None) -> Iterator[Read]:
+        unread: list[Refused] = []
+        for one in read(path, name):
+            if isinstance(one, Refused):
+                unread.append(one)
+            if len(unread) > _MOST_UNREAD:
+                raise UsageError(
+                    "%(file)s: more than %(number)s entries cannot be read; the first: %(place)s: %(reason)s",
+                    file=name or path,
+                    number=f"{_MOST_UNREAD:,}",
+                    place=unread[0].place,
+                    reason=unread[0].reason,
+                )
+            yield one
+
+    return reading
+
+
+@_bounded
 def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # noqa: ARG001 the readers' shape
     """Yield the titles of a file with one JSON object per line, in UTF-8.
 
@@ -201,29 +235,35 @@ def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # n
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
-            yield read_entry(f"line {number}", partial(_of_line, line))
+            yield read_entry(f"line {number}", partial(_of_json, line))
 
 
+@_bounded
 def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield the titles of a CSV file in UTF-8, with the fields of `TitleEntry` as column names.
 
     Columns are separated by commas, or by semicolons if the header has these and no comma. Several values of
     a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks. A subject may begin with its
-    number: `9: Hudba`. Raises UsageError for a column that does not exist, is missing, or is there twice.
+    number: `9: Hudba`. Rows without any value are skipped. Raises UsageError for a column that does not
+    exist, is missing, or is there twice.
     """
     # Bytes that are not in UTF-8 become surrogates, which `_of_columns` refuses: only their row is lost.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         header = file.readline()
         delimiter = "," if "," in header or ";" not in header else ";"
-        rows = csv.DictReader(chain([header], file), delimiter=delimiter, strict=True)
+        rows = csv.reader(chain([header], file), delimiter=delimiter, strict=True)
         try:
-            _check_columns(name or str(path), rows.fieldnames or ())
+            columns = next(rows, [])
+            _check_columns(name or str(path), columns)
             for row in rows:
-                yield read_entry(f"line {rows.line_num}", partial(_of_columns, row))
+                # Spreadsheets save the empty rows below their table, too.
+                if any(map(str.strip, row)):
+                    yield read_entry(f"line {rows.line_num}", partial(_of_columns, columns, row))
         except csv.Error as error:
             yield Refused(place=f"line {rows.line_num + 1} and all after it", reason=str(error))
 
 
+@_bounded
 def read_archive_it(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield a title for each seed in Archive-It's JSON (`partner.archive-it.org/api/seed`).
 
@@ -231,20 +271,13 @@ def read_archive_it(path: Path, name: str | None = None) -> Iterator[Read]:
     such a list.
     """
     try:
-        seeds = json.loads(path.read_text(encoding="utf-8"))
-    except (ValueError, RecursionError) as error:
-        raise UsageError("%(file)s: not JSON: %(error)s", file=name or path, error=error) from None
+        seeds = _of_json(path.read_bytes())
+    except ValueError as error:
+        raise UsageError("%(file)s: cannot be read: %(error)s", file=name or path, error=error) from None
     if not isinstance(seeds, list):
         raise UsageError("%(file)s: not a list of seeds, as Archive-It's API gives it", file=name or path)
     for number, seed in enumerate(seeds, start=1):
         yield read_entry(f"seed {number}", partial(_of_seed, seed))
-
-
-class Reader(Protocol):
-    """A function that reads a file; its errors name the file as `name` does, if given."""
-
-    def __call__(self, path: Path, name: str | None = None) -> Iterator[Read]:
-        """Yield the titles of the file."""
 
 
 READERS: Final[Mapping[str, Reader]] = {
@@ -255,8 +288,20 @@ READERS: Final[Mapping[str, Reader]] = {
 """By the name of the format."""
 
 
-def _of_line(line: bytes) -> Any:  # noqa: ANN401 any JSON
-    return json.loads(line.decode("utf-8-sig"))
+def _of_json(content: bytes) -> Any:  # noqa: ANN401 any JSON
+    """Return what JSON means. Raises ValueError if it cannot be read."""
+    if b"\0" in content:  # as in UTF-16
+        raise ValueError(_NOT_UTF_8)
+    try:
+        return json.loads(content.decode("utf-8-sig"))
+    except UnicodeDecodeError:
+        raise ValueError(_NOT_UTF_8) from None
+    except json.JSONDecodeError as error:
+        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1:,}") from None
+    except RecursionError:
+        raise ValueError("lists or objects are nested too deeply") from None
+    except ValueError:
+        raise ValueError("a number has too many digits") from None
 
 
 def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEntry | Refused:
@@ -269,8 +314,6 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
         if isinstance(values, dict) and "collection" in values:
             return CollectionEntry.model_validate(values)
         return TitleEntry.model_validate(values)
-    except UnicodeDecodeError as error:
-        return Refused(place=place, reason=f"not UTF-8: {error}")
     except ValidationError as error:
         found = error.errors(include_url=False)[0]
         where = ".".join(map(str, found["loc"]))
@@ -280,8 +323,8 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
 
 
 def _check_columns(file: str, names: Sequence[str]) -> None:
-    if not _is_unicode("".join(names)):
-        raise UsageError("%(file)s: not in UTF-8; save the file as UTF-8", file=file)
+    if "\0" in "".join(names) or not _is_unicode("".join(names)):
+        raise UsageError("%(file)s: not CSV in UTF-8; save the file as CSV in UTF-8", file=file)
     known = {*TitleEntry.model_fields, "carve_outs"}
     unknown = [name for name in names if name not in known]
     missing = [name for name in ("key", "name", "seeds") if name not in names]
@@ -303,14 +346,14 @@ def _check_columns(file: str, names: Sequence[str]) -> None:
         raise UsageError("%(file)s: columns are missing: %(missing)s", file=file, missing=", ".join(missing))
 
 
-def _of_columns(row: Mapping[str | None, Any]) -> dict[str, Any]:
-    if None in row:
+def _of_columns(columns: Sequence[str], row: Sequence[str]) -> dict[str, Any]:
+    if len(row) > len(columns):
         raise ValueError("more values than columns")
-    if None in row.values():
+    if len(row) < len(columns):
         raise ValueError("fewer values than columns, as at the end of a file that was cut off")
-    if not _is_unicode("".join(row.values())):
-        raise ValueError("not in UTF-8; save the file as UTF-8")
-    given = {str(name): value for name, value in row.items() if value}
+    if not _is_unicode("".join(row)):
+        raise ValueError(_NOT_UTF_8)
+    given: dict[str, Any] = {name: value for name, value in zip(columns, row, strict=True) if value}
     seeds = [{"url": url} for url in given.pop("seeds", "").split()]
     seeds += [{"url": url, "kind": "carve-out"} for url in given.pop("carve_outs", "").split()]
     for name in _LISTS:
@@ -335,11 +378,16 @@ def _subject(text: str) -> dict[str, Any]:
     return {"number": number, "name": name} if colon and number.strip().isdecimal() else {"name": text}
 
 
-def _of_seed(seed: Mapping[str, Any]) -> dict[str, Any]:
+def _of_seed(seed: Any) -> dict[str, Any]:  # noqa: ANN401 any JSON
+    if not isinstance(seed, dict) or "id" not in seed or "url" not in seed:
+        raise ValueError("not an object with id and url")
     metadata = seed.get("metadata") or {}
 
     def values(name: str) -> list[str]:
-        return [str(one["value"]) for one in metadata.get(name, ()) if one.get("value")]
+        try:
+            return [str(one["value"]) for one in metadata.get(name, ()) if one.get("value")]
+        except (AttributeError, TypeError):
+            raise ValueError("its metadata are not lists of objects with a value") from None
 
     def joined(*names: str) -> str | None:
         found = [value for name in names for value in values(name)]

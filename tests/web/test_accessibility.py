@@ -225,6 +225,13 @@ async def test_the_pages_of_those_who_only_look_are_accessible_before_there_is_a
     await inspector.check(*(server.base_url + path for path in ("/", "/repositories/1", "/schedules")))
 
 
+async def test_lists_fit_on_paper(server: Server, inspector: Inspector) -> None:
+    _fill(server)
+    await enter(inspector.page, server)
+    paths = ("/", "/repositories", "/runs", "/jobs", "/alerts/deliveries")
+    await inspector.check_prints(*(server.base_url + path for path in paths))
+
+
 async def test_a_fault_is_found_where_all_else_is_known(server: Server, inspector: Inspector) -> None:
     await inspector.check(server.base_url + "/sign-in")
     for fault, found in (
@@ -233,6 +240,7 @@ async def test_a_fault_is_found_where_all_else_is_known(server: Server, inspecto
         ("h1').remove()", "page-has-heading-one"),
         ("main label').style.color = '#999'", "color-contrast"),
         ("main form button').style.marginLeft = '2000px'", "out of reach"),
+        ("main label').style.paddingLeft = '400px'", "beyond its card"),
         ("main form').outerHTML = '<p class=inline><button>a</button><button><span>b<br>c'", "uneven"),
     ):
         await inspector.page.reload()

@@ -190,7 +190,7 @@ _WRONG: Final[tuple[tuple[dict[str, str], bytes | None, str, str], ...]] = (
     ({}, b"x", "a.txt", "says nothing about its format"),
     ({}, b"key,title\n", "a.csv", "a.csv: no column may be called &#39;title&#39;"),
     ({}, b"key,seeds\n", "a.csv", "a.csv: columns are missing: name"),
-    ({"format": "archive-it"}, b"<html>", "a.jsonl", "a.jsonl: not JSON"),
+    ({"format": "archive-it"}, b"<html>", "a.jsonl", "a.jsonl: cannot be read: not JSON"),
     ({"format": "xml"}, b"", "a.jsonl", "Choose one of the options."),
     ({}, b" " * (8 * 1024 * 1024 + 1), "a.jsonl", "larger than 8 MB"),
     ({"name": "a.csv", "content": "no Base64!"}, None, "", "Choose the file again."),

@@ -130,6 +130,8 @@ async def _body(operation: Operation, request: web.Request) -> BaseModel | None:
     model = operation.body
     if model is None:
         return None
+    if request.content_type != _JSON and not request.can_read_body:
+        raise ApiError(415, f"there is no body; send JSON as {_JSON}")
     if request.content_type != _JSON:
         raise ApiError(415, f"the content type of the body is {request.content_type!r}; send {_JSON}")
     try:

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Annotated, Any, Final
 from urllib.parse import urlencode
 
 from aiohttp import web
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
@@ -190,7 +190,7 @@ class SearchQuery(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    q: str = Field(
+    q: Annotated[str, BeforeValidator(tidy)] = Field(
         min_length=1,
         max_length=_LONGEST,
         description="Words, the number of a run, an OAI identifier, or the address of an archived document.",
@@ -215,7 +215,7 @@ class SearchHits(Out):
 @OPERATIONS.add("GET /search", "search", Right.LOOK, query=SearchQuery)
 async def _search(call: Call) -> SearchHits:
     """Search repositories, runs, records and archived documents."""
-    words = tidy(call.asked(SearchQuery).q)
+    words = call.asked(SearchQuery).q
     groups = await call.database.run(search, call.who, words, call.settings.provider.namespace)
     return SearchHits(items=[_out(group.kind, hit) for group in groups for hit in group.hits])
 

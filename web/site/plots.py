@@ -33,16 +33,19 @@ _LONGEST_NAME: Final = 26
 _DAY: Final = timedelta(days=1)
 
 
-def mark(shape: str, title: str, *, link: str | None = None, label: str | None = None) -> str:
+def mark(
+    shape: str, title: str, *, link: str | None = None, label: str | None = None, by_tab: bool = True
+) -> str:
     """Return a shape (safe markup without its end tag, such as ``<rect x="1" …``) with its title and link.
 
-    `label` names the link if the title is not enough.
+    `label` names the link if the title is not enough. Without `by_tab`, the link is only for pointers.
     """
     name = shape.partition(" ")[0].removeprefix("<")
     drawn = f"{shape}><title>{escape(title)}</title></{name}>"
     if link is None:
         return drawn
-    return f'<a href="{escape(link)}" aria-label="{escape(label or title)}">{drawn}</a>'
+    reach = "" if by_tab else ' tabindex="-1"'
+    return f'<a href="{escape(link)}"{reach} aria-label="{escape(label or title)}">{drawn}</a>'
 
 
 def text(x: float, y: float, words: str, *, kind: str = "axis", anchor: str = "start") -> str:
@@ -140,13 +143,17 @@ def strip(days: Mapping[date, Day], first: date, last: date, *, link: Link, labe
 
 
 def run_strip(runs: Sequence[LastRun]) -> Markup:
-    """Return a cell for each run, the oldest first, which leads to the run."""
+    """Return a cell for each run, the oldest first, which leads to the run.
+
+    They are no tab stops: a page has a thousand of them, and each repository has its runs on a page.
+    """
     cells = [
         mark(
             f'<rect x="{place * _STEP}" y="0" width="{_CELL}" height="{_CELL}" rx="2" '
             f'class="cell {look_of(run.status).tone}"',
             f"{clock(run.ended)}: {_(run.status)}",
             link=f"/runs/{run.history_id}",
+            by_tab=False,
         )
         for place, run in enumerate(reversed(runs))
     ]

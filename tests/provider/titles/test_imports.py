@@ -214,18 +214,32 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("kind", "text", "place", "reason"),
     [
-        ("jsonl", JSONL + "{", "line 2", "cannot be read"),
-        ("jsonl", JSONL + '{"key": ' + "[" * 50_000, "line 2", "cannot be read"),
+        ("jsonl", JSONL + "{", "line 2", "cannot be read: not JSON"),
+        ("jsonl", JSONL + '{"key": ' + "[" * 50_000, "line 2", "nested too deeply"),
+        ("jsonl", JSONL + '{"key": ' + "1" * 5_000, "line 2", "a number has too many digits"),
+        ("jsonl", JSONL.encode() + '{"key": "2"}'.encode("utf-16-be"), "line 2", "not in UTF-8; save"),
         ("jsonl", JSONL + '{"key": "2"}\n', "line 2", "name: Field required"),
         ("jsonl", JSONL + '{"key": "2", "name": "B", "nmae": "B"}\n', "line 2", "nmae: Extra inputs"),
         ("jsonl", JSONL + "[]\n", "line 2", "dictionary"),
-        ("jsonl", JSONL.encode() + b'{"key": "2", "name": "\xe9"}\n', "line 2", "not UTF-8"),
+        ("jsonl", JSONL.encode() + b'{"key": "2", "name": "\xe9"}\n', "line 2", "not in UTF-8; save"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,31.1.2027\n", "line 3", "contract_to"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,,,,\n", "line 3", "more values than columns"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,http://b.cz/", "line 3", "fewer values than columns"),
         ("csv", CSV + '1,A,,,,,,\n2,"B,,,,,,\n', "line", "unexpected end"),
         ("csv", CSV.encode() + b"2,\xbelu\xbb,,,,,,\n1,A,,,,,,\n", "line 2", "not in UTF-8; save"),
-        ("archive-it", '[{"id": 1, "url": "http://a.cz/"}, {"id": 2}]', "seed 2", "url"),
+        (
+            "archive-it",
+            '[{"id": 1, "url": "http://a.cz/"}, {"id": 2}]',
+            "seed 2",
+            "object with id and url",
+        ),
+        ("archive-it", '[{"id": 1, "url": "http://a.cz/"}, 5]', "seed 2", "object with id and url"),
+        (
+            "archive-it",
+            '[{"id": 1, "url": "http://a.cz/"}, {"id": 2, "url": "x", "metadata": {"Title": ["B"]}}]',
+            "seed 2",
+            "metadata are not lists of objects",
+        ),
     ],
 )
 def test_what_cannot_be_read_is_named_and_the_rest_is_taken(
@@ -245,13 +259,30 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_taken(
         ("csv", "key,seeds\n", "columns are missing: name"),
         ("csv", "key,name,seeds,key\n", "several columns are called 'key'"),
         ("csv", "key,name,seeds" + ",x" * 100, "called 'x', 'x', 'x', 'x', 'x'; the columns"),
-        ("csv", "key,n\xe1zev,seeds\n".encode("cp1250"), "not in UTF-8; save the file as UTF-8"),
+        ("csv", "key,n\xe1zev,seeds\n".encode("cp1250"), "not CSV in UTF-8; save the file as CSV in UTF-8"),
+        ("csv", "key,name,seeds\n".encode("utf-16-be"), "not CSV in UTF-8"),
+        ("csv", b"PK\x03\x04\0\0", "not CSV in UTF-8"),
+        ("archive-it", "[" + "1" * 5_000 + "]", "a number has too many digits"),
         ("archive-it", "{}", "not a list of seeds"),
         ("archive-it", "<html>", "not JSON"),
     ],
 )
 def test_a_file_of_another_kind_is_refused(tmp_path: Path, kind: str, text: str | bytes, words: str) -> None:
     with pytest.raises(UsageError, match=words):
+        read(tmp_path, kind, text)
+
+
+def test_rows_without_values_are_skipped(tmp_path: Path) -> None:
+    rows = "1,A,,,http://a.cz/,,,\n" + ",,,,,,,\n , ,,,,,,\n\n,,,,,,,,,\n"
+    (found,) = read(tmp_path, "csv", CSV + rows)
+    assert isinstance(found, TitleEntry)
+
+
+@pytest.mark.parametrize(("kind", "text"), [("jsonl", "x\n" * 10_001), ("csv", CSV + "x\n" * 10_001)])
+def test_a_file_with_very_many_lines_that_cannot_be_read_is_refused(
+    tmp_path: Path, kind: str, text: str
+) -> None:
+    with pytest.raises(UsageError, match=r"more than 10,000 entries cannot be read; the first: line [12]: "):
         read(tmp_path, kind, text)
 
 
