@@ -114,7 +114,7 @@ def filters_of(request: web.Request) -> Filters:
         repository=chosen_repository(request),
         status=choice_in(request, "status", [TROUBLE, *RunStatus]),
         prefix=text_in(request, "format").strip(),
-        words=request.query.get("find", "").strip().replace("\0", ""),
+        words=text_in(request, "find").strip(),
         since=day_in(request, "since"),
         until=day_in(request, "until"),
     )
