@@ -273,8 +273,8 @@ async def _first_runs(database: Database, schedules: Sequence[int]) -> list[Hist
     while len(found := await asyncio.to_thread(look)) < len(schedules):
         if time.monotonic() > deadline:
             raise TryLaterError(
-                f"the demo's first harvests did not end within {_FIRST_RUNS_SECONDS:.0f} seconds; run it again "
-                "when the machine is less busy"
+                f"the demo's first harvests did not end within {_FIRST_RUNS_SECONDS:.0f} seconds; run it "
+                "again when the machine is less busy"
             )
         await asyncio.sleep(0.2)
     return found

@@ -107,6 +107,10 @@ def test_tokens_are_printed_once_listed_and_revoked(zatva: Zatva) -> None:
     assert made.stdout.strip() not in zatva("token", "list").stdout
     listed = json.loads(zatva("token", "list", "--user", "Alena", "--json").stdout)
     assert (listed["scopes"], listed["state"]) == ("harvest read", "good")
+    zatva("user", "add", "Bára", "--role", "administrator")
+    zatva("user", "disable", "Alena")
+    assert json.loads(zatva("token", "list", "--json").stdout)["state"] == "disabled"
+    assert "and sees everything" in zatva("user", "role", "Alena", "viewer").stdout
     assert zatva("token", "revoke", str(listed["token_id"])).returncode == 0
     assert json.loads(zatva("token", "list", "--json").stdout)["state"] == "revoked"
     assert zatva("token", "revoke", "99").returncode == 2

@@ -76,7 +76,8 @@ def role(invocation: Invocation) -> None:
         organisation_id = _organisation_id(session, arguments.organisation)
         change_role(session, user.user_id, Role(arguments.role), organisation_id=organisation_id)
     result = {"name": arguments.name, "role": arguments.role, "organisation": arguments.organisation}
-    invocation.console.result(result, f"{arguments.name!r} now has the role {arguments.role}")
+    seen = f"in {arguments.organisation}" if arguments.organisation else "and sees everything"
+    invocation.console.result(result, f"{arguments.name!r} now has the role {arguments.role} {seen}")
 
 
 def disable(invocation: Invocation) -> None:

@@ -36,13 +36,17 @@ class TokenView:
     expires: datetime
     last_used: datetime | None
     revoked: datetime | None
+    disabled: datetime | None
+    """Since when its user is disabled, and the token therefore rejected."""
 
     @property
     def state(self) -> str:
-        """The state: good, expired or revoked."""
+        """The state: good, expired, revoked or disabled."""
         if self.revoked is not None:
             return "revoked"
-        return "expired" if self.expires <= utc_now() else "good"
+        if self.expires <= utc_now():
+            return "expired"
+        return "good" if self.disabled is None else "disabled"
 
 
 def make_token(
@@ -152,7 +156,7 @@ def list_tokens(
     session: Session, user_id: int | None = None, *, limit: int | None = None, before: int | None = None
 ) -> list[TokenView]:
     """Return the user's tokens, or all users', newest first, older than the one numbered `before`."""
-    rows = select(ApiToken, User.name).join(User, User.user_id == ApiToken.user_id).limit(limit)
+    rows = select(ApiToken, User.name, User.disabled).join(User, User.user_id == ApiToken.user_id)
     if user_id is not None:
         rows = rows.where(ApiToken.user_id == user_id)
     if before is not None:
@@ -167,8 +171,9 @@ def list_tokens(
             expires=row.expires,
             last_used=row.last_used,
             revoked=row.revoked,
+            disabled=disabled,
         )
-        for row, user_name in session.execute(rows.order_by(ApiToken.token_id.desc()))
+        for row, user_name, disabled in session.execute(rows.order_by(ApiToken.token_id.desc()).limit(limit))
     ]
 
 

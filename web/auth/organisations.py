@@ -192,7 +192,10 @@ def remove_organisation(session: Session, organisation_id: int) -> Mapping[str, 
     ).one()
     if users:
         raise UsageError(
-            _("%(name)s has users (%(count)s); move them to another organisation first")
+            _(
+                "%(name)s has users (%(count)s), of whom some may be disabled; move them to another "
+                "organisation first. A user without an organisation sees everything"
+            )
             % {"name": repr(organisation.short_name), "count": users}
         )
     owned = select(RepositoryOwner.repository_id).where(RepositoryOwner.organisation_id == organisation_id)
