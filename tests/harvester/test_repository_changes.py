@@ -10,7 +10,9 @@ from harvester.repositories import change_repository
 from oai.database import Database
 from oai.errors import UsageError
 from oai.models import columns_of
+from oai.reach import is_same_place
 from tests.commands import results, zatva
+from tests.harvester.fake_repository import many
 from tests.harvester.library import Library
 
 MOVED = "https://moved.example/oai"
@@ -106,6 +108,54 @@ def test_what_is_wrong_or_what_nobody_decides_is_refused(database: Database, num
                 change_repository(session, int(number), **{"repository_name": "Other", **columns})
             assert columns_of(session.get_one(Repository, int(number))) == before
             assert not session.dirty
+
+
+@pytest.mark.parametrize(
+    ("url", "other", "place"),
+    [
+        ("http://x.example/oai", "https://x.example/oai/", "same"),
+        ("http://x.example:80/oai", "https://me:secret@X.example:443/oai", "same"),
+        ("http://x.example/oai", "http://y.example/oai", "another"),
+        ("http://x.example/oai", "http://x.example:8080/oai", "another"),
+        ("http://x.example/oai", "http://x.example/server/oai", "another"),
+        ("http://x.example/oai?list=a", "http://x.example/oai?list=b", "another"),
+    ],
+)
+def test_only_another_host_or_path_is_another_place(url: str, other: str, place: str) -> None:
+    assert is_same_place(url, other) is (place == "same")
+
+
+async def test_the_first_harvest_at_a_new_address_requests_everything(library: Library) -> None:
+    await library.run()
+    await library.run()
+    (edited,) = results(library.environment, "repository", "edit", "1", "--url", library.fake.url + "/")
+    edited_url = str(edited["base_url"]).rstrip("/").replace("127.0.0.1", "localhost")
+    assert library.harvest_row().watermark is not None
+    code, _, note = await library.command("repository", "edit", "1", "--url", edited_url)
+    assert (code, "the next harvest requests all records" in note) == (0, True)
+    del library.fake.items[3]
+    library.fake.items += many(1, start=90)
+    outcome = await library.run()
+    assert library.windows()[-1] == (None, None)
+    assert outcome.counts["new"] == 1
+    assert library.harvest_row().watermark is not None
+
+
+async def test_a_harvest_during_which_the_address_changes_leaves_no_watermark(library: Library) -> None:
+    moved = library.fake.url.replace("127.0.0.1", "localhost")
+
+    async def move(asked: dict[str, str]) -> None:
+        if "resumptionToken" in asked:
+            library.fake.before = None
+            code, _, _ = await library.command("repository", "edit", "1", "--url", moved)
+            assert code == 0
+
+    await library.run()
+    library.fake.before = move
+    assert (await library.run(full=True)).verdict == "complete"
+    assert library.harvest_row().watermark is None
+    await library.run()
+    assert library.windows()[-1] == (None, None)
 
 
 async def test_a_name_that_a_person_gives_outlives_what_the_repository_calls_itself(library: Library) -> None:
