@@ -365,6 +365,7 @@ class Run:
             error=error,
             pace=self.checkpointer.pace,
             state=state,
+            base_url=prepared.base_url,
             rule_digests=prepared.rule_digests,
             raw_path=prepared.source.raw_path,
             isolation_requests=prepared.budget.spent,

@@ -1,6 +1,7 @@
 """What a person decides about a repository, changed by command and by service."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from sqlalchemy import select
@@ -9,10 +10,11 @@ from harvester.models import Repository
 from harvester.repositories import change_repository
 from oai.database import Database
 from oai.errors import UsageError
+from oai.failures import FailureCode
 from oai.models import columns_of
 from oai.reach import is_same_place
 from tests.commands import results, zatva
-from tests.harvester.fake_repository import many
+from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.harvester.library import Library
 
 MOVED = "https://moved.example/oai"
@@ -156,6 +158,22 @@ async def test_a_harvest_during_which_the_address_changes_leaves_no_watermark(li
     assert library.harvest_row().watermark is None
     await library.run()
     assert library.windows()[-1] == (None, None)
+
+
+async def test_a_permanent_redirect_is_one_warning_that_names_the_new_address(library: Library) -> None:
+    async with serve(FakeRepository(items=many(25))) as moved:
+        target = moved.url
+        library.fake.fault = lambda asked, _: (301, {"Location": f"{target}?{urlencode(asked)}"}, b"")
+        outcome = await library.run()
+        assert len(outcome.notes) == 1
+        (note,) = outcome.notes
+        assert note.failure is not None
+        assert note.failure.code is FailureCode.ADDRESS_MOVED
+        facts = {"url": library.fake.url, "target": target, "number": library.repository_id}
+        assert note.failure.facts == facts
+        assert f"`zatva repository edit 1 --url {target}`" in note.text
+        library.fake.fault = lambda asked, _: (302, {"Location": f"{target}?{urlencode(asked)}"}, b"")
+        assert (await library.run()).notes == ()
 
 
 async def test_a_name_that_a_person_gives_outlives_what_the_repository_calls_itself(library: Library) -> None:
