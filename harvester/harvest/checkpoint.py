@@ -106,8 +106,8 @@ def begin(
         response_date=row.run_response_date,
         complete_list_size=row.complete_list_size,
         run_started=row.run_started or now,
-        # Runs begun by earlier versions noted what they saw, but did not record that they did.
-        looks=looks and bool((row.run_parameters or {}).get("looks", True)),
+        # Runs begun by earlier versions did not record whether they noted what they saw.
+        looks=looks and bool((row.run_parameters or {}).get("looks")),
         disappeared=(row.run_parameters or {}).get("disappeared"),
         lost=lost,
     )

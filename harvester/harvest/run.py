@@ -179,7 +179,7 @@ class PreparedRun:
             check_saved_state(request, saved_state)
             overlap, now = self.settings.harvester.overlap, self.source.now
             planned = plan(request, target(repository), saved_state, now=now, overlap=overlap)
-            looks = may_disappear(session, repository, request, from_=planned.from_)
+            looks = may_disappear(session, request, from_=planned.from_)
             point = checkpoint.begin(session, request, planned, row, now=datetime.now(UTC), looks=looks)
             quarantine = open_quarantine(session, request, run_started=point.run_started)
             key = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)

@@ -127,7 +127,7 @@ def test_only_another_host_or_path_is_another_place(url: str, other: str, place:
     assert is_same_place(url, other) is (place == "same")
 
 
-async def test_the_first_harvest_at_a_new_address_requests_everything(library: Library) -> None:
+async def test_the_first_harvest_at_a_new_address_requests_everything_and_compares(library: Library) -> None:
     await library.run()
     await library.run()
     (edited,) = results(library.environment, "repository", "edit", "1", "--url", library.fake.url + "/")
@@ -139,7 +139,7 @@ async def test_the_first_harvest_at_a_new_address_requests_everything(library: L
     library.fake.items += many(1, start=90)
     outcome = await library.run()
     assert library.windows()[-1] == (None, None)
-    assert outcome.counts["new"] == 1
+    assert (outcome.counts["new"], outcome.counts["disappeared"]) == (1, 1)
     assert library.harvest_row().watermark is not None
 
 
