@@ -110,6 +110,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "job-resumed": mark("The job was resumed."),
     "job-killed": mark("The harvest is being killed. Committed records are kept."),
     "run-released": mark("The run was approved."),
+    "run-released-all": mark("The run was approved. The next harvest requests all records."),
     "runs-removed": mark("The entries were removed from the history."),
     "repositories-run": mark("The harvests were requested."),
     "repositories-paused": mark("The schedules of the selected repositories are paused."),

@@ -418,6 +418,27 @@ async def test_an_incremental_run_leaves_the_question_what_disappeared_open(libr
     assert "oai:fake.example:3" in library.living()
 
 
+async def test_records_that_came_back_before_an_old_run_is_released_are_stored_again(
+    library: Library,
+) -> None:
+    library.forgets()
+    await library.run()
+    kept = library.fake.items
+    library.fake.items = kept[12:]
+    held = await library.run(full=True)
+    library.fake.items = kept
+    assert (await library.run()).verdict == "complete"
+    library.fake.items = [*kept, *(newer(number) for number in range(100, 125))]
+    await stopped_after(library, 20)
+    code, out, _ = await library.command("job", "release", str(held.history_id), "--show")
+    assert (code, "complete runs of this harvest since: 1." in out) == (0, True)
+    code, out, _ = await library.command("job", "release", str(held.history_id))
+    assert (code, "12 records deleted; the next harvest requests all records" in out) == (0, True)
+    assert len(library.living()) == 13 + 20
+    outcome = await library.run()
+    assert (library.windows()[-1], outcome.counts["new"], len(library.living())) == ((None, None), 17, 50)
+
+
 @pytest.mark.parametrize(("count", "status"), [(5, "completed"), (6, "held")])
 async def test_the_share_of_a_repository_goes_before_that_of_the_settings(
     library: Library, count: int, status: str
