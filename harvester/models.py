@@ -277,7 +277,7 @@ class Harvest(Base):
     """The server's responseDate when the last complete harvest began: the next `from`, less an overlap."""
     resumption_token: Mapped[str | None] = mapped_column(Text)
     """Token of the page after the last committed one, while a run is in progress or interrupted."""
-    run_parameters: Mapped[dict[str, Any] | None] = mapped_column(JSONB)
+    run_parameters: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
     """What the current run requests, so that only a run of the same kind resumes it."""
     run_response_date: Mapped[str | None] = mapped_column(Text)
     """The server's responseDate on the run's first page: the next watermark."""

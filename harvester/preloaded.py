@@ -89,6 +89,7 @@ def _end() -> Iterator[Work]:
         repository_id=1, status=status, verdict=verdict, exit_code=ExitCode.DONE, counts={},
         evidence=evidence, seconds=0,
     )  # fmt: skip
+    yield lambda session: checkpoint.note_disappeared(session, 1, 0)
     yield lambda session: approval.close(session, _RUN, everything=False)
     yield lambda session: write_history(session, _REQUEST, outcome, run=_RUN, rules=(None, None))
     yield lambda session: preparation.note_wait(session, 1, None)

@@ -15,7 +15,7 @@ from sqlalchemy import ColumnElement, case, delete, func, literal, select, text,
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.models import Harvest, MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.protocols import protocol_of
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
 from harvester.reading.parts import LONGEST_SPEC, is_too_long
@@ -23,7 +23,7 @@ from harvester.reading.repairs import Repair
 from harvester.recognition import RepositoryFacts, check_base_url, check_no_request, checked_protocol
 from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from oai.errors import UsageError
-from oai.reach import without_credentials
+from oai.reach import is_same_place, without_credentials
 from oai.settings import Settings
 
 
@@ -313,19 +313,32 @@ def change_repository(session: Session, repository_id: int, **columns: Any) -> R
     """Change columns of a repository; None resets the name or a limit. The caller commits.
 
     A given name is kept when the repository is contacted again; a reset one follows the repository's own. A
-    running harvest continues with its old values. Raises UsageError for an unknown repository, an invalid
-    value, and an address of another protocol than the repository's; then nothing is changed.
+    running harvest continues with its old values. After a new address that is not the same place
+    (`is_same_place`), the next harvests request everything. Raises UsageError for an unknown repository, an
+    invalid value, and an address of another protocol than the repository's; then nothing is changed.
     """
     decided = _checked(columns)
     repository = get_repository(session, repository_id)
     if "base_url" in decided:
         check_base_url(decided["base_url"], protocol_of(decided["base_url"], repository.protocol))
+        if not is_same_place(decided["base_url"], repository.base_url):
+            harvest_from_the_start(session, Harvest.repository_id == repository_id)
     if "repository_name" in decided:
         name_repository(repository, decided.pop("repository_name"))
     for name, value in decided.items():
         setattr(repository, name, value)
     session.flush()
     return repository
+
+
+def harvest_from_the_start(session: Session, which: ColumnElement[bool]) -> None:
+    """Make the next runs of these harvests request everything and resume nothing. The caller commits.
+
+    A run in progress then leaves no watermark either (`checkpoint.end`).
+    """
+    start = update(Harvest).where(which)
+    start = start.values(watermark=None, resumption_token=None, run_parameters=None, run_state={})
+    session.execute(start, execution_options={"synchronize_session": False})
 
 
 def _checked(columns: dict[str, Any]) -> dict[str, Any]:

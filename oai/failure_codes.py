@@ -19,6 +19,8 @@ class FailureCode(StrEnum):
     REDIRECT = "redirect"
     ADDRESS_INVALID = "address_invalid"
     ADDRESS_PRIVATE = "address_private"
+    ADDRESS_MOVED = "address_moved"
+    """The base URL redirects permanently to another place; additional facts: target, number (repository)."""
     # HTTP. Facts: url, status; seconds (or null) for a busy server.
     HTTP_GONE = "http_gone"
     HTTP_FORBIDDEN = "http_forbidden"

@@ -10,6 +10,7 @@ import socket
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
+from urllib.parse import urlsplit
 
 from oai.proxies import is_public
 
@@ -56,6 +57,23 @@ def without_credentials(url: str) -> str:
     'https://repository.example/oai?verb=Identify'
     """
     return _CREDENTIALS.sub(r"\1", url)
+
+
+def is_same_place(url: str, other: str) -> bool:
+    """Return whether two addresses differ only in http or https, a slash at the end, or credentials.
+
+    >>> is_same_place("http://repository.example/oai/", "https://repository.example:443/oai")
+    True
+    """
+    return _place(url) == _place(other)
+
+
+def _place(url: str) -> tuple[str, str, str, str]:
+    parts = urlsplit(without_credentials(url))
+    scheme = "http" if parts.scheme == "https" else parts.scheme
+    usual = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
+    host = parts.netloc.lower().removesuffix(usual).removesuffix(":")
+    return scheme, host, parts.path.rstrip("/"), parts.query
 
 
 ZoneOf = Callable[[str], Zone]

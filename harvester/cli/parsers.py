@@ -272,7 +272,12 @@ def _add_edit(group: "Subcommands") -> None:
         metavar="NAME",
         help="display name; empty: the name that the repository declares",
     )
-    edit.add_argument("--url", dest="base_url", metavar="URL", help="new base URL")
+    edit.add_argument(
+        "--url",
+        dest="base_url",
+        metavar="URL",
+        help="new base URL; if host or path differ, the next harvest requests all records",
+    )
     edit.add_argument(
         "--repair",
         dest="repairs",

@@ -27,6 +27,7 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import UsageError
 from oai.models import columns_of
+from oai.reach import is_same_place
 
 _COLUMNS = {"repository_id": "ID", "repository_name": "Name", "base_url": "Base URL", "base_dir": "Folder"}
 _AS_SET = frozenset({"", "default"})
@@ -136,9 +137,14 @@ def repository_edit(invocation: Invocation) -> None:
             "see `zatva repository edit --help`"
         )
     with invocation.session() as session:
+        before = get_repository(session, repository_id).base_url
         changed = change_repository(session, repository_id, **columns)
         session.commit()
         shown = _facts(session, changed)
+    if not is_same_place(before, shown["base_url"]):
+        invocation.console.note(
+            f"repository {repository_id} has a new address: the next harvest requests all records"
+        )
     invocation.console.result(shown, f"repository {repository_id}: changed")
 
 

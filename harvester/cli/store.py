@@ -31,6 +31,7 @@ from oai.child import end_with_input
 from oai.cli import Invocation
 from oai.console import Console, checked_output, counted, export_stream
 from oai.database import Database, open_database
+from oai.datestamps import format_datestamp
 from oai.disk import open_floor
 from oai.errors import ExitCode, UsageError
 from oai.object_addresses import S3, bucket_and_key, check_address, missing_extra
@@ -313,12 +314,22 @@ def release(invocation: Invocation) -> None:
         with database.session() as session:
             hold, repository_id = approval.get_hold(session, history_id)
             if invocation.arguments.show:
-                invocation.console.result({**_facts(hold, 0), "sample": hold.sample}, _shown(hold))
+                later = approval.later_complete(session, hold)
+                facts = {
+                    **_facts(hold, 0),
+                    "sample": hold.sample,
+                    "run_started": format_datestamp(hold.run_started),
+                    "later_complete": later,
+                }
+                invocation.console.result(facts, _shown(hold, later))
                 return
             session.rollback()
         with only_harvest(database, repository_id):
-            hold, deleted = approval.release(database, invocation.settings, history_id)
-    invocation.console.result(_facts(hold, deleted), _words(hold, deleted))
+            hold, deleted, restarts = approval.release(database, invocation.settings, history_id)
+    words = _words(hold, deleted)
+    if restarts:
+        words += "; the next harvest requests all records, and stores again what has come back"
+    invocation.console.result(_facts(hold, deleted), words)
 
 
 def _facts(hold: Hold, deleted: int) -> dict[str, Any]:
@@ -332,7 +343,7 @@ def _facts(hold: Hold, deleted: int) -> dict[str, Any]:
     }
 
 
-def _shown(hold: Hold) -> str:
+def _shown(hold: Hold, later: int) -> str:
     """Return what a held run would do."""
     deletes = hold.kind == HoldKind.DELETIONS
     count = hold.would_delete if deletes else hold.would_update
@@ -340,7 +351,8 @@ def _shown(hold: Hold) -> str:
     share = f"{100 * count / max(hold.active, 1):.0f} %; {hold.allowed:g} % are allowed without approval"
     return "\n".join(
         [
-            f"run {hold.history_id} {what} {count:,} of {hold.active:,} records ({share}):",
+            f"run {hold.history_id} {what} {count:,} of {hold.active:,} records ({share}).",
+            f"It began {format_datestamp(hold.run_started)}; complete runs of this harvest since: {later:,}.",
             *(f"  {identifier}" for identifier in hold.sample),
             *([f"  … and {count - len(hold.sample):,} more"] if count > len(hold.sample) else []),
             f"To approve it, run `zatva job release {hold.history_id}`.",

@@ -66,6 +66,14 @@ class Traffic:
     bytes: int = 0
     public: bool = False
     """Whether an answer came from the public internet; it is then not trusted with private addresses."""
+    moved: str = ""
+    """Where the base URL redirected permanently at the last request; empty if it did not."""
+
+    def note(self, reply: HttpReply) -> None:
+        """Count an answer."""
+        self.bytes += len(reply.content)
+        self.public |= reply.public
+        self.moved = reply.moved
 
     def resend(self) -> None:
         """Count a request that is sent again."""
@@ -299,8 +307,7 @@ class Client:
     async def _send(self, request: Arguments) -> HttpReply:
         self.traffic.requests += 1
         reply = await self._transport(self.address, request)
-        self.traffic.bytes += len(reply.content)
-        self.traffic.public |= reply.public
+        self.traffic.note(reply)
         return reply
 
 

@@ -9,7 +9,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from urllib.parse import quote, unquote, urldefrag, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, unquote, urldefrag, urlencode, urlsplit
 
 import aiohttp
 from multidict import CIMultiDict
@@ -29,6 +29,7 @@ from oai.sections import HarvesterSettings
 
 MAX_REDIRECTS = 5
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
+_PERMANENT = frozenset({301, 308})
 _SEE_OTHER = 303
 _URL_TOO_LONG = 414
 _CHECKS = frozenset({"challenge", "captcha"})
@@ -44,6 +45,7 @@ class HttpReply:
 
     `url` is the address of the request in GET notation, regardless of redirects. `hops` are the addresses to
     which redirects led; `public` says whether one of them, or the first, is on the public internet.
+    `moved` is where permanent redirects led, without the arguments; empty if nowhere.
     `compression` names what was undone. `cut` says why the body may be incomplete.
     """
 
@@ -54,6 +56,7 @@ class HttpReply:
     spooled: Spooled | None = None
     """The body if it is large and therefore in a file; `body` is empty then."""
     hops: Sequence[str] = ()
+    moved: str = ""
     compression: Sequence[str] = ()
     method: Method = "GET"
     cut: TransportError | None = None
@@ -149,7 +152,7 @@ class HttpTransport:
         # A proxy that compressed the answer in transit would change the bytes.
         headers = [pair for pair in self.headers if pair[0] not in own]
         headers += [("Accept", "*/*"), ("Accept-Encoding", "identity")]
-        raw, hops = await self._followed(HttpRequest(method="GET", url=url, headers=headers), ())
+        raw, hops, _ = await self._followed(HttpRequest(method="GET", url=url, headers=headers), ())
         fields = CIMultiDict(raw.headers)
         return HttpReply(
             url=url,
@@ -173,11 +176,16 @@ class HttpTransport:
                 headers=[*headers, form],
                 body=_form(arguments).encode("ascii"),
             )
-        raw, hops = await self._followed(request, arguments)
-        return await self._decoded(raw, url=url, method=method, hops=hops)
+        raw, hops, permanent = await self._followed(request, arguments)
+        reply = await self._decoded(raw, url=url, method=method, hops=hops)
+        return replace(reply, moved=_without(hops[permanent - 1], arguments) if permanent else "")
 
-    async def _followed(self, request: HttpRequest, arguments: Arguments) -> tuple[RawReply, Sequence[str]]:
+    async def _followed(
+        self, request: HttpRequest, arguments: Arguments
+    ) -> tuple[RawReply, Sequence[str], int]:
+        """Return the answer, the targets of redirects, and how many permanent ones are the first."""
         hops: list[str] = []
+        permanent = 0
         public = self._public
         while True:
             async with self.politeness.turn(request.url):
@@ -187,11 +195,12 @@ class HttpTransport:
                 self._public = public
             location = raw.header("Location")
             if raw.status not in _REDIRECTS or not location:
-                return replace(raw, public=public), hops
+                return replace(raw, public=public), hops, permanent
             if len(hops) == MAX_REDIRECTS:
                 reason = f"more than {MAX_REDIRECTS} redirects, the last one to {location!r}"
                 raise TransportError(request.url, TransportKind.REDIRECT, reason)
             request = _redirected(request, raw.status, location, arguments)
+            permanent += permanent == len(hops) and raw.status in _PERMANENT
             hops.append(request.url)
 
     async def _decoded(self, raw: RawReply, *, url: str, method: Method, hops: Sequence[str]) -> HttpReply:
@@ -301,6 +310,13 @@ def _redirected(request: HttpRequest, status: int, location: str, arguments: Arg
         url = request_url(url, arguments)
     headers = [pair for pair in kept if pair[0] != "Content-Type"]
     return HttpRequest(method="GET", url=url, headers=headers)
+
+
+def _without(url: str, arguments: Arguments) -> str:
+    """Return the address without the arguments and without credentials."""
+    parts = urlsplit(without_credentials(url))
+    pairs = parse_qsl(parts.query, keep_blank_values=True)
+    return parts._replace(query=_form([pair for pair in pairs if pair not in arguments])).geturl()
 
 
 def _authorization(base_url: str) -> list[tuple[str, str]]:

@@ -6,12 +6,13 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import ClassVar
 
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from harvester.harvest.models import Hold
+from harvester.harvest.verdict import Verdict
 from harvester.models import Harvest, History, Repository
-from harvester.repositories import base_folder
+from harvester.repositories import base_folder, harvest_from_the_start
 from harvester.store import deletions
 from harvester.store.backup import is_copying
 from harvester.store.deletions import DeletionTarget
@@ -162,10 +163,23 @@ def get_hold(session: Session, history_id: int) -> tuple[Hold, int]:
     return hold, session.get_one(Harvest, hold.harvest_id).repository_id
 
 
-def release(database: Database, settings: Settings, history_id: int) -> tuple[Hold, int]:
+def later_complete(session: Session, hold: Hold) -> int:
+    """Return how many later runs of the same harvest were complete."""
+    run = session.get_one(History, hold.history_id)
+    found = select(func.count()).where(
+        History.repository_id == run.repository_id,
+        History.history_id > run.history_id,
+        History.harvest_id == hold.harvest_id,
+        History.verdict == Verdict.COMPLETE.value,
+    )
+    return session.scalars(found).one()
+
+
+def release(database: Database, settings: Settings, history_id: int) -> tuple[Hold, int, bool]:
     """Approve a held run: apply its deletions, or let the next run make its updates.
 
-    Return the hold, and the number of records deleted.
+    Return the hold, the number of records deleted, and whether the next run requests everything: it does if
+    records that disappeared may have come back since, because incremental lists do not mention them.
 
     Commits by itself; the caller ensures that no harvest of the repository runs meanwhile. Raises UsageError
     if the run is not held, or while a backup copies record files.
@@ -179,9 +193,12 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
         harvest = session.get_one(Harvest, hold.harvest_id)
         left = deletion_target(repository, settings, harvest.metadata_prefix)
         deletes = hold.kind == HoldKind.DELETIONS
+        restarts = deletes and deletions.any_disappeared(session, run)
+        if restarts:
+            harvest_from_the_start(session, Harvest.harvest_id == hold.harvest_id)
         # The row lock ends here, because `apply_staged` commits in pieces; the hold is read and locked
         # again below.
-        session.rollback()
+        session.commit()
     deleted = deletions.apply_staged(database, run, left) if deletes else 0
     with database.session() as session:
         hold, _ = get_hold(session, history_id)
@@ -190,7 +207,7 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
         session.commit()
         session.refresh(hold)
         session.expunge(hold)
-    return hold, deleted
+    return hold, deleted, restarts
 
 
 def _add_to_history(session: Session, hold: Hold, deleted: int) -> None:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, cast, func, select, text, update
+from sqlalchemy import Row, case, cast, func, select, text, update
 from sqlalchemy.dialects.postgresql import JSONB, insert
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -106,8 +106,8 @@ def begin(
         response_date=row.run_response_date,
         complete_list_size=row.complete_list_size,
         run_started=row.run_started or now,
-        # Runs begun by earlier versions noted what they saw, but did not record that they did.
-        looks=looks and bool((row.run_parameters or {}).get("looks", True)),
+        # Runs begun by earlier versions did not record whether they noted what they saw.
+        looks=looks and bool((row.run_parameters or {}).get("looks")),
         disappeared=(row.run_parameters or {}).get("disappeared"),
         lost=lost,
     )
@@ -187,13 +187,14 @@ def end(
 ) -> None:
     """Record the end of the run. Unless it is `resumable`, its progress is deleted.
 
+    A run whose parameters were deleted meanwhile, because the repository has moved, leaves no watermark.
     If another process has begun the harvest again, the row is its own and stays as it is.
     """
     values: dict[str, Any] = {"job_id": None, "process_id": None, "estimated_end": None, **_last(error)}
     if not resumable:
         values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, **columns_of([])}
     if watermark is not None:
-        values["watermark"] = watermark
+        values["watermark"] = case((Harvest.run_parameters.is_not(None), watermark))
     if _updated(session, harvest_id, values) and not resumable:
         seen_identifiers.forget(session, harvest_id)
 

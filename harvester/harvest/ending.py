@@ -1,5 +1,6 @@
 """How a run ends, whatever its phase was: evidence, outcome, history row, and the wait that was asked for."""
 
+import shlex
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -29,6 +30,7 @@ from oai.console import counted
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.failures import Failure, FailureCode
+from oai.reach import is_same_place, without_credentials
 from oai.settings import Settings
 
 
@@ -53,6 +55,7 @@ class Ending:
     state: RunState = field(default_factory=RunState)
     rule_digests: tuple[str | None, str | None] = (None, None)
     raw_path: str | None = None
+    base_url: str = ""
     isolation_requests: int = 0
     lost: str | None = None
 
@@ -90,8 +93,23 @@ class Ending:
             of = f"{number:,} of {facts['checked']:,} checked records"
             words = f"stored although they break their XML Schema: {of}"
             yield Note(text=words, failure=Failure(code=FailureCode.RECORDS_NOT_VALID, facts=facts))
+        yield from self._moved()
         for words, doubt in doubts(self.evidence()).items():
             yield Note(text=words, failure=doubt)
+
+    def _moved(self) -> Iterator[Note]:
+        """Yield a warning if the repository's address redirects permanently to another place."""
+        request, target = self.requested.request, self.state.traffic.moved
+        if not target or request.replay is not None or is_same_place(target, self.base_url):
+            return
+        number, base_url = request.repository_id, without_credentials(self.base_url)
+        words = (
+            f"{base_url} redirects permanently to {target}; change the repository's address: `zatva"
+            f" repository edit {number} --url {shlex.quote(target)}` (the next harvest then requests all"
+            " records)"
+        )
+        facts = {"url": base_url, "target": target, "number": number}
+        yield Note(text=words, failure=Failure(code=FailureCode.ADDRESS_MOVED, facts=facts))
 
     def outcome(self, held: Held | None = None) -> RunOutcome:
         """How the run ended, without the number of its history row."""

@@ -165,6 +165,8 @@ class Settlement:
     """Deletions that are too many to apply before the run is complete."""
     elsewhere: int = 0
     """Unseen records that were kept because another harvest covers them."""
+    unreported: int = 0
+    """Records that disappeared although the repository reports its deletions."""
     shortened: bool = False
     """Whether missing records were not sought because a list became shorter while it was read."""
     held: Held | None = None
@@ -179,6 +181,12 @@ class Settlement:
                 f"{counted(self.elsewhere, 'record')} that this set no longer lists {was} kept, because"
                 f" another harvest of the repository covers {it}; a full harvest of the whole repository"
                 " finds what is gone"
+            )
+        if self.unreported:
+            was = "was" if self.unreported == 1 else "were"
+            yield (
+                f"{counted(self.unreported, 'stored record')} {was} not listed, although the repository"
+                " reports its deletions (deletedRecord persistent)"
             )
         if self.shortened:
             yield (
@@ -213,6 +221,8 @@ class MassChangeGuard:
     minimum: int
     looks: bool
     """Whether the run finds records that disappeared."""
+    reports_deletions: bool = False
+    """Whether the repository says that it reports each deletion."""
     disappeared: int | None = None
     """Number of records that disappeared; None before the run has looked for them."""
     updates: int = 0
@@ -282,7 +292,12 @@ class MassChangeGuard:
             waiting = deletions.staged_count(session, self.run) if self.any_staged else 0
             held = self._judged(session, waiting, max(counts.get("deleted", 0) + disappeared - waiting, 0))
             session.commit()
-        found = Settlement(disappeared=disappeared, elsewhere=elsewhere, shortened=shortened)
+        found = Settlement(
+            disappeared=disappeared,
+            elsewhere=elsewhere,
+            unreported=disappeared if self.reports_deletions else 0,
+            shortened=shortened,
+        )
         if held is not None and (end in PROPER or end is End.SAMPLE):
             return replace(found, held=held)
         if held is not None:
@@ -345,22 +360,16 @@ class MassChangeGuard:
         return int(found.scalar_one())
 
 
-def may_disappear(
-    session: Session, repository: Repository, request: HarvestRequest, *, from_: str | None
-) -> bool:
+def may_disappear(session: Session, request: HarvestRequest, *, from_: str | None) -> bool:
     """Return whether a run from the datestamp `from_` on can find records that the repository no longer has.
 
-    The run must request everything, from a repository that does not report each deletion. On a first harvest
-    no record can be missing.
+    The run must request everything. Repositories that report deletions are no exception: they never report
+    what they removed before they began to, or before they moved. On a first harvest nothing can be missing.
     """
     narrowed = request.harvest_to is not None or request.max_records is not None
     whole = from_ is None and not narrowed and request.replay is None
-    return (
-        whole
-        and not reports_deletions(repository.deleted_record)
-        and any_active(
-            session, repository_id=repository.repository_id, metadata_prefix=request.metadata_prefix
-        )
+    return whole and any_active(
+        session, repository_id=request.repository_id, metadata_prefix=request.metadata_prefix
     )
 
 
@@ -394,6 +403,7 @@ def open_guard(
         updates_allowed=None if left.holds and approval.updates_released(session, run) else updates,
         minimum=ours.brake_minimum,
         looks=point.looks,
+        reports_deletions=reports_deletions(repository.deleted_record),
         disappeared=point.disappeared,
         updates=point.counts.get("updated", 0),
         any_staged=left.deletions and deletions.any_staged(session, run),

@@ -231,7 +231,7 @@ def _from(
             ),
         )
     if watermark is None:
-        return None, "because no harvest of this format and set is complete yet"
+        return None, "because there is no complete harvest of this format and set to continue from"
     from_ = incremental_from(watermark, granularity, overlap)
     return from_, f"the start of the last complete harvest, {watermark}, less {overlap:,.0f} seconds"
 

@@ -174,7 +174,7 @@ class PreparedRun:
             planned = plan(request, preparation.target(repository), saved_state, now=now, overlap=overlap)
             changed = preparation.rules_changed(session, request, planned, row)
             unlisted = preparation.unlisted_set(session, repository, request.set_spec)
-            looks = may_disappear(session, repository, request, from_=planned.from_)
+            looks = may_disappear(session, request, from_=planned.from_)
             point = checkpoint.begin(session, request, planned, row, now=datetime.now(UTC), looks=looks)
             quarantine = open_quarantine(session, request, run_started=point.run_started)
             key = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)
@@ -365,6 +365,7 @@ class Run:
             error=error,
             pace=self.checkpointer.pace,
             state=state,
+            base_url=prepared.base_url,
             rule_digests=prepared.rule_digests,
             raw_path=prepared.source.raw_path,
             isolation_requests=prepared.budget.spent,

@@ -331,8 +331,7 @@ class SruClient(QueryClient):
     async def _send(self, arguments: Arguments) -> HttpReply:
         self.traffic.requests += 1
         reply = await self._transport(self._address, arguments)
-        self.traffic.bytes += len(reply.body)
-        self.traffic.public |= reply.public
+        self.traffic.note(reply)
         return reply
 
 

@@ -136,6 +136,9 @@ _LIVING = """
       AND record.status = 'active' AND record.digest IS NOT DISTINCT FROM gone.digest
     """
 _ANY = text("SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = :harvest_id)")
+_DISAPPEARED = text(
+    f"SELECT EXISTS (SELECT {_LIVING} AND gone.reason = '{DeletionReason.DISAPPEARED.value}')"
+)
 _COUNT = text(f"SELECT count(*) {_LIVING}")
 _SAMPLE = text(f"SELECT record.identifier {_LIVING} ORDER BY record_id LIMIT :most")
 # Continues after a record's number: otherwise each batch would scan the deletions applied before.
@@ -210,6 +213,11 @@ def staged_datestamps(session: Session, run: RunKey, record_ids: Sequence[int]) 
 def any_staged(session: Session, run: RunKey) -> bool:
     """Return whether deletions wait, of this run of the harvest or of an earlier one."""
     return bool(session.execute(_ANY, {"harvest_id": run.harvest_id}).scalar_one())
+
+
+def any_disappeared(session: Session, run: RunKey) -> bool:
+    """Return whether the run waits to delete records that the repository did not report as deleted."""
+    return bool(session.execute(_DISAPPEARED, _key(run)).scalar_one())
 
 
 def staged_count(session: Session, run: RunKey) -> int:

@@ -41,7 +41,7 @@ async def test_a_dry_run_asks_a_new_repository_who_it_is_and_nothing_else(
     out = ("--out", str(tmp_path / "out"))
     code, printed, err = await run(environment, "harvest", fake.url, *out, "--dry-run")
     assert (code, err) == (0, "")
-    assert "the beginning, because no harvest of this format and set is complete yet" in printed
+    assert "the beginning, because there is no complete harvest of this format and set" in printed
     assert "working around faults: at most 1,800 seconds (harvester.max_recovery_seconds)" in printed
     assert [asked["verb"] for asked in fake.asked] == ["Identify"]
     with database.session() as session:

@@ -1,6 +1,7 @@
 """What a person decides about a repository, changed by command and by service."""
 
 from typing import Any
+from urllib.parse import urlencode
 
 import pytest
 from sqlalchemy import select
@@ -9,8 +10,11 @@ from harvester.models import Repository
 from harvester.repositories import change_repository
 from oai.database import Database
 from oai.errors import UsageError
+from oai.failures import FailureCode
 from oai.models import columns_of
+from oai.reach import is_same_place
 from tests.commands import results, zatva
+from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.harvester.library import Library
 
 MOVED = "https://moved.example/oai"
@@ -106,6 +110,70 @@ def test_what_is_wrong_or_what_nobody_decides_is_refused(database: Database, num
                 change_repository(session, int(number), **{"repository_name": "Other", **columns})
             assert columns_of(session.get_one(Repository, int(number))) == before
             assert not session.dirty
+
+
+@pytest.mark.parametrize(
+    ("url", "other", "place"),
+    [
+        ("http://x.example/oai", "https://x.example/oai/", "same"),
+        ("http://x.example:80/oai", "https://me:secret@X.example:443/oai", "same"),
+        ("http://x.example/oai", "http://y.example/oai", "another"),
+        ("http://x.example/oai", "http://x.example:8080/oai", "another"),
+        ("http://x.example/oai", "http://x.example/server/oai", "another"),
+        ("http://x.example/oai?list=a", "http://x.example/oai?list=b", "another"),
+    ],
+)
+def test_only_another_host_or_path_is_another_place(url: str, other: str, place: str) -> None:
+    assert is_same_place(url, other) is (place == "same")
+
+
+async def test_the_first_harvest_at_a_new_address_requests_everything_and_compares(library: Library) -> None:
+    await library.run()
+    await library.run()
+    (edited,) = results(library.environment, "repository", "edit", "1", "--url", library.fake.url + "/")
+    edited_url = str(edited["base_url"]).rstrip("/").replace("127.0.0.1", "localhost")
+    assert library.harvest_row().watermark is not None
+    code, _, note = await library.command("repository", "edit", "1", "--url", edited_url)
+    assert (code, "the next harvest requests all records" in note) == (0, True)
+    del library.fake.items[3]
+    library.fake.items += many(1, start=90)
+    outcome = await library.run()
+    assert library.windows()[-1] == (None, None)
+    assert (outcome.counts["new"], outcome.counts["disappeared"]) == (1, 1)
+    assert library.harvest_row().watermark is not None
+
+
+async def test_a_harvest_during_which_the_address_changes_leaves_no_watermark(library: Library) -> None:
+    moved = library.fake.url.replace("127.0.0.1", "localhost")
+
+    async def move(asked: dict[str, str]) -> None:
+        if "resumptionToken" in asked:
+            library.fake.before = None
+            code, _, _ = await library.command("repository", "edit", "1", "--url", moved)
+            assert code == 0
+
+    await library.run()
+    library.fake.before = move
+    assert (await library.run(full=True)).verdict == "complete"
+    assert library.harvest_row().watermark is None
+    await library.run()
+    assert library.windows()[-1] == (None, None)
+
+
+async def test_a_permanent_redirect_is_one_warning_that_names_the_new_address(library: Library) -> None:
+    async with serve(FakeRepository(items=many(25))) as moved:
+        target = moved.url
+        library.fake.fault = lambda asked, _: (301, {"Location": f"{target}?{urlencode(asked)}"}, b"")
+        outcome = await library.run()
+        assert len(outcome.notes) == 1
+        (note,) = outcome.notes
+        assert note.failure is not None
+        assert note.failure.code is FailureCode.ADDRESS_MOVED
+        facts = {"url": library.fake.url, "target": target, "number": library.repository_id}
+        assert note.failure.facts == facts
+        assert f"`zatva repository edit 1 --url {target}`" in note.text
+        library.fake.fault = lambda asked, _: (302, {"Location": f"{target}?{urlencode(asked)}"}, b"")
+        assert (await library.run()).notes == ()
 
 
 async def test_a_name_that_a_person_gives_outlives_what_the_repository_calls_itself(library: Library) -> None:

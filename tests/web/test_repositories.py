@@ -225,7 +225,8 @@ async def test_what_a_person_decides_about_a_repository_is_changed(
 
     assert 'value="https://telc.example/oai"' in page
     assert '<option value="remove" selected' in page
-    assert target == "/repositories/1?done=repository-changed"
+    assert target == "/repositories/1?done=repository-moved"
+    assert "the next harvest requests all records" in (await administrator.get(target))[1]
     with server.database.session() as session:
         row = session.get_one(Repository, 1)
         assert (row.repository_name, row.base_url) == ("Telč", "https://moved.example/oai")

@@ -286,6 +286,7 @@ async def test_a_held_run_says_what_it_would_do_and_is_released(
     _, page = await administrator.get("/runs/1")
     assert "The run waits for approval" in page
     assert "oai:telc.example:1" in page
+    assert "Complete runs since then" in page
     headings = re.findall(r"<h2>([A-Z][a-z]+)", page)
     assert headings == ["Held", "Warnings", "Records", "Time"], "what to decide, then numbers"
     _, _, target = await administrator.post("/runs/1/release")

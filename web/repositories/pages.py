@@ -30,6 +30,7 @@ from manager.jobs.views import list_jobs
 from manager.schedules.service import add_schedule, count_schedules, find_schedules, sample_repository
 from manager.store_audits import last_audits
 from oai.errors import UsageError
+from oai.reach import is_same_place
 from web.auth.access import Right, about, asked_for, needs
 from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
@@ -178,15 +179,16 @@ async def change(request: web.Request) -> web.Response:
     columns = {**asked.model_dump(), "repairs": chosen}
     number = repository.repository_id
 
-    def work(session: Session) -> None:
+    def work(session: Session) -> str:
         with keeping_other_changes(form, lambda: _settings_of(locked_row(session, Repository, number))):
-            change_repository(session, number, **columns)
+            return change_repository(session, number, **columns).base_url
 
     try:
-        await database_of(request).run(work)
+        address = await database_of(request).run(work)
     except (StaleFormError, UsageError) as error:
         return _settings_page(request, repository, form.refused(error, "base_url"))
-    raise web.HTTPSeeOther(f"/repositories/{number}?done=repository-changed")
+    done = "repository-changed" if is_same_place(address, repository.base_url) else "repository-moved"
+    raise web.HTTPSeeOther(f"/repositories/{number}?done={done}")
 
 
 @needs(Right.HARVEST)

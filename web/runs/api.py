@@ -162,11 +162,11 @@ async def _changes(call: Call) -> Page[ChangeOut]:
 async def _release(call: Call) -> Released:
     """Approve a run that the mass-change guard holds."""
     row = await call.row(History, "run")
-    hold, deleted = await call.database.run_apart(_released, call.settings, row.history_id)
+    hold, deleted, _ = await call.database.run_apart(_released, call.settings, row.history_id)
     return Released.from_row(hold, run_id=hold.history_id, deleted=deleted)
 
 
-def _released(database: Database, settings: Settings, number: int) -> tuple[Hold, int]:
+def _released(database: Database, settings: Settings, number: int) -> tuple[Hold, int, bool]:
     with database.session() as session:
         _, repository_id = get_hold(session, number)
         session.rollback()

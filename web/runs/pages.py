@@ -69,6 +69,7 @@ async def show(request: web.Request) -> web.Response:
         shares=shares(run),
         pieces=await database.run(pieces_of, run.history_id),
         hold=hold,
+        later=await database.run(approval.later_complete, hold) if hold else 0,
         plots=run_plots(run.pace),
         warnings=[
             line_of(note, {}) for note in notes_of(run.warnings, run.warning_failures)[:_FIRST_WARNINGS]
@@ -155,8 +156,9 @@ async def release(request: web.Request) -> web.Response:
     """Release a held run."""
     run, _shared = await run_page(request)
     settings = request.config_dict[SETTINGS]
-    await database_of(request).run_apart(_release, settings, run)
-    raise web.HTTPSeeOther(f"/runs/{run.history_id}?done=run-released")
+    restarts = await database_of(request).run_apart(_release, settings, run)
+    done = "run-released-all" if restarts else "run-released"
+    raise web.HTTPSeeOther(f"/runs/{run.history_id}?done={done}")
 
 
 async def run_page(request: web.Request) -> tuple[History, dict[str, Any]]:
@@ -183,9 +185,9 @@ def _changes(session: Session, key: RunKey, since: int) -> list[ChangeLine]:
     return [line for line, _place in zip(lines, range(_CHANGES + 1), strict=False)]
 
 
-def _release(database: Database, settings: Settings, run: History) -> None:
+def _release(database: Database, settings: Settings, run: History) -> bool:
     with only_harvest(database, run.repository_id):
-        approval.release(database, settings, run.history_id)
+        return approval.release(database, settings, run.history_id)[2]
 
 
 def _kept_requests(file: Path | None) -> list[Any] | None:

@@ -86,6 +86,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
     ),
     "repositories-being-removed": mark("The removal continues in the background. The files are kept."),
     "repository-changed": mark("The repository was changed."),
+    "repository-moved": mark(
+        "The repository was changed. Because its address is new, the next harvest requests all records."
+    ),
     "repository-asked": mark("The repository's details were refreshed."),
     "repository-unlocked": mark("The lock was cleared. Harvests that wait begin within moments."),
     "alert-added": mark("The rule was added. Send a test message to check the delivery."),
@@ -107,6 +110,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "job-resumed": mark("The job was resumed."),
     "job-killed": mark("The harvest is being killed. Committed records are kept."),
     "run-released": mark("The run was approved."),
+    "run-released-all": mark("The run was approved. The next harvest requests all records."),
     "runs-removed": mark("The entries were removed from the history."),
     "repositories-run": mark("The harvests were requested."),
     "repositories-paused": mark("The schedules of the selected repositories are paused."),

@@ -139,6 +139,12 @@ async def test_the_next_harvest_asks_only_for_what_changed_since_the_last_one_be
     assert (outcome.verdict, outcome.status, counts(outcome)) == ("complete", "no changes", {})
 
 
+async def test_a_run_that_is_over_leaves_nothing_to_resume(library: Library) -> None:
+    await library.run()
+    with library.database.session() as session:
+        assert session.scalars(select(Harvest.run_parameters.is_(None))).one()
+
+
 async def test_from_is_written_in_the_granularity_of_the_repository(library: Library) -> None:
     library.fake.granularity = "YYYY-MM-DD"
     await library.run()

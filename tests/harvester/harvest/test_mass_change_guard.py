@@ -168,7 +168,9 @@ async def test_a_run_that_did_not_look_from_its_beginning_finds_nothing_disappea
     assert (outcome.counts["disappeared"], len(library.living())) == (0, 25)
 
 
-async def test_a_run_of_a_version_that_did_not_say_whether_it_looked_is_resumed(library: Library) -> None:
+async def test_a_run_of_a_version_that_did_not_say_whether_it_looked_deletes_nothing(
+    library: Library,
+) -> None:
     library.forgets()
     await library.run()
     del library.fake.items[24]
@@ -178,15 +180,6 @@ async def test_a_run_of_a_version_that_did_not_say_whether_it_looked_is_resumed(
         session.commit()
     outcome = await library.run(full=True)
     assert outcome.evidence.resumed_at == 10
-    assert (outcome.counts["disappeared"], len(library.living())) == (1, 24)
-
-
-async def test_a_policy_that_changes_while_a_run_is_cut_off_deletes_nothing(library: Library) -> None:
-    await library.run()
-    await stopped_after(library, 20, full=True)
-    library.forgets()
-    outcome = await library.run(full=True)
-    assert (outcome.evidence.resumed_at, outcome.verdict) == (20, "complete")
     assert (outcome.counts["disappeared"], len(library.living())) == (0, 25)
 
 
@@ -207,11 +200,25 @@ async def test_no_statement_grows_with_the_square_where_tables_have_no_statistic
     assert [scans for plan in plans if (scans := repeated_scans(plan))] == []
 
 
-async def test_nothing_disappears_from_a_repository_that_keeps_deletions(library: Library) -> None:
+async def test_a_full_harvest_finds_what_a_repository_removed_before_it_kept_deletions(
+    library: Library,
+) -> None:
+    library.forgets()
     await library.run()
     del library.fake.items[3]
-    await library.run(full=True)
+    library.fake.fault = None
+    assert (await library.run()).warnings == ()
     assert len(library.living()) == 25
+    library.delete(4)
+    outcome = await library.run(full=True)
+    assert (outcome.counts["deleted"], outcome.counts["disappeared"]) == (2, 1)
+    (warning,) = outcome.warnings
+    assert warning.startswith("1 stored record was not listed, although the repository reports its deletions")
+    assert len(library.living()) == 23
+    del library.fake.items[10:20]
+    outcome = await library.run(full=True)
+    assert (outcome.status, outcome.warnings[0][:26]) == ("held", "10 stored records were not")
+    assert len(library.living()) == 23
 
 
 async def test_nothing_disappears_by_a_run_that_did_not_see_everything(library: Library) -> None:
@@ -409,6 +416,27 @@ async def test_an_incremental_run_leaves_the_question_what_disappeared_open(libr
     code, out, _ = await library.command("job", "release", str(hold.history_id), "--json")
     assert (code, json.loads(out)["deleted"]) == (0, 11)
     assert "oai:fake.example:3" in library.living()
+
+
+async def test_records_that_came_back_before_an_old_run_is_released_are_stored_again(
+    library: Library,
+) -> None:
+    library.forgets()
+    await library.run()
+    kept = library.fake.items
+    library.fake.items = kept[12:]
+    held = await library.run(full=True)
+    library.fake.items = kept
+    assert (await library.run()).verdict == "complete"
+    library.fake.items = [*kept, *(newer(number) for number in range(100, 125))]
+    await stopped_after(library, 20)
+    code, out, _ = await library.command("job", "release", str(held.history_id), "--show")
+    assert (code, "complete runs of this harvest since: 1." in out) == (0, True)
+    code, out, _ = await library.command("job", "release", str(held.history_id))
+    assert (code, "12 records deleted; the next harvest requests all records" in out) == (0, True)
+    assert len(library.living()) == 13 + 20
+    outcome = await library.run()
+    assert (library.windows()[-1], outcome.counts["new"], len(library.living())) == ((None, None), 17, 50)
 
 
 @pytest.mark.parametrize(("count", "status"), [(5, "completed"), (6, "held")])

@@ -29,7 +29,7 @@ def planned(saved_state: SavedState = DONE, target: Target = TARGET, **parameter
 @pytest.mark.parametrize(
     ("parameters", "saved_state", "from_", "why"),
     [
-        ({}, SavedState(), None, "no harvest of this format and set is complete yet"),
+        ({}, SavedState(), None, "no complete harvest of this format and set"),
         (
             {},
             DONE,
