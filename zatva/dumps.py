@@ -76,6 +76,7 @@ _SKIP_NUMBERS: Final = text("""
     FROM CAST(pg_get_serial_sequence('oai_change', 'change_id') AS regclass) AS name
 """)
 """With microseconds, which no harvest outruns: above whatever number the replaced tables have given."""
+_END: Final = b"end of the script\n"
 
 
 def write_dump(database: Database, file: Path, *options: str) -> None:
@@ -174,8 +175,8 @@ def _put_back(database: Database) -> None:
 def _replace(database: Database, file: Path) -> None:
     """Set the present tables aside and write those of the dump, in one transaction of `psql`.
 
-    `psql` receives the commit only after `pg_restore` has succeeded. If this process is killed before,
-    `psql` reads to the end of what `pg_restore` writes, and ends without one.
+    `psql` receives the commit only after it has worked through all that `pg_restore` has written. If this
+    process is killed before, `psql` reads to the end of its input, and ends without a commit.
     """
     script = (
         find_program("pg_restore"),
@@ -185,25 +186,47 @@ def _replace(database: Database, file: Path) -> None:
         "--file=-",
         str(file),
     )
-    options = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=on", f"--command={_SET_ASIDE}", "--file=-")
+    options = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=on", f"--output={os.devnull}")
+    commands = (f"--command={_SET_ASIDE}", "--file=-")
     with (
         subprocess.Popen(
-            [*_connected(database, "psql"), *options],
-            env=_environment(database), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            [*_connected(database, "psql"), *options, *commands],
+            env=_environment(database), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as psql,
         subprocess.Popen(
             script, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as restored,
     ):  # fmt: skip
-        receiver, written = required(psql.stdin, "a pipe"), required(restored.stdout, "a pipe")
-        with contextlib.suppress(BrokenPipeError), written:
-            receiver.writelines(for_all_servers(written))
-        _, complaints = restored.communicate()
-        _, errors = psql.communicate(b"" if restored.returncode else b"COMMIT;\n")
+        try:
+            _forward(restored, psql)
+            _, complaints = restored.communicate()
+            is_complete = restored.returncode == 0 and _works_through(psql)
+        except BaseException:
+            psql.kill()
+            raise
+        _, errors = psql.communicate(b"COMMIT;\n" if is_complete else b"")
     # Whatever ended psql has also ended pg_restore, which then cannot write.
     _check("psql", psql.returncode, errors)
     _check("pg_restore", restored.returncode, complaints)
+
+
+def _forward(restored: subprocess.Popen[bytes], psql: subprocess.Popen[bytes]) -> None:
+    """Write the script of `pg_restore` to `psql` until one of them ends."""
+    receiver, written = required(psql.stdin, "a pipe"), required(restored.stdout, "a pipe")
+    with contextlib.suppress(BrokenPipeError), written:
+        receiver.writelines(for_all_servers(written))
+
+
+def _works_through(psql: subprocess.Popen[bytes]) -> bool:
+    """Return whether `psql` executes all of its input; wait until it has.
+
+    The statements that build nearly all indexes fit in its pipe, and may take hours.
+    """
+    receiver, answers = required(psql.stdin, "a pipe"), required(psql.stdout, "a pipe")
+    with contextlib.suppress(BrokenPipeError):
+        receiver.write(b"\\echo " + _END)
+        receiver.flush()
+    return _END in answers
 
 
 def for_all_servers(script: IO[bytes]) -> Iterator[bytes]:

@@ -1,6 +1,7 @@
 """The database is checked, backed up and restored by command, on a real server and as real processes."""
 
 import json
+import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -136,10 +137,34 @@ def test_a_restore_that_is_killed_has_changed_nothing_before_its_end(
     file = backed_up_before_b(database, environment, tmp_path)
     with psycopg.connect(libpq(database)) as blocking:
         blocking.execute("LOCK TABLE pg_namespace IN SHARE MODE")
-        kill_restore(environment, file, database)
+        kill_restore(environment, database, file)
     wait_for_others(database)
     assert collections(database) == 2
     assert zatva(environment, "check").returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.copied_database("a restore replaces the schema")
+def test_a_restore_that_is_stopped_while_indexes_are_built_commits_nothing_afterwards(
+    database: Database, environment: dict[str, str], tmp_path: Path, number: signal.Signals
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text(_WAITING_INDEX))
+    file = backed_up_before_b(database, environment, tmp_path)
+    with psycopg.connect(libpq(database)) as blocking:
+        blocking.execute("SELECT pg_advisory_xact_lock(1, 1)")
+        kill_restore(environment, database, file, number=number)
+    wait_for_others(database)
+    assert collections(database) == 2
+    assert zatva(environment, "check").returncode == 0
+
+
+_WAITING_INDEX = """
+CREATE FUNCTION public.wait_a_moment(value text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS
+    'BEGIN PERFORM pg_advisory_xact_lock_shared(1, 1); RETURN value; END';
+CREATE INDEX zz_last ON public.collection (public.wait_a_moment(set_spec));
+"""
+"""Its build waits while another transaction has the lock."""
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
@@ -149,7 +174,7 @@ def test_a_restore_that_is_killed_at_its_end_is_found_and_can_be_repeated(
     file = backed_up_before_b(database, environment, tmp_path)
     with psycopg.connect(libpq(database)) as blocking:
         blocking.execute("LOCK TABLE collection IN ACCESS SHARE MODE")
-        kill_restore(environment, file, database)
+        kill_restore(environment, database, file)
     wait_for_others(database)
     assert collections(database) == 1
     found = zatva(environment, "check")
@@ -292,13 +317,18 @@ def backed_up_before_b(database: Database, environment: dict[str, str], folder: 
     return file
 
 
-def kill_restore(environment: dict[str, str], file: Path, database: Database) -> None:
-    """Kill a restore as soon as one of its statements waits for a lock."""
-    process = commands.Process(environment, "database", "restore", file, "--force")
+def kill_restore(
+    environment: dict[str, str],
+    database: Database,
+    *words: str | Path,
+    number: signal.Signals = signal.SIGKILL,
+) -> None:
+    """Stop a restore as soon as one of its statements waits for a lock."""
+    process = commands.Process(environment, "database", "restore", *words, "--force")
     while others(database, "wait_event_type = 'Lock'") == 0:
         assert process.poll() is None
         time.sleep(0.02)
-    process.kill()
+    process.send_signal(number)
     process.wait()
 
 
