@@ -26,7 +26,6 @@ _SET_ASIDE: Final = f"""
 SET client_min_messages = warning;
 SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout';
 BEGIN;
-DROP SCHEMA IF EXISTS {PREVIOUS_SCHEMA} CASCADE;
 ALTER SCHEMA public RENAME TO {PREVIOUS_SCHEMA};
 CREATE SCHEMA public;
 GRANT USAGE ON SCHEMA public TO public;
@@ -135,8 +134,11 @@ def restore_dump(database: Database, file: Path, accept: Callable[[Connection], 
                 f"views of other schemas read the tables: {', '.join(dependent)}; drop them, and create them "
                 "again after the restore"
             )
-        emptied = migrations.current(connection) is None and migrations.unfinished_restore(connection)
-    if emptied:  # by a version that set the tables aside in a transaction of its own
+        unfinished = migrations.unfinished_restore(connection)
+        if unfinished and migrations.current(connection) is not None:
+            # Which tables have work that is nowhere else is not known.
+            raise DatabaseNotReadyError(unfinished)
+    if unfinished:  # by a version that set the tables aside in a transaction of its own
         _put_back(database)
     _replace(database, file)
     try:

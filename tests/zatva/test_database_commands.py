@@ -181,7 +181,13 @@ def test_a_restore_that_is_killed_at_its_end_is_found_and_can_be_repeated(
     assert (found.returncode, "a restore did not end" in found.stdout) == (6, True)
     assert "a restore did not end" in commands.zatva(environment, "doctor").stdout
     assert zatva(environment, "backup", tmp_path / "next.dump").returncode == 0
+    # Either tables may have work that is nowhere else.
+    repeated = zatva(environment, "restore", file, "--force")
+    assert (repeated.returncode, "a restore did not end" in repeated.stderr) == (6, True)
+    assert collections(database) == 1
     with database.engine.begin() as connection:
+        previous = "SELECT count(*) FROM zatva_before_restore.collection"
+        assert connection.scalar(text(previous)) == 2
         # As a version that used a transaction for each statement left it.
         connection.execute(text("DROP SCHEMA public CASCADE"))
         connection.execute(text("CREATE SCHEMA public"))
