@@ -50,31 +50,41 @@ _RIGHTS: Final = text("""
         quote_ident(current_database()) AS database, quote_ident(current_user) AS role
     FROM pg_namespace WHERE nspname = 'public'
 """)
-_FOREIGN: Final = text("""
-    SELECT newest FROM (
-        SELECT greatest(
-            (SELECT max(transaction_id) FROM oai_change),
-            (SELECT max(transaction_id) FROM aggregate_feed),
-            (SELECT max(feed_mark) FROM bibliographic_import)
-        ) AS newest
-    ) AS feed
-    WHERE newest > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
-""")
-"""The newest transaction in the change feed and of its readers, if this server has not reached its number."""
-_RENUMBER: Final = (
-    text("UPDATE oai_change SET transaction_id = transaction_id - :newest - 1"),
-    text("UPDATE aggregate_feed SET transaction_id = transaction_id - :newest - 1"),
-    # The next import compares all records.
-    text("UPDATE bibliographic_import SET feed_mark = NULL WHERE :newest >= feed_mark"),
-)
-"""All at once, so that the lines keep their order and the readers their places in it."""
-_SKIP_NUMBERS: Final = text("""
-    SELECT setval(name, greatest(
-        pg_sequence_last_value(name), CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)
-    ))
-    FROM CAST(pg_get_serial_sequence('oai_change', 'change_id') AS regclass) AS name
-""")
-"""With microseconds, which no harvest outruns: above whatever number the replaced tables have given."""
+_CONTINUE_FEED: Final = """
+DO $$
+DECLARE
+    newest bigint;
+    numbers regclass;
+BEGIN
+    IF (SELECT version_num FROM public.alembic_version) < '0041' THEN
+        RETURN;  -- Tables or columns are missing until the upgrade.
+    END IF;
+    newest := greatest(
+        (SELECT max(transaction_id) FROM public.oai_change),
+        (SELECT max(transaction_id) FROM public.aggregate_feed),
+        (SELECT max(feed_mark) FROM public.bibliographic_import)
+    );
+    IF newest > CAST(CAST(pg_current_xact_id() AS text) AS bigint) THEN
+        UPDATE public.oai_change SET transaction_id = transaction_id - newest - 1;
+        UPDATE public.aggregate_feed SET transaction_id = transaction_id - newest - 1;
+        -- The next import compares all records.
+        UPDATE public.bibliographic_import SET feed_mark = NULL WHERE newest >= feed_mark;
+    END IF;
+    numbers := pg_get_serial_sequence('public.oai_change', 'change_id');
+    PERFORM setval(numbers, greatest(
+        pg_sequence_last_value(numbers), CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)
+    ));
+END $$;
+"""
+"""Lets new lines of a restored change feed follow all others, in transaction numbers and in their own.
+
+Another server's transaction numbers may be above this one's, whose lines would come before those that readers
+have read. All are lowered at once, so that the lines keep their order and the readers their places in it.
+
+A number that lines lost by the restore had must not be given again: a reader who continues after it would not
+notice the loss. Microseconds are above whatever number the replaced tables have given: no harvest outruns
+them.
+"""
 _END: Final = b"end of the script\n"
 
 
@@ -145,26 +155,12 @@ def restore_dump(database: Database, file: Path, accept: Callable[[Connection], 
         migrations.ensure_current(database.engine, may_upgrade=True)
         with database.engine.begin() as connection:
             accept(connection)
-            _continue_feed(connection)
+            connection.exec_driver_sql(_CONTINUE_FEED)  # again, for tables that the upgrade has added
     except BaseException:
         _put_back(database)
         raise
     with database.engine.begin() as connection:
         connection.execute(text(f"DROP SCHEMA {PREVIOUS_SCHEMA} CASCADE"))
-
-
-def _continue_feed(connection: Connection) -> None:
-    """Let new lines of the restored change feed follow all others, in transaction numbers and in their own.
-
-    Another server's transaction numbers may be above this one's, whose lines would come before those that
-    readers have read. A number that lines lost by the restore had must not be given again: a reader who
-    continues after it would not notice the loss.
-    """
-    newest = connection.scalar(_FOREIGN)
-    if newest is not None:
-        for statement in _RENUMBER:
-            connection.execute(statement, {"newest": newest})
-    connection.execute(_SKIP_NUMBERS)
 
 
 def _put_back(database: Database) -> None:
@@ -220,13 +216,13 @@ def _forward(restored: subprocess.Popen[bytes], psql: subprocess.Popen[bytes]) -
 
 
 def _works_through(psql: subprocess.Popen[bytes]) -> bool:
-    """Return whether `psql` executes all of its input; wait until it has.
+    """Let `psql` continue the change feed; return whether it has executed all of its input, after waiting.
 
     The statements that build nearly all indexes fit in its pipe, and may take hours.
     """
     receiver, answers = required(psql.stdin, "a pipe"), required(psql.stdout, "a pipe")
     with contextlib.suppress(BrokenPipeError):
-        receiver.write(b"\\echo " + _END)
+        receiver.write(_CONTINUE_FEED.encode() + b"\\echo " + _END)
         receiver.flush()
     return _END in answers
 

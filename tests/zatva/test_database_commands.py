@@ -295,6 +295,25 @@ def test_a_reader_who_has_read_more_than_the_backup_has_is_refused_after_its_res
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
+def test_the_tables_of_a_restore_that_is_killed_at_its_end_repeat_no_numbers_of_changes(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    add_changes(database, kept=_OTHER_SERVER)
+    assert zatva(environment, "backup", file).returncode == 0
+    add_changes(database, lost=None)
+    with psycopg.connect(libpq(database)) as blocking:
+        blocking.execute("LOCK TABLE oai_repository IN ACCESS EXCLUSIVE MODE")
+        kill_restore(environment, database, file, "--store", tmp_path)
+    wait_for_others(database)
+    with database.engine.begin() as connection:
+        connection.execute(text(f"DROP SCHEMA {migrations.PREVIOUS_SCHEMA} CASCADE"))
+    add_changes(database, first=None, second=None)
+    assert changes(environment, 1) == ["first", "second"]
+    assert commands.zatva(environment, "job", "changes", "--since", "2").returncode == 2
+
+
+@pytest.mark.copied_database("a restore replaces the schema")
 def test_a_restore_whose_files_cannot_be_written_says_that_the_database_is_restored(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
