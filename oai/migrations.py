@@ -128,9 +128,10 @@ def unfinished_restore(connection: Connection) -> str | None:
     if connection.scalar(text("SELECT to_regnamespace(:name)"), {"name": PREVIOUS_SCHEMA}) is None:
         return None
     return (
-        f"a restore did not end, and the tables from before it are in the schema {PREVIOUS_SCHEMA}; run "
-        "`zatva database restore` again with --force, or, if the present tables are complete, run the "
-        f"statement `DROP SCHEMA {PREVIOUS_SCHEMA} CASCADE`"
+        f"a restore did not end, and the tables from before it are in the schema {PREVIOUS_SCHEMA}; to keep "
+        f"the present tables, if they are complete, run the statement `DROP SCHEMA {PREVIOUS_SCHEMA} "
+        "CASCADE`; to put back those from before, stop Zatva, and run `DROP SCHEMA public CASCADE; ALTER "
+        f"SCHEMA {PREVIOUS_SCHEMA} RENAME TO public` in one transaction; then repeat the restore if necessary"
     )
 
 

@@ -36,6 +36,7 @@ _TOLD: Final = 20
 """Files with a fault that are named."""
 _MOST_NAMED: Final = 5
 _FOLDERS: Final = text("SELECT base_dir FROM oai_repository")
+_IS_STANDBY: Final = text("SELECT pg_is_in_recovery()")
 _HAS_PREVIOUS: Final = text(f"SELECT to_regclass('{PREVIOUS_SCHEMA}.oai_repository') IS NOT NULL")
 _PREVIOUS_FOLDERS: Final = text(f"SELECT base_dir FROM {PREVIOUS_SCHEMA}.oai_repository")  # noqa: S608 ours
 _HAS_DOCUMENTS: Final = text("SELECT EXISTS (SELECT FROM document)")
@@ -116,6 +117,12 @@ def _backup_both(invocation: Invocation, database: Database, file: Path) -> _Bot
     part = checked_output(folder).with_name(f"{folder.name}{UNFINISHED}")
     if part.exists():
         raise UsageError(f"{part} is left of a backup that was killed; remove it, then run the command again")
+    with database.engine.connect() as connection:
+        if connection.scalar(_IS_STANDBY):  # Advisory locks exist on one server only.
+            raise UsageError(
+                "harvests do not wait for a backup with --store that is taken from a standby, so it would "
+                "lack files; set database_url to the primary server, or leave out --store"
+            )
     with unchanging_files(database) as snapshot, contextlib.ExitStack() as undone:
         stores = _stores(snapshot.session, invocation.settings)
         if any(folder.is_relative_to(store.absolute()) for store in stores.values()):

@@ -26,7 +26,6 @@ _SET_ASIDE: Final = f"""
 SET client_min_messages = warning;
 SELECT set_config(name, '0', false) FROM pg_settings WHERE name = 'transaction_timeout';
 BEGIN;
-DROP SCHEMA IF EXISTS {PREVIOUS_SCHEMA} CASCADE;
 ALTER SCHEMA public RENAME TO {PREVIOUS_SCHEMA};
 CREATE SCHEMA public;
 GRANT USAGE ON SCHEMA public TO public;
@@ -51,31 +50,42 @@ _RIGHTS: Final = text("""
         quote_ident(current_database()) AS database, quote_ident(current_user) AS role
     FROM pg_namespace WHERE nspname = 'public'
 """)
-_FOREIGN: Final = text("""
-    SELECT newest FROM (
-        SELECT greatest(
-            (SELECT max(transaction_id) FROM oai_change),
-            (SELECT max(transaction_id) FROM aggregate_feed),
-            (SELECT max(feed_mark) FROM bibliographic_import)
-        ) AS newest
-    ) AS feed
-    WHERE newest > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
-""")
-"""The newest transaction in the change feed and of its readers, if this server has not reached its number."""
-_RENUMBER: Final = (
-    text("UPDATE oai_change SET transaction_id = transaction_id - :newest - 1"),
-    text("UPDATE aggregate_feed SET transaction_id = transaction_id - :newest - 1"),
-    # The next import compares all records.
-    text("UPDATE bibliographic_import SET feed_mark = NULL WHERE :newest >= feed_mark"),
-)
-"""All at once, so that the lines keep their order and the readers their places in it."""
-_SKIP_NUMBERS: Final = text("""
-    SELECT setval(name, greatest(
-        pg_sequence_last_value(name), CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)
-    ))
-    FROM CAST(pg_get_serial_sequence('oai_change', 'change_id') AS regclass) AS name
-""")
-"""With microseconds, which no harvest outruns: above whatever number the replaced tables have given."""
+_CONTINUE_FEED: Final = """
+DO $$
+DECLARE
+    newest bigint;
+    numbers regclass;
+BEGIN
+    IF (SELECT version_num FROM public.alembic_version) < '0041' THEN
+        RETURN;  -- Tables or columns are missing until the upgrade.
+    END IF;
+    newest := greatest(
+        (SELECT max(transaction_id) FROM public.oai_change),
+        (SELECT max(transaction_id) FROM public.aggregate_feed),
+        (SELECT max(feed_mark) FROM public.bibliographic_import)
+    );
+    IF newest > CAST(CAST(pg_current_xact_id() AS text) AS bigint) THEN
+        UPDATE public.oai_change SET transaction_id = transaction_id - newest - 1;
+        UPDATE public.aggregate_feed SET transaction_id = transaction_id - newest - 1;
+        -- The next import compares all records.
+        UPDATE public.bibliographic_import SET feed_mark = NULL WHERE newest >= feed_mark;
+    END IF;
+    numbers := pg_get_serial_sequence('public.oai_change', 'change_id');
+    PERFORM setval(numbers, greatest(
+        pg_sequence_last_value(numbers), CAST(extract(epoch FROM clock_timestamp()) * 1000000 AS bigint)
+    ));
+END $$;
+"""
+"""Lets new lines of a restored change feed follow all others, in transaction numbers and in their own.
+
+Another server's transaction numbers may be above this one's, whose lines would come before those that readers
+have read. All are lowered at once, so that the lines keep their order and the readers their places in it.
+
+A number that lines lost by the restore had must not be given again: a reader who continues after it would not
+notice the loss. Microseconds are above whatever number the replaced tables have given: no harvest outruns
+them.
+"""
+_END: Final = b"end of the script\n"
 
 
 def write_dump(database: Database, file: Path, *options: str) -> None:
@@ -134,34 +144,23 @@ def restore_dump(database: Database, file: Path, accept: Callable[[Connection], 
                 f"views of other schemas read the tables: {', '.join(dependent)}; drop them, and create them "
                 "again after the restore"
             )
-        emptied = migrations.current(connection) is None and migrations.unfinished_restore(connection)
-    if emptied:  # by a version that set the tables aside in a transaction of its own
+        unfinished = migrations.unfinished_restore(connection)
+        if unfinished and migrations.current(connection) is not None:
+            # Which tables have work that is nowhere else is not known.
+            raise DatabaseNotReadyError(unfinished)
+    if unfinished:  # by a version that set the tables aside in a transaction of its own
         _put_back(database)
     _replace(database, file)
     try:
         migrations.ensure_current(database.engine, may_upgrade=True)
         with database.engine.begin() as connection:
             accept(connection)
-            _continue_feed(connection)
+            connection.exec_driver_sql(_CONTINUE_FEED)  # again, for tables that the upgrade has added
     except BaseException:
         _put_back(database)
         raise
     with database.engine.begin() as connection:
         connection.execute(text(f"DROP SCHEMA {PREVIOUS_SCHEMA} CASCADE"))
-
-
-def _continue_feed(connection: Connection) -> None:
-    """Let new lines of the restored change feed follow all others, in transaction numbers and in their own.
-
-    Another server's transaction numbers may be above this one's, whose lines would come before those that
-    readers have read. A number that lines lost by the restore had must not be given again: a reader who
-    continues after it would not notice the loss.
-    """
-    newest = connection.scalar(_FOREIGN)
-    if newest is not None:
-        for statement in _RENUMBER:
-            connection.execute(statement, {"newest": newest})
-    connection.execute(_SKIP_NUMBERS)
 
 
 def _put_back(database: Database) -> None:
@@ -174,8 +173,8 @@ def _put_back(database: Database) -> None:
 def _replace(database: Database, file: Path) -> None:
     """Set the present tables aside and write those of the dump, in one transaction of `psql`.
 
-    `psql` receives the commit only after `pg_restore` has succeeded. If this process is killed before,
-    `psql` reads to the end of what `pg_restore` writes, and ends without one.
+    `psql` receives the commit only after it has worked through all that `pg_restore` has written. If this
+    process is killed before, `psql` reads to the end of its input, and ends without a commit.
     """
     script = (
         find_program("pg_restore"),
@@ -185,25 +184,47 @@ def _replace(database: Database, file: Path) -> None:
         "--file=-",
         str(file),
     )
-    options = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=on", f"--command={_SET_ASIDE}", "--file=-")
+    options = ("--no-psqlrc", "--quiet", "--set=ON_ERROR_STOP=on", f"--output={os.devnull}")
+    commands = (f"--command={_SET_ASIDE}", "--file=-")
     with (
         subprocess.Popen(
-            [*_connected(database, "psql"), *options],
-            env=_environment(database), stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
+            [*_connected(database, "psql"), *options, *commands],
+            env=_environment(database), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
         ) as psql,
         subprocess.Popen(
             script, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as restored,
     ):  # fmt: skip
-        receiver, written = required(psql.stdin, "a pipe"), required(restored.stdout, "a pipe")
-        with contextlib.suppress(BrokenPipeError), written:
-            receiver.writelines(for_all_servers(written))
-        _, complaints = restored.communicate()
-        _, errors = psql.communicate(b"" if restored.returncode else b"COMMIT;\n")
+        try:
+            _forward(restored, psql)
+            _, complaints = restored.communicate()
+            is_complete = restored.returncode == 0 and _works_through(psql)
+        except BaseException:
+            psql.kill()
+            raise
+        _, errors = psql.communicate(b"COMMIT;\n" if is_complete else b"")
     # Whatever ended psql has also ended pg_restore, which then cannot write.
     _check("psql", psql.returncode, errors)
     _check("pg_restore", restored.returncode, complaints)
+
+
+def _forward(restored: subprocess.Popen[bytes], psql: subprocess.Popen[bytes]) -> None:
+    """Write the script of `pg_restore` to `psql` until one of them ends."""
+    receiver, written = required(psql.stdin, "a pipe"), required(restored.stdout, "a pipe")
+    with contextlib.suppress(BrokenPipeError), written:
+        receiver.writelines(for_all_servers(written))
+
+
+def _works_through(psql: subprocess.Popen[bytes]) -> bool:
+    """Let `psql` continue the change feed; return whether it has executed all of its input, after waiting.
+
+    The statements that build nearly all indexes fit in its pipe, and may take hours.
+    """
+    receiver, answers = required(psql.stdin, "a pipe"), required(psql.stdout, "a pipe")
+    with contextlib.suppress(BrokenPipeError):
+        receiver.write(_CONTINUE_FEED.encode() + b"\\echo " + _END)
+        receiver.flush()
+    return _END in answers
 
 
 def for_all_servers(script: IO[bytes]) -> Iterator[bytes]:

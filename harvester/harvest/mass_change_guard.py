@@ -284,12 +284,11 @@ class MassChangeGuard:
         """
         with database.session() as session:
             if isinstance(error, HeldRunError):
-                waiting = deletions.staged_count(session, self.run) if self.any_staged else 0
-                return Settlement(held=error.held, waiting=waiting)
+                return Settlement(held=error.held, waiting=self._staged(session))
             shortened = shortened and self.looks and verdict is Verdict.COMPLETE
             self.looks = self.looks and not shortened
             disappeared, elsewhere = self._stage_disappeared(session, verdict, response_date)
-            waiting = deletions.staged_count(session, self.run) if self.any_staged else 0
+            waiting = self._staged(session)
             held = self._judged(session, waiting, max(counts.get("deleted", 0) + disappeared - waiting, 0))
             session.commit()
         found = Settlement(
@@ -308,6 +307,10 @@ class MassChangeGuard:
                 approval.close(session, self.run, everything=self.looks)
             session.commit()
         return replace(found, deleted=deleted)
+
+    def _staged(self, session: Session) -> int:
+        """Return the number of deletions that the run has staged."""
+        return deletions.staged_count(session, self.run) if self.any_staged else 0
 
     def _stage_disappeared(
         self, session: Session, verdict: Verdict, response_date: str | None

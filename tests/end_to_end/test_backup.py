@@ -14,6 +14,7 @@ from oai.datestamps import format_datestamp, utc_now
 from oai.settings import Settings
 from tests.commands import results, zatva
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
+from tests.provider.holdings.replicated import replicated
 
 _BROKEN: Final = b"<oops "
 
@@ -124,3 +125,15 @@ async def test_a_trial_restore_does_not_overwrite_the_files_of_another_installat
 
 def _files(folder: Path) -> dict[Path, bytes]:
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+def test_a_backup_from_a_replica_is_refused_with_record_files_for_which_no_harvest_waits(
+    quick_folder: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with replicated(quick_folder) as servers:
+        environment["ZATVA_DATABASE_URL"] = servers.copies[0].address
+        backup = ("database", "backup", tmp_path / "zatva.dump")
+        refused = zatva(environment, *backup, "--store", tmp_path / "files")
+        assert (refused.returncode, "from a standby" in refused.stderr) == (2, True)
+        assert list(tmp_path.iterdir()) == []
+        assert zatva(environment, *backup).returncode == 0

@@ -1,6 +1,7 @@
 """The database is checked, backed up and restored by command, on a real server and as real processes."""
 
 import json
+import signal
 import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -136,10 +137,34 @@ def test_a_restore_that_is_killed_has_changed_nothing_before_its_end(
     file = backed_up_before_b(database, environment, tmp_path)
     with psycopg.connect(libpq(database)) as blocking:
         blocking.execute("LOCK TABLE pg_namespace IN SHARE MODE")
-        kill_restore(environment, file, database)
+        kill_restore(environment, database, file)
     wait_for_others(database)
     assert collections(database) == 2
     assert zatva(environment, "check").returncode == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.copied_database("a restore replaces the schema")
+def test_a_restore_that_is_stopped_while_indexes_are_built_commits_nothing_afterwards(
+    database: Database, environment: dict[str, str], tmp_path: Path, number: signal.Signals
+) -> None:
+    with database.engine.begin() as connection:
+        connection.execute(text(_WAITING_INDEX))
+    file = backed_up_before_b(database, environment, tmp_path)
+    with psycopg.connect(libpq(database)) as blocking:
+        blocking.execute("SELECT pg_advisory_xact_lock(1, 1)")
+        kill_restore(environment, database, file, number=number)
+    wait_for_others(database)
+    assert collections(database) == 2
+    assert zatva(environment, "check").returncode == 0
+
+
+_WAITING_INDEX = """
+CREATE FUNCTION public.wait_a_moment(value text) RETURNS text LANGUAGE plpgsql IMMUTABLE AS
+    'BEGIN PERFORM pg_advisory_xact_lock_shared(1, 1); RETURN value; END';
+CREATE INDEX zz_last ON public.collection (public.wait_a_moment(set_spec));
+"""
+"""Its build waits while another transaction has the lock."""
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
@@ -149,14 +174,20 @@ def test_a_restore_that_is_killed_at_its_end_is_found_and_can_be_repeated(
     file = backed_up_before_b(database, environment, tmp_path)
     with psycopg.connect(libpq(database)) as blocking:
         blocking.execute("LOCK TABLE collection IN ACCESS SHARE MODE")
-        kill_restore(environment, file, database)
+        kill_restore(environment, database, file)
     wait_for_others(database)
     assert collections(database) == 1
     found = zatva(environment, "check")
     assert (found.returncode, "a restore did not end" in found.stdout) == (6, True)
     assert "a restore did not end" in commands.zatva(environment, "doctor").stdout
     assert zatva(environment, "backup", tmp_path / "next.dump").returncode == 0
+    # Either tables may have work that is nowhere else.
+    repeated = zatva(environment, "restore", file, "--force")
+    assert (repeated.returncode, "a restore did not end" in repeated.stderr) == (6, True)
+    assert collections(database) == 1
     with database.engine.begin() as connection:
+        previous = "SELECT count(*) FROM zatva_before_restore.collection"
+        assert connection.scalar(text(previous)) == 2
         # As a version that used a transaction for each statement left it.
         connection.execute(text("DROP SCHEMA public CASCADE"))
         connection.execute(text("CREATE SCHEMA public"))
@@ -264,6 +295,25 @@ def test_a_reader_who_has_read_more_than_the_backup_has_is_refused_after_its_res
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
+def test_the_tables_of_a_restore_that_is_killed_at_its_end_repeat_no_numbers_of_changes(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    add_changes(database, kept=_OTHER_SERVER)
+    assert zatva(environment, "backup", file).returncode == 0
+    add_changes(database, lost=None)
+    with psycopg.connect(libpq(database)) as blocking:
+        blocking.execute("LOCK TABLE oai_repository IN ACCESS EXCLUSIVE MODE")
+        kill_restore(environment, database, file, "--store", tmp_path)
+    wait_for_others(database)
+    with database.engine.begin() as connection:
+        connection.execute(text(f"DROP SCHEMA {migrations.PREVIOUS_SCHEMA} CASCADE"))
+    add_changes(database, first=None, second=None)
+    assert changes(environment, 1) == ["first", "second"]
+    assert commands.zatva(environment, "job", "changes", "--since", "2").returncode == 2
+
+
+@pytest.mark.copied_database("a restore replaces the schema")
 def test_a_restore_whose_files_cannot_be_written_says_that_the_database_is_restored(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -292,13 +342,18 @@ def backed_up_before_b(database: Database, environment: dict[str, str], folder: 
     return file
 
 
-def kill_restore(environment: dict[str, str], file: Path, database: Database) -> None:
-    """Kill a restore as soon as one of its statements waits for a lock."""
-    process = commands.Process(environment, "database", "restore", file, "--force")
+def kill_restore(
+    environment: dict[str, str],
+    database: Database,
+    *words: str | Path,
+    number: signal.Signals = signal.SIGKILL,
+) -> None:
+    """Stop a restore as soon as one of its statements waits for a lock."""
+    process = commands.Process(environment, "database", "restore", *words, "--force")
     while others(database, "wait_event_type = 'Lock'") == 0:
         assert process.poll() is None
         time.sleep(0.02)
-    process.kill()
+    process.send_signal(number)
     process.wait()
 
 
