@@ -231,7 +231,7 @@ async def _address_step(
         find=words,
         protocols=[
             ("", _("Detect automatically")),
-            *((one.protocol.value, one.title) for one in ACCESSES.values()),
+            *((one.protocol, one.title) for one in ACCESSES.values()),
         ],
         has_registry=settings.harvester.registry_url is not None,
         registry=registry,
@@ -243,10 +243,9 @@ async def _address_step(
 async def _registry(settings: Settings) -> Registry:
     """Return the list of repositories, fetched by a child process."""
     asked = with_short_timeouts(settings)
+    url = asked.harvester.registry_url or ""
     try:
-        return await isolated(
-            load_registry, asked, url=asked.harvester.registry_url or "", limits=asked.harvester.limits
-        )
+        return await isolated(load_registry, asked, url=url, limits=asked.harvester.limits)
     except AnswerTooLargeError as error:
         return Registry(trouble=str(error))
 
