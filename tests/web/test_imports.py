@@ -391,10 +391,14 @@ async def test_a_set_whose_repository_has_moved_is_released_by_an_administrator(
     url, headers = f"{server.base_url}/api/v1/filtering-sets/1", {"X-CSRF-Token": await owner.token()}
     async with owner.http.delete(url, headers=headers) as answer:
         refused = answer.status, (await answer.json())["detail"]
+    body = {"conditions": ["245$a contains NOTHING"]}
+    async with owner.http.put(url, headers=headers, json=body) as answer:
+        unchanged = answer.status, (await answer.json())["detail"]
+    edited, form, _ = await owner.post("/imports/sets/1/edit", {**_SET, "field-0": "246", "do": "save"})
     released, _, _ = await administrator.post(f"/imports/{repository}", {"set_id": ""})
 
-    assert (status, refused[0], released) == (409, 409, 303)
-    for words in (page, refused[1]):
+    assert (status, refused[0], unchanged[0], edited, released) == (409, 409, 409, 422, 303)
+    for words in (page, refused[1], unchanged[1], form):
         assert "a repository that does not belong to your organisation uses this set" in words
     assert (await owner.post("/imports/sets/1/remove"))[0] == 303
 

@@ -12,10 +12,18 @@ from typing import Final
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.filtering_sets import NamedSet, get_set, list_sets, remove_set, set_by_id
+from harvester.bibliographic.conditions import Conditions
+from harvester.bibliographic.filtering_sets import (
+    NamedSet,
+    edit_set,
+    get_set,
+    list_sets,
+    remove_set,
+    set_by_id,
+)
 from harvester.bibliographic.models import FilteringSet
 from oai.errors import UsageError
-from oai.owners import Organisation
+from oai.owners import Organisation, RepositoryOwner
 from oai.rights import Right
 from web.auth.access import visible_repositories
 from web.auth.sessions import SignedIn
@@ -51,14 +59,37 @@ def set_seen(session: Session, who: SignedIn, set_id: int) -> NamedSet | None:
 
 def remove_seen_set(session: Session, found: NamedSet) -> None:
     """Remove a set from `set_seen`. Raises UsageError if a source uses it; unseen ones are not named."""
-    if set(get_set(session, found.name).used_by) - set(found.used_by):
-        raise UsageError(
-            _(
-                "a repository that does not belong to your organisation uses this set; ask an administrator "
-                "to choose another set for it"
-            )
-        )
+    if _unseen_users(session, found):
+        raise _in_use()
     remove_set(session, found.name)
+
+
+def change_seen_set(session: Session, found: NamedSet, rules: Conditions, description: str) -> NamedSet:
+    """Change a set from `set_seen`, as `edit_set`.
+
+    Raises UsageError if an unseen source of another organisation uses it: a repository keeps its set when it
+    is assigned to another organisation, and its records must not change without this one. Administrators who
+    choose an organisation's set for a repository of theirs want it as the organisation maintains it.
+    """
+    unseen = _unseen_users(session, found)
+    if session.scalars(select(RepositoryOwner).where(RepositoryOwner.repository_id.in_(unseen))).first():
+        raise _in_use()
+    return edit_set(
+        session, found.name, match=rules.match, conditions=rules.conditions, description=description
+    )
+
+
+def _unseen_users(session: Session, found: NamedSet) -> set[int]:
+    return set(get_set(session, found.name).used_by) - set(found.used_by)
+
+
+def _in_use() -> UsageError:
+    return UsageError(
+        _(
+            "a repository that does not belong to your organisation uses this set; ask an administrator "
+            "to choose another set for it"
+        )
+    )
 
 
 def may_change(who: SignedIn, found: NamedSet) -> bool:

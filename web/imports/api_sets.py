@@ -16,7 +16,7 @@ from web.api.faults import ApiError, FieldFault, not_found
 from web.api.operations import Call, Operations
 from web.api.shapes import In, Out
 from web.auth.access import about, asked_for
-from web.auth.set_owners import may_change, name_for, remove_seen_set, set_seen, sets_seen
+from web.auth.set_owners import change_seen_set, may_change, name_for, remove_seen_set, set_seen, sets_seen
 
 OPERATIONS: Final = Operations("imports")
 
@@ -143,14 +143,10 @@ async def _show(call: Call) -> FilteringSetOut:
 async def _change(call: Call) -> FilteringSetOut:
     """Change a filtering set; the next import processes all records again."""
     found, asked = await _asked(call), call.sent(SetChange)
-    rules = asked.rules
-    await call.database.run(
-        filtering_sets.edit_set,
-        found.name,
-        match=rules.match,
-        conditions=rules.conditions,
-        description=asked.description,
-    )
+    try:
+        await call.database.run(change_seen_set, found, asked.rules, asked.description)
+    except UsageError as error:
+        raise ApiError(409, str(error)) from None
     return _shown(await _asked(call))
 
 

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 from aiohttp import web
 from multidict import MultiDict
@@ -18,7 +18,7 @@ from harvester.bibliographic.models import FilteringSet
 from harvester.models import Repository
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, who_asks
-from web.auth.set_owners import may_change, name_for, remove_seen_set, set_seen, sets_seen
+from web.auth.set_owners import change_seen_set, may_change, name_for, remove_seen_set, set_seen, sets_seen
 from web.repositories.forms import repository_choices
 from web.site.forms import (
     Form,
@@ -207,26 +207,31 @@ async def _save(request: web.Request, state: _EditorState) -> web.Response:
     if asked is None:
         return await _page(request, replace(state, errors=form.errors))
     rules = read_conditions(state.values).rules
-    given: dict[str, Any] = {"match": rules.match, "conditions": rules.conditions}
-    given["description"] = asked.description
     database, found = database_of(request), state.found
 
     def edit(session: Session, found: NamedSet) -> NamedSet:
         locked_row(session, FilteringSet, found.set_id)
         with keeping_other_changes(form, lambda: values_of(filtering_sets.set_by_id(session, found.set_id))):
-            return filtering_sets.edit_set(session, found.name, **given)
+            return change_seen_set(session, found, rules, asked.description)
 
     try:
         if found is None:
             name = name_for(who_asks(request), asked.name)
-            made = await database.run(filtering_sets.add_set, name=name, **given)
+            made = await database.run(
+                filtering_sets.add_set,
+                name=name,
+                match=rules.match,
+                conditions=rules.conditions,
+                description=asked.description,
+            )
         else:
             made = await database.run(edit, found)
     except StaleFormError as error:
         values = {name: str(value) for name, value in error.form.values.items()}
         return await _page(request, replace(state, values=values, is_stale=True))
     except UsageError as error:
-        return await _page(request, replace(state, errors={"name": error_text(error)}))
+        shown = "name" if found is None else "description"
+        return await _page(request, replace(state, errors={shown: error_text(error)}))
     about(request, "filtering set", made.set_id, made.name)
     raise web.HTTPSeeOther("/imports/sets?done=set-saved")
 
