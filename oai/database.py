@@ -260,6 +260,7 @@ def _new_engine(
         connect_args=parameters,
     )
     event.listen(engine, "connect", _set_options)
+    event.listen(engine, "checkin", _forget_access)
     event.listen(engine, "handle_error", _as_unavailable)
     return engine
 
@@ -274,6 +275,15 @@ def _as_unavailable(context: ExceptionContext) -> OperationalError | None:
         return None
     context.is_disconnect = True
     return OperationalError(context.statement, context.parameters, found, connection_invalidated=True)
+
+
+def _forget_access(connection: object, _record: object) -> None:
+    """Let the server decide whether the next transaction of a connection may write.
+
+    After a read-only one, SQLAlchemy would begin it as READ WRITE, which a standby refuses.
+    """
+    if isinstance(connection, psycopg.Connection) and connection.read_only is False:
+        connection.read_only = None
 
 
 def _set_options(connection: psycopg.Connection, _record: object) -> None:
