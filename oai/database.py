@@ -161,7 +161,8 @@ def place(settings: Settings) -> str:
     if settings.database_url is None:
         return str(cluster_folder(settings.data))
     url = _parsed(settings.database_url.get_secret_value(), "database_url")
-    return url.render_as_string(hide_password=True)
+    # Processes that this one starts have the address with the driver.
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
 
 
 def _embedded(settings: Settings, stack: contextlib.ExitStack, *, ask: bool) -> EmbeddedServer | None:
