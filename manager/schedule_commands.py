@@ -39,11 +39,12 @@ _SHOWN_RUNS: Final = 3
 def add_schedule(invocation: Invocation) -> None:
     """Add a schedule that harvests a repository."""
     with invocation.session() as session:
-        schedule = schedules.add_schedule(session, **_given(invocation))
+        schedule = schedules.new_schedule(session, **_given(invocation))
         check_rule_access(session, schedule, invocation.settings.data)
         if invocation.arguments.dry_run:
             _show_forecast(invocation, session, schedule)
-            return  # without a commit, nothing was added
+            return
+        session.add(schedule)
         session.commit()
         invocation.about(schedule.id)
         invocation.console.result(columns_of(schedule), f"schedule {schedule.id} added")

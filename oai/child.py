@@ -261,8 +261,11 @@ def _watch_size(most: int) -> None:
 
 @contextlib.contextmanager
 def interrupts_held_back() -> Iterator[None]:
-    """Start the block's processes deaf to Ctrl-C: the parent alone decides, once the block is over."""
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    """Start the block's processes deaf to Ctrl-C and to a closed terminal: the parent alone decides.
+
+    It does so once the block is over.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:

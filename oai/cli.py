@@ -175,6 +175,8 @@ def _run(arguments: argparse.Namespace) -> int:
     # What Zatva writes is for this account and its group, as far as the account's own umask allows.
     os.umask(os.umask(_OTHERS) | _OTHERS)
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under `nohup`
+        signal.signal(signal.SIGHUP, _hang_up)
     invocation = None
     try:
         handler = _handler(arguments.handler)
@@ -308,6 +310,13 @@ def _is_from_interrupt(error: BaseException | None) -> bool:
             return True
         error = error.__context__
     return False
+
+
+def _hang_up(number: int, _frame: object) -> None:
+    """End as on SIGTERM: the terminal was closed."""
+    # The shell sends the signal, and so does the kernel; the second one must not interrupt the cleanup.
+    signal.signal(number, signal.SIG_IGN)
+    signal.raise_signal(signal.SIGTERM)
 
 
 def _interrupt(_number: int, _frame: object) -> NoReturn:

@@ -161,7 +161,8 @@ def place(settings: Settings) -> str:
     if settings.database_url is None:
         return str(cluster_folder(settings.data))
     url = _parsed(settings.database_url.get_secret_value(), "database_url")
-    return url.render_as_string(hide_password=True)
+    # Processes that this one starts have the address with the driver.
+    return url.set(drivername=url.get_backend_name()).render_as_string(hide_password=True)
 
 
 def _embedded(settings: Settings, stack: contextlib.ExitStack, *, ask: bool) -> EmbeddedServer | None:
@@ -260,6 +261,7 @@ def _new_engine(
         connect_args=parameters,
     )
     event.listen(engine, "connect", _set_options)
+    event.listen(engine, "checkin", _forget_access)
     event.listen(engine, "handle_error", _as_unavailable)
     return engine
 
@@ -274,6 +276,15 @@ def _as_unavailable(context: ExceptionContext) -> OperationalError | None:
         return None
     context.is_disconnect = True
     return OperationalError(context.statement, context.parameters, found, connection_invalidated=True)
+
+
+def _forget_access(connection: object, _record: object) -> None:
+    """Let the server decide whether the next transaction of a connection may write.
+
+    After a read-only one, SQLAlchemy would begin it as READ WRITE, which a standby refuses.
+    """
+    if isinstance(connection, psycopg.Connection) and connection.read_only is False:
+        connection.read_only = None
 
 
 def _set_options(connection: psycopg.Connection, _record: object) -> None:

@@ -23,6 +23,12 @@ _REFUSED: Final = (
     "check that the server is running and reachable, and user, password and database in database_url (the "
     f"server's log has details), {_AGAIN}"
 )
+_POOL_IS_FULL: Final = "query_wait_timeout"
+"""The message of PgBouncer, in one language, for a SQLSTATE that it shares with other faults."""
+_POOL: Final = (
+    "all connections of the pooler are in use; raise default_pool_size (and max_db_connections) of "
+    f"PgBouncer, or end processes that are not needed, {_AGAIN}"
+)
 _BUSY: Final = "run the command again in a moment"
 _REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = {
     "08": (DatabaseNotReadyError, _GONE),
@@ -113,6 +119,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _remedy(error: psycopg.Error, settings: Settings | None) -> tuple[type[ZatvaError], str]:
+    if _POOL_IS_FULL in str(error):
+        return DatabaseNotReadyError, _POOL
     state = error.sqlstate
     if state is None:
         if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):

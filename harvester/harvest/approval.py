@@ -145,11 +145,12 @@ def updates_released(session: Session, run: RunKey) -> bool:
     return session.scalars(found).first() is not None
 
 
-def get_hold(session: Session, history_id: int) -> tuple[Hold, int]:
-    """Return an ended run's hold, and its repository's id. Raises UsageError if it is no longer held."""
-    # FOR UPDATE: of two people who decide at the same time, the second waits and then sees the first
-    # decision.
-    hold = session.get(Hold, history_id, with_for_update=True)
+def get_hold(session: Session, history_id: int, *, lock: bool = False) -> tuple[Hold, int]:
+    """Return an ended run's hold, and its repository's id. Raises UsageError if it is no longer held.
+
+    With `lock`, of two people who decide at the same time, the second waits and then sees the first decision.
+    """
+    hold = session.get(Hold, history_id, with_for_update=lock)
     if hold is None:
         raise UsageError("run %(history_id)s was not held; see `zatva job history`", history_id=history_id)
     if hold.state != HoldState.HELD:
@@ -196,12 +197,10 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
         restarts = deletes and deletions.any_disappeared(session, run)
         if restarts:
             harvest_from_the_start(session, Harvest.harvest_id == hold.harvest_id)
-        # The row lock ends here, because `apply_staged` commits in pieces; the hold is read and locked
-        # again below.
         session.commit()
     deleted = deletions.apply_staged(database, run, left) if deletes else 0
     with database.session() as session:
-        hold, _ = get_hold(session, history_id)
+        hold, _ = get_hold(session, history_id, lock=True)
         hold.state, hold.decided = HoldState.RELEASED.value, datetime.now(UTC)
         _add_to_history(session, hold, deleted)
         session.commit()

@@ -30,7 +30,7 @@ def main() -> None:
     """Answer requests until standard input ends."""
     # A request to stop often reaches the parent's whole process group, but the parent may want to finish its
     # page.
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.SIG_IGN)
     sys.stdout.buffer.write(b"ready\n")
     sys.stdout.buffer.flush()

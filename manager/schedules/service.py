@@ -42,11 +42,26 @@ def add_schedule(
     partner_minutes: float | None = None,
     **columns: Any,  # noqa: ANN401 each column's own type
 ) -> RecurringJob:
-    """Add a schedule with these columns of `oai_recurring_job`; `repository_id` is required.
+    """Add a schedule as `new_schedule` returns it. The manager makes the first job at its next tick.
 
-    The owner is the repository's organisation unless another one is given. The manager makes the first job at
-    its next tick. `partner_minutes` limits the plan of a user who is a partner; None: an administrator asks.
     The caller commits.
+    """
+    schedule = new_schedule(session, partner_minutes=partner_minutes, **columns)
+    session.add(schedule)
+    session.flush()
+    return schedule
+
+
+def new_schedule(
+    session: Session,
+    *,
+    partner_minutes: float | None = None,
+    **columns: Any,  # noqa: ANN401 as above
+) -> RecurringJob:
+    """Return a schedule with these columns of `oai_recurring_job`, not added; `repository_id` is required.
+
+    The owner is the repository's organisation unless another one is given. `partner_minutes` limits the plan
+    of a user who is a partner; None: an administrator asks.
 
     Raises LimitError for what partners may not ask for; UsageError for an unknown repository or column, a
     frequency, time zone or datestamp that cannot be read, or an end before the start; SelectionError for an
@@ -68,8 +83,6 @@ def add_schedule(
     schedule = RecurringJob(**{**defaults, **given})
     _check_row(repository, schedule, partner_minutes)
     _check_first_run(session, schedule, partner_minutes)
-    session.add(schedule)
-    session.flush()
     return schedule
 
 

@@ -115,10 +115,12 @@ def forecast(
 ) -> tuple[list[datetime], WhatIf]:
     """Return the due times (UTC) of a schedule in the coming week, and what it would mean.
 
+    The schedule need not have been added.
+
     Raises UsageError if the schedule cannot be read.
     """
     plan = read_plan(schedule, partner_minutes=partner_minutes)
-    dues = due_times(plan.runs(since=schedule.date_added), now)
+    dues = due_times(plan.runs(since=schedule.date_added if schedule.id else now), now)
     found = what_if(
         session,
         schedule.repository_id,

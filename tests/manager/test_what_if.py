@@ -129,13 +129,16 @@ def test_the_command_line_says_that_the_first_run_may_take_any_time(
     assert "\nhow long a run takes is not known before the first complete run" in forecast.stdout
 
 
-def test_the_command_line_shows_it_and_adds_nothing(
+@pytest.mark.copied_database("it changes a setting of the database")
+def test_the_command_line_shows_it_and_writes_nothing(
     database: Database, repository: int, environment: dict[str, str]
 ) -> None:
     for seconds in (60, 80, 70):
         a_run(database, repository, seconds, 100)
     with database.session() as session:
         add_schedule(session, repository_id=repository, metadata_prefix="marc21", frequency="every hour")
+        name = session.scalar(text("SELECT current_database()"))
+        session.execute(text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'))
         session.commit()
     asked = ("schedule", "add", str(repository), "--frequency", "every hour", "--dry-run")
 

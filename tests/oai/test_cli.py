@@ -1,5 +1,6 @@
 """Commands: shared options, lazy handlers, and the exit code that each end has."""
 
+import asyncio
 import json
 import logging
 import os
@@ -16,6 +17,7 @@ from oai.cli import Invocation, add_command, add_group, run
 from oai.command_parser import CommandParser
 from oai.console import export_stream
 from oai.errors import ExitCode, StrictCheckError
+from oai.serving import stop_signal
 
 
 @pytest.fixture(autouse=True)
@@ -24,10 +26,13 @@ def _as_if_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("ZATVA_DATA", str(tmp_path))
     handler, logged = signal.getsignal(signal.SIGTERM), logging.root.handlers[:]
+    # It may be ignored by the program that started the tests.
+    closed = signal.signal(signal.SIGHUP, signal.SIG_DFL)
     # Shells let what they start in the background ignore interrupts.
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, handler)
+    signal.signal(signal.SIGHUP, closed)
     signal.signal(signal.SIGINT, interrupted)
     logging.root.handlers[:] = logged
 
@@ -52,6 +57,28 @@ def refused(_: Invocation) -> int:
 
 def terminated(_: Invocation) -> int:
     signal.raise_signal(signal.SIGTERM)
+    return ExitCode.DONE
+
+
+def loses_its_terminal(invocation: Invocation) -> int:
+    file = invocation.settings.data / "unfinished"
+    file.touch()
+    try:
+        signal.raise_signal(signal.SIGHUP)
+    finally:
+        signal.raise_signal(signal.SIGHUP)
+        file.unlink()
+    return ExitCode.DONE
+
+
+def serves(_: Invocation) -> int:
+    async def until_stopped() -> None:
+        stop = stop_signal()
+        signal.raise_signal(signal.SIGHUP)
+        await stop.wait()
+
+    asyncio.run(until_stopped())
+    signal.raise_signal(signal.SIGHUP)
     return ExitCode.DONE
 
 
@@ -149,6 +176,20 @@ def test_termination_is_an_interruption() -> None:
     assert run(_parser("terminated"), ["some", "thing"]) == ExitCode.INTERRUPTED
 
 
+def test_a_closed_terminal_is_one_interruption_that_lets_the_command_clean_up(tmp_path: Path) -> None:
+    assert run(_parser("loses_its_terminal"), ["some", "thing"]) == ExitCode.INTERRUPTED
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_closed_terminal_ends_a_server_as_sigterm_does() -> None:
+    assert run(_parser("serves"), ["some", "thing"]) == ExitCode.DONE
+
+
+def test_a_command_started_with_nohup_continues_without_its_terminal() -> None:
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
+    assert run(_parser("loses_its_terminal"), ["some", "thing"]) == ExitCode.DONE
+
+
 def test_an_error_on_the_way_out_of_an_interruption_is_the_interruption() -> None:
     assert run(_parser("interrupted_badly"), ["some", "thing"]) == ExitCode.INTERRUPTED
 
@@ -178,7 +219,7 @@ def done(_invocation):
 """
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGHUP"])
 def test_an_interrupt_during_the_import_of_a_command_ends_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

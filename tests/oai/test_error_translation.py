@@ -266,6 +266,24 @@ def test_the_embedded_database_is_told_by_its_folder(tmp_path: Path) -> None:
     assert "postgres" in place(Settings(data=tmp_path, database_url=None))
 
 
+@pytest.mark.parametrize(
+    "error",
+    [
+        psycopg.errors.ProtocolViolation("query_wait_timeout"),
+        psycopg.OperationalError("connection failed: FATAL:  query_wait_timeout"),
+    ],
+)
+def test_a_full_pool_of_pgbouncer_is_reported_with_the_setting_to_raise(error: psycopg.Error) -> None:
+    found = as_zatva_error(error)
+    assert found is not None
+    assert (found.exit_code, "raise default_pool_size" in str(found)) == (ExitCode.NOT_READY, True)
+
+
+def test_the_address_is_shown_without_the_driver_and_the_password() -> None:
+    settings = Settings(database_url="postgresql+psycopg://zatva:secret@db.example/zatva")
+    assert place(settings) == "postgresql://zatva:***@db.example/zatva"
+
+
 def test_a_server_that_is_read_only_for_a_moment_counts_as_one_that_does_not_answer(
     settings: Settings,
 ) -> None:

@@ -3,7 +3,7 @@
 from datetime import UTC, datetime
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from harvester.harvest.approval import HoldKind, HoldState, close, get_hold
 from harvester.harvest.models import Hold
@@ -12,6 +12,7 @@ from harvester.repositories import add_repository
 from harvester.store.records import RunKey
 from oai.database import Database
 from oai.errors import UsageError
+from tests.commands import zatva
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 
@@ -48,6 +49,19 @@ def test_a_run_that_is_no_longer_held_is_not_decided_and_the_reason_is_reported(
     (number,) = held(database, state)
     with database.session() as session, pytest.raises(UsageError, match=reason):
         get_hold(session, number)
+
+
+@pytest.mark.copied_database("it changes a setting of the database")
+def test_a_held_run_is_shown_without_writing_anything(
+    database: Database, environment: dict[str, str]
+) -> None:
+    (number,) = held(database, HoldState.HELD)
+    with database.session() as session:
+        name = session.scalar(text("SELECT current_database()"))
+        session.execute(text(f'ALTER DATABASE "{name}" SET default_transaction_read_only = on'))
+        session.commit()
+    shown = zatva(environment, "job", "release", str(number), "--show")
+    assert (shown.returncode, shown.stderr) == (0, "")
 
 
 def test_a_complete_run_closes_the_requests_of_its_own_harvest_only(database: Database) -> None:

@@ -241,7 +241,7 @@ def test_a_signal_to_the_whole_group_does_not_cost_a_record() -> None:
     pid = evaluator.worker.pid
     assert pid is not None
 
-    for number in (signal.SIGINT, signal.SIGTERM):
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(pid, number)
 
     assert evaluator.on(record("a")).find(path) == first

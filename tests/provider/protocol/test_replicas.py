@@ -14,7 +14,7 @@ from sqlalchemy import text
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from oai.database import open_replica
+from oai.database import open_database, open_replica
 from oai.datestamps import format_datestamp
 from oai.errors import DatabaseNotReadyError
 from oai.settings import Settings
@@ -263,6 +263,18 @@ def test_an_address_that_leads_to_no_postgresql_is_refused_with_its_setting(addr
         open_replica(address, pool_size=1, statement_seconds=1),
     ):
         pass
+
+
+async def test_reading_the_mark_of_a_standby_leaves_its_connection_usable(both: Replicated) -> None:
+    address = Settings(database_url=both.copies[0].address)
+    with open_database(address, pool_size=1, check_tables=False) as standby:
+        for _ in range(2):
+            with standby.session() as session:
+                begin_at_mark(session)
+            with standby.session() as session:
+                assert session.scalar(text("SHOW transaction_read_only")) == "on"
+            with standby.session() as session, pytest.raises(OperationalError, match="read-only"):
+                session.execute(text("DELETE FROM document"))
 
 
 async def test_a_promoted_replica_is_no_replica(quick_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
