@@ -11,7 +11,19 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import ColumnElement, Select, case, exists, func, select, union
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    case,
+    cast,
+    exists,
+    func,
+    literal,
+    null,
+    select,
+    union,
+)
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -20,7 +32,7 @@ from harvester.vocabulary import NOT_RUN, RunStatus
 from manager import hooks
 from manager.jobs.runs import awaits_approval, was_started
 from manager.leader.lock import Fenced, NotLeadingError
-from manager.models import RecurringJob, RecurringState
+from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.notices import addresses, letters, outbox, services, webhooks
 from manager.notices.announcements import (
     Facts,
@@ -112,10 +124,12 @@ def _failing(
 ) -> Facts:
     """Return the first sources that are failing at the end of the period, and the number of all of them.
 
-    These are suspended and rejected schedules, runs that wait for approval, and other sources whose last run
-    in the window failed.
+    These are suspended and rejected schedules, rejected jobs, runs that wait for approval, and other sources
+    whose last run in the window failed.
     """
-    every = union(_stopped_schedules(rule), *_failed_runs(rule, window, until)).subquery()
+    every = union(
+        _stopped_schedules(rule), _rejected_jobs(rule), *_failed_runs(rule, window, until)
+    ).subquery()
     query = select(every, func.count().over()).limit(_SHOWN)
     by_age = (every.c.history_id.nulls_first(), every.c.recurring_id)
     rows = session.execute(query.order_by(*by_age)).all()
@@ -135,6 +149,14 @@ def _stopped_schedules(rule: NoticeRule) -> Select[Any]:
     columns = (status, RecurringJob.state_reason, last.scalar_subquery(), RecurringJob.id)
     return _described(RecurringJob, *columns).where(
         RecurringJob.state.in_(_STOPPED), *_only(rule, RecurringJob.repository_id, RecurringJob.id)
+    )
+
+
+def _rejected_jobs(rule: NoticeRule) -> Select[Any]:
+    """Select rejected jobs; the schedule of such a job makes no further ones until a person decides."""
+    reason, rejected = Job.waiting["text"].astext, literal(RecurringState.SET_ASIDE.word)
+    return _described(Job, rejected, reason, cast(null(), BigInteger), Job.recurring_id).where(
+        Job.status == JobStatus.SET_ASIDE, *_only(rule, Job.repository_id, Job.recurring_id)
     )
 
 
@@ -162,7 +184,7 @@ def _failed_runs(
     )
 
 
-def _described(source: type[History | RecurringJob], *columns: Any) -> Select[Any]:  # noqa: ANN401 columns
+def _described(source: type[History | RecurringJob | Job], *columns: Any) -> Select[Any]:  # noqa: ANN401 columns
     """Select the facts of a failing source; `columns` are its status, reason, run and schedule."""
     names = ("status", "failure_reason", "history_id", "recurring_id")
     return select(

@@ -72,6 +72,11 @@ def test_a_summary_names_schedules_that_stopped_and_runs_that_wait_for_approval(
             "oai_recurring_job",
             repository_id=repository, set_spec=set_spec, state=state, state_reason=f"why {set_spec}",
         )  # fmt: skip
+    announcer.tables(
+        "INSERT INTO oai_job (repository_id, set_spec, recurring_id, status, waiting)"
+        """ SELECT repository_id, set_spec, id, 8, '{"code": "set aside", "text": "why c"}'"""
+        " FROM oai_recurring_job WHERE state = 1"
+    )
     held = announcer.hold()
     failed = announcer.run("failed", set_spec="a", recurring_id=1)
     announcer.tables("UPDATE oai_history SET harvest_end_time = now() - interval '20 days'")
@@ -79,10 +84,11 @@ def test_a_summary_names_schedules_that_stopped_and_runs_that_wait_for_approval(
     announcer.tables("UPDATE notice_rule SET summarised = now() - interval '7 days'")
     assert summaries(database) == 1
     facts = announcer.tables.one("SELECT facts FROM notice")
-    assert (facts["runs"], facts["failing_count"]) == (0, 3)
+    assert (facts["runs"], facts["failing_count"]) == (0, 4)
     named = ("set_spec", "status", "failure_reason", "history_id", "recurring_id")
     assert [tuple(one[name] for name in named) for one in facts["failing"]] == [
         ("b", "set aside", "why b", None, 2),
+        ("c", "set aside", "why c", None, 3),
         ("", "held", None, held, None),
         ("a", "suspended", "why a", failed, 1),
     ]
