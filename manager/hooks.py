@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -34,6 +34,7 @@ FOLDER: Final = "hooks"
 _IN_ONE_POST: Final = 1000
 _AT_ONCE: Final = 5000
 _LAST_WORDS: Final = 500
+_LAST_BYTES: Final = 100_000
 _COLUMNS: Final = (
     RecordChange.change_id,
     RecordChange.changed,
@@ -115,35 +116,40 @@ def _changes(session: Session, history_id: int, *, most: int | None = None) -> I
 
 
 async def _run_command(hook: HookSettings, facts: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    try:
-        process = await asyncio.create_subprocess_exec(
-            *hook.command,
-            stdin=asyncio.subprocess.PIPE,
-            stdout=asyncio.subprocess.DEVNULL,
-            stderr=asyncio.subprocess.PIPE,
-            env={**os.environ, **environment, **_variables(facts)},
-            start_new_session=True,
-        )
-    except OSError as error:
-        raise NotSentError(f"hook {hook.name!r}: cannot start {hook.command[0]!r}: {error}") from None
-    try:
-        async with asyncio.timeout(hook.timeout):
-            _, stderr = await process.communicate(
-                json.dumps(facts, default=_plain, ensure_ascii=False).encode()
+    # In a file: a pipe would stay open as long as any process that the command has left behind.
+    with tempfile.TemporaryFile() as errors:
+        try:
+            process = await asyncio.create_subprocess_exec(
+                *hook.command,
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.DEVNULL,
+                stderr=errors,
+                env={**os.environ, **environment, **_variables(facts)},
+                start_new_session=True,
             )
-    except TimeoutError:
-        raise NotSentError(
-            f"hook {hook.name!r}: took longer than {hook.timeout:g} seconds and was ended"
-        ) from None
-    finally:
-        # Also kill the child processes that the command left in its process group.
-        with contextlib.suppress(ProcessLookupError, PermissionError):
-            os.killpg(process.pid, signal.SIGKILL)
-        await process.wait()
-    if process.returncode:
-        last = last_message(stderr.decode("utf-8", errors="replace"))[:_LAST_WORDS]
-        words = f"; its last message was: {last}" if last else ""
-        raise NotSentError(f"hook {hook.name!r}: ended with exit code {process.returncode}{words}")
+        except OSError as error:
+            raise NotSentError(f"hook {hook.name!r}: cannot start {hook.command[0]!r}: {error}") from None
+        try:
+            async with asyncio.timeout(hook.timeout):
+                await process.communicate(json.dumps(facts, default=_plain, ensure_ascii=False).encode())
+        except TimeoutError:
+            raise NotSentError(
+                f"hook {hook.name!r}: took longer than {hook.timeout:g} seconds and was ended"
+            ) from None
+        finally:
+            # Also kill the child processes that the command left in its process group.
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(process.pid, signal.SIGKILL)
+            await process.wait()
+        if process.returncode:
+            last = last_message(_end_of(errors))[:_LAST_WORDS]
+            words = f"; its last message was: {last}" if last else ""
+            raise NotSentError(f"hook {hook.name!r}: ended with exit code {process.returncode}{words}")
+
+
+def _end_of(file: IO[bytes]) -> str:
+    file.seek(max(file.seek(0, os.SEEK_END) - _LAST_BYTES, 0))
+    return file.read().decode("utf-8", errors="replace")
 
 
 def _variables(facts: Mapping[str, Any]) -> dict[str, str]:

@@ -249,13 +249,19 @@ async def _schedule(
             for (repository_id, repository), identity in zip(repositories.items(), facts, strict=True):
                 note_facts(session, repository_id, identity)
                 schedules += [
-                    add_schedule(session, repository_id=repository_id, **columns).id
+                    add_schedule(session, repository_id=repository_id, **_ahead(columns)).id
                     for columns in repository.schedules
                 ]
             session.commit()
         return schedules
 
     return await asyncio.to_thread(plan)
+
+
+def _ahead(columns: Mapping[str, object]) -> Mapping[str, Any]:
+    """Return a schedule's columns with a start that lies ahead: after a past one, a period goes by first."""
+    start, ahead = columns.get("start_date"), utc_now() + timedelta(seconds=1)
+    return {**columns, "start_date": max(start, ahead)} if isinstance(start, datetime) else columns
 
 
 async def _first_runs(database: Database, schedules: Sequence[int]) -> list[History]:

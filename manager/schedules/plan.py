@@ -141,6 +141,8 @@ def check_surroundings(session: Session, row: RecurringJob | Job, data: Path | N
             )
         shown = rule_file_shown(path, data)
         try:
+            if Path(path).is_fifo():  # To open it would wait until another process does.
+                raise ValueError("a named pipe; name a file")  # noqa: TRY301 like the errors of the file
             load(Path(path), source=shown)
         except (ZatvaError, OSError, ValueError) as error:
             raise UsageError(f"{name} {shown!r}: {error}") from error

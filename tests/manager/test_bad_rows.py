@@ -1,5 +1,6 @@
 """Rows inserted by plain SQL that make no sense: refused by the table, or set aside with the reason."""
 
+import os
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -100,6 +101,20 @@ def test_a_schedule_is_set_aside_with_the_reason(database: Database, tables: Tab
         assert (row.state, message in row.state_reason) == (4, True), (columns, row.state_reason)
     assert good.state == 2
     assert len(tables("SELECT FROM oai_job")) == 1
+
+
+def test_a_named_pipe_as_a_rule_file_is_rejected_unread(
+    database: Database, tables: Tables, tmp_path: Path
+) -> None:
+    pipe = str(tmp_path / "rules.xml")
+    os.mkfifo(pipe)
+    repository = tables.repository()
+    for table in ("oai_recurring_job", "oai_job"):
+        tables.add(table, repository_id=repository, filter_file_path=pipe)
+    tick(database)
+    tick(database)
+    assert "a named pipe; name a file" in tables.one("SELECT state_reason FROM oai_recurring_job")
+    assert "a named pipe; name a file" in tables.one("SELECT waiting ->> 'text' FROM oai_job")
 
 
 def test_a_job_is_set_aside_with_the_reason(database: Database, tables: Tables) -> None:

@@ -106,6 +106,23 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
     await until(lambda: not any(map(alive, processes)))
 
 
+async def test_what_a_command_leaves_running_is_ended_with_it_and_does_not_make_it_fail(
+    settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
+) -> None:
+    announcer.run("completed")
+    program = (
+        "import pathlib, subprocess, sys\n"
+        "child = subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(600)'])\n"
+        "pathlib.Path(sys.argv[1]).write_text(str(child.pid))"
+    )
+    async with notice_sender(
+        outgoing(settings, hooks=(script("index", str(tmp_path / "out"), program=program),)), database
+    ) as tick:
+        await tick()
+    assert announcer.states() == ["sent"]
+    await until(lambda: not alive(int((tmp_path / "out").read_text())))
+
+
 async def test_a_command_that_is_not_there_is_told(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
