@@ -248,9 +248,11 @@ def _subject(action: "Action", invocation: Invocation) -> "Subject":
     noted = invocation.noted
     given = getattr(invocation.arguments, action.target) if action.target else None
     named = " ".join(map(str, given)) if isinstance(given, list) else given
+    # Bytes of arguments that are not UTF-8, such as those of file names, are escaped: no column takes them.
+    written = None if named is None else str(named).encode(errors="backslashreplace").decode()
     return Subject(
         kind=action.object_kind,
-        number=noted.get("number") or (None if named is None else str(named)),
+        number=noted.get("number") or written,
         name=noted.get("name"),
         details=noted.get("details"),
     )
@@ -293,7 +295,12 @@ def _discard_output() -> None:
 def _as_zatva_error(error: Exception, invocation: Invocation | None) -> "ZatvaError | None":
     # Imported late: most commands need no database, and the module that knows its errors is slow to import.
     from oai.error_translation import as_zatva_error
+    from oai.errors import UsageError
 
+    if invocation and isinstance(error, UnicodeEncodeError):
+        wrong = error.object[error.start : error.end]  # of an argument, whose other bytes Python has decoded
+        if any(wrong in str(value) for value in vars(invocation.arguments).values()):
+            return UsageError(f"{error.object!a} is not in UTF-8; write the command in this encoding")
     return as_zatva_error(error, invocation.settings if invocation else None)
 
 

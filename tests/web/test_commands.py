@@ -116,6 +116,15 @@ def test_tokens_are_printed_once_listed_and_revoked(zatva: Zatva) -> None:
     assert zatva("token", "revoke", "99").returncode == 2
 
 
+def test_arguments_that_are_not_in_utf_8_are_refused_in_a_sentence(zatva: Zatva) -> None:
+    for words in (
+        ("organisation", "add", "Luk\udce1\udc9a"),
+        ("harvest", "http://\udcff/", "--out", "folder"),
+    ):
+        done = zatva(*words)
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+
+
 async def test_the_dashboard_serves_a_signed_in_user_and_ends_with_an_open_stream(
     zatva: Zatva, environment: dict[str, str]
 ) -> None:
