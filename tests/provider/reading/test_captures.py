@@ -93,6 +93,33 @@ def test_internet_radio_has_the_facts_of_its_header(write: Callable[[Page], byte
     assert (described.content_type, described.http_status) == ("audio/mpeg", 200)
 
 
+@pytest.mark.parametrize("write", [warc_record, arc_record])
+def test_a_record_that_begins_with_interim_responses_has_the_facts_of_the_final_one(
+    write: Callable[[Page], bytes],
+) -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/2 103\r\nContent-Type: a/b\r\nLink: </x>\r\n\r\n"
+    plain = write(PAGE)
+    length = len(PAGE.http)
+    record = plain.replace(b"HTTP/1.1 200", interim + b"HTTP/1.1 200")
+    record = record.replace(f"{length}\n".encode(), f"{length + len(interim)}\n".encode())
+    record = record.replace(f": {length}\r\n".encode(), f": {length + len(interim)}\r\n".encode())
+    assert capture(record)._replace(packed_length=None) == capture(plain)._replace(packed_length=None)
+    opened = ArchivedRecord(io.BytesIO(record), 0)
+    assert opened.description == ArchivedRecord(io.BytesIO(plain), 0).description
+    assert b"".join(opened.blocks(PAGE.payload_digest)) == PAGE.body
+    assert b"".join(opened.block()) == interim + PAGE.http
+    assert opened.block_length == len(interim) + length
+
+
+@pytest.mark.parametrize("head", ["101 Switching Protocols", "100 Continue"])
+def test_a_response_with_an_informational_status_alone_keeps_it(head: str) -> None:
+    status = int(head[:3])
+    body = b"HTTP/1.1 200 OK\r\n\r\n" if status == 101 else b"any content"
+    page = Page(url="http://a.example/", status=status, body=body)
+    found = capture(warc_record(page))
+    assert (found.http_status, found.length, found.digest) == (status, len(body), page.payload_digest)
+
+
 def test_a_revisit_without_digest_gets_none() -> None:
     page = Page(url="http://a.example/", record_type="revisit", body=b"", digest=False, status=304)
     found = capture(warc_record(page))
