@@ -249,7 +249,8 @@ WHERE document.id = known.id AND document.arc_id = known.arc_id
     AND document."offset" <> known.new_offset AND document.length IS NULL
 """
 _DIFFERENT: Final = """
-SELECT candidate."offset", candidate.url FROM candidate JOIN document USING (key)
+SELECT candidate."offset", candidate.url, coalesce(known.arc_id = candidate.arc_id, false) AS beside
+FROM candidate JOIN document USING (key) LEFT JOIN known USING (key)
 WHERE pg_temp.same(candidate.digest, document.digest) IS FALSE ORDER BY candidate."offset"
 """
 
@@ -309,7 +310,7 @@ def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment
     listed = rows_changed(session, _LISTED, {})
     moved = rows_changed(session, _MOVE_LISTED, {})
     problems = tuple(
-        _different(row.offset, f"the digest differs from that of the document {row.url!r}")
+        _different(row.offset, f"the digest differs from that of the document {row.url!r}", beside=row.beside)
         for row in session.execute(text(_DIFFERENT))
     )
     return Merged(
@@ -421,14 +422,15 @@ def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingPr
         for row in session.execute(text(_CONFLICTS))
     ]
     return found + [
-        _different(row.offset, f"{same.format('capture')} offset {row.first} of this file")
+        _different(row.offset, f"{same.format('capture')} offset {row.first} of this file", beside=True)
         for row in repeated
         if row.differs
     ]
 
 
-def _different(offset: int, reason: str) -> FramingProblem:
-    return FramingProblem.of(FailureCode.ARCHIVE_DIGEST_DIFFERS, f"{reason}: not indexed", offset=offset)
+def _different(offset: int, reason: str, *, beside: bool = False) -> FramingProblem:
+    code = FailureCode.ARCHIVE_TIME_REPEATED if beside else FailureCode.ARCHIVE_DIGEST_DIFFERS
+    return FramingProblem.of(code, f"{reason}: not indexed", offset=offset)
 
 
 def _count_arcs(session: Session, arc_id: int, new: int, moved_out: Sequence[Row[Any]]) -> None:
