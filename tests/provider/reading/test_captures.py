@@ -283,6 +283,23 @@ def test_a_date_of_clueweb_counts_days_of_the_year_and_has_an_offset(date: str, 
     assert (found.archived, found.date_adjusted) == (moment, True)
 
 
+@pytest.mark.parametrize(
+    ("write", "date", "microsecond"),
+    [
+        (warc_record, "2016-12-31T23:59:60Z", 0),
+        (warc_record, "2016-12-31T23:59:60.25Z", 250_000),
+        (warc_record, "2016-12-31T15:59:60-0800", 0),
+        (arc_record, "20161231235960", 0),
+    ],
+)
+def test_a_leap_second_is_read_as_the_second_before_it(
+    write: Callable[[Page], bytes], date: str, microsecond: int
+) -> None:
+    found = capture(write(Page(url="http://a.example/", date=date)))
+    assert found.archived == datetime(2016, 12, 31, 23, 59, 59, microsecond, tzinfo=UTC)
+    assert found.date_adjusted
+
+
 @pytest.mark.parametrize("date", ["20071301000000", "2007", "200711020", "a0d1fdddf3165d04", "2" * 19])
 def test_an_impossible_arc_date_is_refused(date: str) -> None:
     found = read(arc_record(PAGE, date=date))
