@@ -179,6 +179,8 @@ class FailureCode(StrEnum):
     """Facts: line."""
     ARCHIVE_DIGEST_DIFFERS = "archive_digest_differs"
     """A capture with the URL and time of another one, but different content."""
+    ARCHIVE_TIME_REPEATED = "archive_time_repeated"
+    """Likewise, but both are in the same file: none replaces the other."""
     ARCHIVE_NAME_AMBIGUOUS = "archive_name_ambiguous"
     """A CDX file lists a name that several archive files have; facts: name, count."""
     ARCHIVE_DOCUMENTS_GONE = "archive_documents_gone"

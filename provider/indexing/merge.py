@@ -25,38 +25,25 @@ from provider.titles.document_sets import TITLE_OF
 from provider.titles.front_pages import forget_front_pages
 
 # `:unlisted` is 1 for documents that are withheld from the beginning, otherwise 0.
-_DOMAINS: Final = """
+_TREE: Final = """
 WITH RECURSIVE counted (id, documents) AS (
-    SELECT host_id, count(*) FROM fresh WHERE host_id IS NOT NULL GROUP BY host_id
+    SELECT {column}, count(*) FROM fresh WHERE {column} IS NOT NULL GROUP BY {column}
     UNION ALL
-    SELECT domain.parent_id, counted.documents
-    FROM counted JOIN domain USING (id) WHERE domain.parent_id IS NOT NULL
+    SELECT {tree}.parent_id, counted.documents
+    FROM counted JOIN {tree} USING (id) WHERE {tree}.parent_id IS NOT NULL
 ),
 summed AS (SELECT id, sum(documents) AS documents FROM counted GROUP BY id)
-UPDATE domain SET documents = domain.documents + summed.documents,
-    unlisted = domain.unlisted + summed.documents * :unlisted
-FROM summed WHERE domain.id = summed.id
+UPDATE {tree} SET documents = {tree}.documents + summed.documents,
+    unlisted = {tree}.unlisted + summed.documents * :unlisted
+FROM summed WHERE {tree}.id = summed.id
 """
-_MIMETYPES: Final = """
-WITH counted AS (SELECT mime_id AS id, count(*) AS documents FROM fresh GROUP BY mime_id),
-parts AS (
-    SELECT id, documents FROM counted
-    UNION ALL
-    SELECT mimetype.parent_id, counted.documents
-    FROM counted JOIN mimetype USING (id) WHERE mimetype.parent_id IS NOT NULL
-),
-summed AS (SELECT id, sum(documents) AS documents FROM parts GROUP BY id)
-UPDATE mimetype SET documents = mimetype.documents + summed.documents,
-    unlisted = mimetype.unlisted + summed.documents * :unlisted
-FROM summed WHERE mimetype.id = summed.id
-"""
+_MIMETYPES: Final = _TREE.format(tree="mimetype", column="mime_id")
+_DOMAINS: Final = _TREE.format(tree="domain", column="host_id")
 _TITLES: Final = """
 UPDATE title_documents SET documents = title_documents.documents + counted.documents,
     unlisted = title_documents.unlisted + counted.documents * :unlisted
-FROM (
-    SELECT title_id, count(*) AS documents FROM fresh WHERE title_id IS NOT NULL GROUP BY title_id
-) AS counted
-WHERE title_documents.id = counted.title_id
+FROM (SELECT title_id AS id, count(*) AS documents FROM fresh GROUP BY title_id) AS counted
+WHERE title_documents.id = counted.id
 """
 _MONTHS: Final = """
 INSERT INTO document_month AS kept (month, mime_major_id, documents)
@@ -244,15 +231,26 @@ locked AS (SELECT id FROM arc JOIN counted ON arc_id = id ORDER BY id FOR NO KEY
 UPDATE arc SET documents = arc.documents + counted.documents
 FROM counted JOIN locked ON locked.id = arc_id WHERE arc.id = arc_id
 """
+# Of the lines with a document's key and content, the one that lists it: at its offset if there is one.
+_LISTED: Final = """
+INSERT INTO known (key, id, arc_id, new_offset)
+SELECT DISTINCT ON (key) key, document.id, candidate.arc_id, candidate."offset"
+FROM candidate JOIN document USING (key)
+WHERE pg_temp.same(candidate.digest, document.digest) IS NOT FALSE
+ORDER BY key, candidate.arc_id <> document.arc_id, candidate.digest IS NULL,
+    candidate.record_type <> document.record_type, candidate."offset" <> document."offset",
+    candidate.record_type = 'revisit', candidate."offset"
+"""
 # If the archive file itself was read, its offset is more reliable.
 _MOVE_LISTED: Final = """
-UPDATE document SET "offset" = candidate."offset"
-FROM candidate
-WHERE document.key = candidate.key AND document.arc_id = candidate.arc_id
-    AND document."offset" <> candidate."offset" AND document.length IS NULL
+UPDATE document SET "offset" = known.new_offset
+FROM known
+WHERE document.id = known.id AND document.arc_id = known.arc_id
+    AND document."offset" <> known.new_offset AND document.length IS NULL
 """
 _DIFFERENT: Final = """
-SELECT candidate."offset", candidate.url FROM candidate JOIN document USING (key)
+SELECT candidate."offset", candidate.url, coalesce(known.arc_id = candidate.arc_id, false) AS beside
+FROM candidate JOIN document USING (key) LEFT JOIN known USING (key)
 WHERE pg_temp.same(candidate.digest, document.digest) IS FALSE ORDER BY candidate."offset"
 """
 
@@ -309,17 +307,19 @@ def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment
     session.execute(text(_COUNT_ARCS))
     if new == captures:
         return Merged(new=new)
+    listed = rows_changed(session, _LISTED, {})
     moved = rows_changed(session, _MOVE_LISTED, {})
-    different = session.execute(text(_DIFFERENT)).all()
     problems = tuple(
-        FramingProblem.of(
-            FailureCode.ARCHIVE_DIGEST_DIFFERS,
-            f"the digest differs from that of the document {row.url!r}: not indexed",
-            offset=row.offset,
-        )
-        for row in different
+        _different(row.offset, f"the digest differs from that of the document {row.url!r}", beside=row.beside)
+        for row in session.execute(text(_DIFFERENT))
     )
-    return Merged(new=new, moved=moved, unchanged=captures - new - moved - len(different), problems=problems)
+    return Merged(
+        new=new,
+        moved=moved,
+        unchanged=listed - new - moved,
+        duplicates=captures - listed - len(problems),
+        problems=problems,
+    )
 
 
 def insert_new(session: Session, arc_id: int | None, datestamp: datetime, enrolment: Enrolment | None) -> int:
@@ -416,20 +416,21 @@ def _replaced(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, 
 
 def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingProblem]:
     """Return a problem for each capture with the URL and time of another one, but a different digest."""
+    same = "the content differs from the {} with the same URL and time at"
     found = [
-        (row.new_offset, f"the document with the same URL and time at {row.path}, offset {row.old_offset}")
+        _different(row.new_offset, f"{same.format('document')} {row.path}, offset {row.old_offset}")
         for row in session.execute(text(_CONFLICTS))
     ]
-    found += [
-        (row.offset, f"the capture with the same URL and time at offset {row.first} of this file")
+    return found + [
+        _different(row.offset, f"{same.format('capture')} offset {row.first} of this file", beside=True)
         for row in repeated
         if row.differs
     ]
-    code = FailureCode.ARCHIVE_DIGEST_DIFFERS
-    return [
-        FramingProblem.of(code, f"the content differs from {other}: not indexed", offset=offset)
-        for offset, other in sorted(found)
-    ]
+
+
+def _different(offset: int, reason: str, *, beside: bool = False) -> FramingProblem:
+    code = FailureCode.ARCHIVE_TIME_REPEATED if beside else FailureCode.ARCHIVE_DIGEST_DIFFERS
+    return FramingProblem.of(code, f"{reason}: not indexed", offset=offset)
 
 
 def _count_arcs(session: Session, arc_id: int, new: int, moved_out: Sequence[Row[Any]]) -> None:
@@ -440,9 +441,8 @@ def _count_arcs(session: Session, arc_id: int, new: int, moved_out: Sequence[Row
 
 
 def _enrol(session: Session, collections: Sequence[int], datestamp: datetime, new: int) -> None:
-    session.execute(
-        text(_ENROL), {"datestamp": datestamp, "leaf": collections[0], "collections": list(collections)}
-    )
+    enrolled = {"datestamp": datestamp, "leaf": collections[0], "collections": list(collections)}
+    session.execute(text(_ENROL), enrolled)
     for collection in sorted(collections):
         values = {"documents": new, "unlisted": int(datestamp == UNLISTED), "collection": collection}
         session.execute(text(_COUNT_COLLECTION), values)

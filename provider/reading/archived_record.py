@@ -105,12 +105,14 @@ class _Opened(NamedTuple):
     """The bytes of the record read so far."""
     header: RecordHeader
     head: bytes
-    """The HTTP header."""
+    """The HTTP header; of interim responses and the final one, that of the latter."""
+    begin: int
+    """Offset of the payload from the record's first byte."""
 
     @property
-    def begin(self) -> int:
-        """Offset of the payload from the record's first byte."""
-        return self.header.block + len(self.head)
+    def interim(self) -> bytes:
+        """The headers of interim responses."""
+        return self.front[self.header.block : self.begin - len(self.head)]
 
 
 class ArchivedRecord:
@@ -129,6 +131,7 @@ class ArchivedRecord:
             opened = self._open()
             self._header = opened.header
             self._end = opened.header.end
+            self._interim = opened.interim
             self.head = opened.head
             if length is not None and http_length(opened.head) == length:
                 self._end = opened.begin + length
@@ -144,12 +147,12 @@ class ArchivedRecord:
     @property
     def block_length(self) -> int:
         """Bytes of the content with its HTTP header."""
-        return len(self.head) + self.description.length
+        return len(self._interim) + len(self.head) + self.description.length
 
     def block(self) -> Iterator[bytes]:
         """Yield the content as archived, after the HTTP header. Raises DamageError if it is truncated."""
         if self.head:
-            yield self.head
+            yield self._interim + self.head
         opened = self._opened_again()
         yield from self._from(opened, opened.begin)
 
@@ -158,6 +161,7 @@ class ArchivedRecord:
 
         The payload's bytes are those of this record, so the fields that say how they are encoded stay.
         """
+        self._interim = b""
         self.head = _with_framing_of(self, revisit.head)
         fields = _fields(self.head)
         self.description = replace(
@@ -192,9 +196,8 @@ class ArchivedRecord:
             raise DamageError("only blank lines were found")
         if header.is_segment:
             raise DamageError(SEGMENTED)
-        return _Opened(source, content.front, header, http_head(content, header))._replace(
-            front=content.front
-        )
+        head, begin = http_head(content, header)
+        return _Opened(source, content.front, header, head, begin)
 
     def _opened_again(self) -> _Opened:
         opened = self._open()

@@ -21,6 +21,7 @@ _WARC_DATE = re.compile(
 )
 _ARC_DATE = re.compile(r"([0-9]{10,18})[A-Za-z]{0,9}")
 _ARC_DIGITS: Final = 14
+_LEAP_SECOND = re.compile(r"(T[0-9]{2}:59:|^[0-9]{10}59)60")
 _WITH_OFFSET = re.compile(
     r"([0-9]{4})-([0-9]{2})-([0-9]{2,3})T([0-9]{2}):([0-9]{2}):([0-9]{2})([+-])([0-9]{2}):?([0-9]{2})"
 )
@@ -69,6 +70,7 @@ def capture_time(text: str, *, is_arc: bool = False) -> tuple[datetime, bool]:
       01, as the Internet Archive's CDX-Writer and Wayback do.
     - WARC: a time with an offset is converted to UTC; in ClueWeb09 (`2009-03-65T08:43:19-0800`) the day is
       that of the year.
+    - A leap second (`23:59:60`) becomes the second before it.
 
     Raises RefusedError if it is not a valid time.
     """
@@ -80,6 +82,9 @@ def capture_time(text: str, *, is_arc: bool = False) -> tuple[datetime, bool]:
         found = _WARC_DATE.fullmatch(text)
         return (_time_with_offset(text), True) if found is None else (_warc_time(*found.groups()), False)
     except (ValueError, OverflowError):
+        before = _LEAP_SECOND.sub(r"\g<1>59", text)
+        if before != text:
+            return capture_time(before, is_arc=is_arc)[0], True
         raise RefusedError(f"{text[:40]!r} is not a valid capture time") from None
 
 

@@ -174,10 +174,10 @@ class _Captures:
             address, time = _address_and_time(header)
         except RefusedError:
             raise damage from None
-        head = http_head(content, header)
+        head, payload = http_head(content, header)
         stated = http_length(head)
         if stated is not None:
-            header = header.ending_at(header.block + len(head) + stated)
+            header = header.ending_at(payload + stated)
         elif header.digest is None or isinstance(damage, EndedEarlyError):
             raise damage
         check = DigestCheck(header.digest) if header.digest else None
@@ -203,12 +203,11 @@ class _Captures:
         time: tuple[datetime, bool],
         check: DigestCheck | None = None,
     ) -> Capture:
-        head = http_head(content, header)
-        payload = header.block + len(head)
+        head, payload = http_head(content, header)
         status, mime_type = http_status(head), http_mime_type(head) if head else header.own_type
         shown = _Shown(None, None, None)
         if header.record_type != "revisit":
-            shown = self._shown(content, header, head, address[1], (mime_type, status))
+            shown = self._shown(content, header, (head, payload), address[1], (mime_type, status))
         return Capture(
             offset=offset,
             record_type=header.record_type,
@@ -228,12 +227,12 @@ class _Captures:
         self,
         content: Content,
         header: RecordHeader,
-        head: bytes,
+        http: tuple[bytes, int],
         host: str,
         declared: tuple[str | None, int | None],
     ) -> "_Shown":
-        """Return what the content shows; `declared` is the declared type and the HTTP status."""
-        begin = header.block + len(head)
+        """Return what the content shows; `http` is what `http_head` returns, `declared` type and status."""
+        head, begin = http
         recognised = title = language = None
         if self._options.types != "off" and has_known_encoding(head):
             front = unpacked(_first_bytes(content, header, begin, FRONT), head)

@@ -30,6 +30,7 @@ _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _HTTP_MESSAGE = re.compile(r"(?:application|message)/http\b", re.IGNORECASE)
 _DIGEST = re.compile(rb"[A-Za-z0-9-]{1,32}:[A-Za-z0-9+/=_-]{1,256}")
 _STATUS = re.compile(rb"(?:HTTP/[0-9.]+|ICY)[ \t]+([0-9]{3})\b")
+_INTERIM = re.compile(rb"HTTP/[0-9.]+[ \t]+1(?!01)[0-9]{2}\b")
 _CONTENT_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
 _CONTENT_LENGTH = re.compile(rb"\ncontent-length[ \t]*:[ \t]*([0-9]{1,15})[ \t]*\r?\n", re.IGNORECASE)
 _TRANSFER_ENCODING = re.compile(rb"\ntransfer-encoding[ \t]*:", re.IGNORECASE)
@@ -186,22 +187,35 @@ def _number(text: str, where: str) -> int:
     return int(text)
 
 
-def http_head(content: Content, header: RecordHeader) -> bytes:
-    """Return the HTTP status line and headers with the blank line; empty if the block is not HTTP.
+def http_head(content: Content, header: RecordHeader) -> tuple[bytes, int]:
+    """Return the HTTP status line and headers with the blank line, and where the payload begins.
 
-    Raises LongHeaderError if they are too long: a part of them would be taken for the payload.
+    They are those of the final response if the block begins with interim ones, as warcprox writes it
+    (`100 Continue`; RFC 9110, section 15.2); empty if the block is not HTTP. Raises LongHeaderError if they
+    are too long: a part of them would be taken for the payload.
     """
-    least = min(header.block + _HTTP_LENGTH, header.end)
-    if header.record_type == "resource" or not content.extend(least).startswith(_HTTP, header.block):
-        return b""
+    begin = header.block
+    least = min(begin + _HTTP_LENGTH, header.end)
+    if header.record_type == "resource" or not content.extend(least).startswith(_HTTP, begin):
+        return b"", begin
+    end = _end_of_head(content, header, begin)
+    while _INTERIM.match(content.front, begin):
+        more = content.extend(min(end + _HTTP_LENGTH, header.end))
+        if not more.startswith(_HTTP[0], end, header.end):
+            break
+        begin, end = end, _end_of_head(content, header, end)
+    return content.front[begin:end], end
+
+
+def _end_of_head(content: Content, header: RecordHeader, begin: int) -> int:
     limit = min(header.end, header.block + _HEADER_LIMIT)
-    blank = _BLANK_LINE.search(content.front, header.block, limit)
+    blank = _BLANK_LINE.search(content.front, begin, limit)
     if blank is None:
         front = content.extend(limit)
-        blank = _BLANK_LINE.search(front, header.block, limit)
+        blank = _BLANK_LINE.search(front, begin, limit)
     if blank is None and limit < header.end:
         raise LongHeaderError(f"the HTTP header is longer than {_HEADER_LIMIT:,} bytes")
-    return content.front[header.block : blank.end() if blank else limit]
+    return blank.end() if blank else limit
 
 
 def http_status(head: bytes) -> int | None:

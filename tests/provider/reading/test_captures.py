@@ -93,6 +93,33 @@ def test_internet_radio_has_the_facts_of_its_header(write: Callable[[Page], byte
     assert (described.content_type, described.http_status) == ("audio/mpeg", 200)
 
 
+@pytest.mark.parametrize("write", [warc_record, arc_record])
+def test_a_record_that_begins_with_interim_responses_has_the_facts_of_the_final_one(
+    write: Callable[[Page], bytes],
+) -> None:
+    interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/2 103\r\nContent-Type: a/b\r\nLink: </x>\r\n\r\n"
+    plain = write(PAGE)
+    length = len(PAGE.http)
+    record = plain.replace(b"HTTP/1.1 200", interim + b"HTTP/1.1 200")
+    record = record.replace(f"{length}\n".encode(), f"{length + len(interim)}\n".encode())
+    record = record.replace(f": {length}\r\n".encode(), f": {length + len(interim)}\r\n".encode())
+    assert capture(record)._replace(packed_length=None) == capture(plain)._replace(packed_length=None)
+    opened = ArchivedRecord(io.BytesIO(record), 0)
+    assert opened.description == ArchivedRecord(io.BytesIO(plain), 0).description
+    assert b"".join(opened.blocks(PAGE.payload_digest)) == PAGE.body
+    assert b"".join(opened.block()) == interim + PAGE.http
+    assert opened.block_length == len(interim) + length
+
+
+@pytest.mark.parametrize("head", ["101 Switching Protocols", "100 Continue"])
+def test_a_response_with_an_informational_status_alone_keeps_it(head: str) -> None:
+    status = int(head[:3])
+    body = b"HTTP/1.1 200 OK\r\n\r\n" if status == 101 else b"any content"
+    page = Page(url="http://a.example/", status=status, body=body)
+    found = capture(warc_record(page))
+    assert (found.http_status, found.length, found.digest) == (status, len(body), page.payload_digest)
+
+
 def test_a_revisit_without_digest_gets_none() -> None:
     page = Page(url="http://a.example/", record_type="revisit", body=b"", digest=False, status=304)
     found = capture(warc_record(page))
@@ -254,6 +281,23 @@ def test_the_lines_of_alexas_crawlers_are_read(line: bytes) -> None:
 def test_a_date_of_clueweb_counts_days_of_the_year_and_has_an_offset(date: str, moment: datetime) -> None:
     found = capture(warc_record(Page(url="http://a.example/", date=date)))
     assert (found.archived, found.date_adjusted) == (moment, True)
+
+
+@pytest.mark.parametrize(
+    ("write", "date", "microsecond"),
+    [
+        (warc_record, "2016-12-31T23:59:60Z", 0),
+        (warc_record, "2016-12-31T23:59:60.25Z", 250_000),
+        (warc_record, "2016-12-31T15:59:60-0800", 0),
+        (arc_record, "20161231235960", 0),
+    ],
+)
+def test_a_leap_second_is_read_as_the_second_before_it(
+    write: Callable[[Page], bytes], date: str, microsecond: int
+) -> None:
+    found = capture(write(Page(url="http://a.example/", date=date)))
+    assert found.archived == datetime(2016, 12, 31, 23, 59, 59, microsecond, tzinfo=UTC)
+    assert found.date_adjusted
 
 
 @pytest.mark.parametrize("date", ["20071301000000", "2007", "200711020", "a0d1fdddf3165d04", "2" * 19])

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -60,7 +61,7 @@ def cdxj(path: Path, pages: list[Page], archive: Path) -> Path:
         digits = "".join(filter(str.isdigit, page.date))[:14]
         facts = {
             "url": page.url,
-            "mime": page.mime_type,
+            "mime": "warc/revisit" if page.record_type == "revisit" else page.mime_type,
             "status": str(page.status),
             "digest": page.payload_digest,
             "offset": str(place),
@@ -253,6 +254,32 @@ def test_a_new_list_of_unseen_files_corrects_places(database: Database, tmp_path
     for name, expected in (("x.warc", (3, 0, 0, 0, 0)), ("x.warc.gz", (0, 0, 3, 0, 0))):
         listed = cdxj(tmp_path / "x.cdxj", PAGES, tmp_path / name)
         assert counts(index_file(database, listed, OPTIONS)) == expected
+
+
+PREFLIGHT = Page(url="http://a.example/api", status=204, body=b"", mime_type=None)
+POSTED = replace(PREFLIGHT, status=200, body=b"{}", mime_type="application/json")
+REVISIT = replace(PAGES[0], record_type="revisit")
+
+
+@pytest.mark.parametrize(
+    ("pages", "duplicates"),
+    [([PREFLIGHT, POSTED], 0), ([PAGES[0], REVISIT], 1), ([REVISIT, PAGES[0]], 1)],
+)
+def test_a_document_keeps_its_place_beside_another_listed_capture_of_its_second(
+    database: Database, tmp_path: Path, pages: list[Page], duplicates: int
+) -> None:
+    kept = next(page for page in pages if page.record_type == "response")
+    steps = (("x.warc.gz", 1, 0, 0), ("x.warc.gz", 0, 1, 0), ("x.warc", 0, 0, 1), ("x.warc", 0, 1, 0))
+    for name, *expected in steps:
+        archive = tmp_path / name
+        place = offsets(archive, [warc_other("warcinfo"), *map(warc_record, pages)])[1 + pages.index(kept)]
+        report = index_file(database, cdxj(tmp_path / "x.cdxj", pages, archive), AGAIN)
+        assert counts(report) == (*expected, duplicates, 0)
+        codes = [problem.failure.code for problem in report.merged.problems]
+        assert codes == [FailureCode.ARCHIVE_TIME_REPEATED] * (1 - duplicates)
+        with database.session() as session:
+            rows = session.execute(select(Document.offset, Document.digest, Document.record_type)).all()
+        assert [tuple(row) for row in rows] == [(place, kept.payload_digest, "response")]
 
 
 def test_the_folder_of_the_archive_files_gives_their_paths(database: Database, tmp_path: Path) -> None:
