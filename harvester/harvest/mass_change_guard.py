@@ -279,8 +279,7 @@ class MassChangeGuard:
     ) -> Settlement:
         """Apply the run's deletions, or hold them; find disappeared records. Commits by itself, in pieces.
 
-        `shortened` means that a list became shorter while it was read: records that it lacks may have been
-        skipped, so none of them has disappeared.
+        `shortened`: a list became shorter while it was read, so records may only have been skipped.
         """
         with database.session() as session:
             if isinstance(error, HeldRunError):

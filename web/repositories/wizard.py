@@ -325,15 +325,11 @@ async def _try(
     if asked is None:
         return checked, None
     selection = Selection(metadata_prefix=asked.metadata_prefix, set_spec=asked.set_spec)
+    named = (asked.filter_file_path, asked.normalize_file_path)
+    rules = [Path(name) if name else None for name in named]
     try:
         return form, await ask_apart(
-            fetch_sample,
-            asked.base_url,
-            settings,
-            selection,
-            _path(asked.filter_file_path),
-            _path(asked.normalize_file_path),
-            protocol=facts.protocol,
+            fetch_sample, asked.base_url, settings, selection, *rules, protocol=facts.protocol
         )
     except UNASKED as error:
         problem = problem_of(error)
@@ -442,10 +438,6 @@ async def _context(request: web.Request) -> dict[str, Any]:
 def _protocol(values: Mapping[str, object]) -> str | None:
     """Return the chosen protocol; None if it is to be detected."""
     return str(values.get("protocol", "")) or None
-
-
-def _path(text: str | None) -> Path | None:
-    return Path(text) if text else None
 
 
 ROUTES = (web.get("/repositories/new", new), web.post("/repositories/new", go_on))
