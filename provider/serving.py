@@ -20,6 +20,7 @@ import oai.serving
 from oai.cli import Invocation, write_error
 from oai.connections import CONNECTIONS
 from oai.database import open_database, open_replica
+from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, UsageError, ZatvaError
 from oai.serving import address, open_listener, own_address, serving, stop_signal
 from oai.settings import Settings
@@ -166,13 +167,14 @@ def serve(invocation: Invocation) -> ExitCode:
     reserved = open_listener(arguments.host, port, shared=True)
 
     def work(announce: Announce, parent: int, number: int) -> None:
-        _serve(
-            _numbered(settings, number),
-            open_listener(arguments.host, port, shared=True),
-            base_url,
-            announce=announce,
-            parent=parent,
-        )
+        listener = open_listener(arguments.host, port, shared=True)
+        try:
+            _serve(_numbered(settings, number), listener, base_url, announce=announce, parent=parent)
+        except Exception as error:
+            known = as_zatva_error(error, settings)
+            if known is None:
+                raise
+            raise known from error
 
     with reserved:
         return run_processes(arguments.processes, work, announce=announce)

@@ -129,7 +129,7 @@ class SourceView:
 class SourceForm(FormModel):
     """Import settings of a repository."""
 
-    after_harvest: bool = Field(default=True, description="Import after each harvest of the repository.")
+    after_harvest: bool = Field(default=False, description="Import after each harvest of the repository.")
     set_id: int | None = Field(
         None,
         ge=1,
@@ -158,9 +158,8 @@ class SourceForm(FormModel):
 
 
 class TypedSource(SourceForm):
-    """The settings as a form submits them, including empty fields; a box that is not ticked is left out."""
+    """The settings as a form submits them, including empty fields."""
 
-    after_harvest: bool = False
     _empty_is_none = empty_is_none("set_id", "metadata_prefix", "record_url_template")
 
 
