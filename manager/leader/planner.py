@@ -12,9 +12,8 @@ from sqlalchemy.orm import Session
 
 from harvester.models import History
 from harvester.vocabulary import NOT_RUN, Overlap, RunStatus
+from manager.jobs.rejection import reject_schedule
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.notices.announcements import notify
-from manager.notices.models import Occasion
 from manager.schedules.failures import pause_after
 from manager.schedules.plan import SchedulePlan, check_surroundings, computed_from, read_plan
 from manager.schedules.service import database_now, job_of, plan_again
@@ -178,24 +177,10 @@ def make_job(
             note_left_out(session, schedule, plan, now, due=due)
     except (UsageError, ArithmeticError) as error:
         # A time beyond the year 9999 raises ArithmeticError.
-        _set_aside(session, schedule, error)
+        failure = failure_of(error) if isinstance(error, UsageError) else None
+        reject_schedule(session, schedule, failure, str(error))
         return None
     return _job_due(session, schedule, plan, due, overlap)
-
-
-def _set_aside(session: Session, schedule: RecurringJob, error: Exception) -> None:
-    reason = str(error)
-    schedule.state = RecurringState.SET_ASIDE
-    failure = failure_of(error) if isinstance(error, UsageError) else None
-    schedule.explain(failure or Failure(code=FailureCode.REQUEST_INVALID), reason)
-    logger.warning("schedule %d rejected: %s", schedule.id, reason)
-    notify(
-        session,
-        Occasion.SET_ASIDE,
-        repository_id=schedule.repository_id,
-        recurring_id=schedule.id,
-        reason=reason,
-    )
 
 
 def _job_due(

@@ -103,6 +103,32 @@ def test_a_schedule_is_set_aside_with_the_reason(database: Database, tables: Tab
     assert len(tables("SELECT FROM oai_job")) == 1
 
 
+def test_a_schedule_whose_rule_file_is_gone_is_rejected_when_its_job_is_due_and_goes_on_once_resumed(
+    database: Database, tables: Tables, tmp_path: Path
+) -> None:
+    tables.ask_for_notices()
+    rules, _ = rule_files(tmp_path)
+    schedule = {
+        "repository_id": tables.repository(),
+        "frequency": "every hour",
+        "filter_file_path": str(rules),
+    }
+    tables.add("oai_recurring_job", **schedule)
+    make_jobs(database)
+    assert len(tables("SELECT FROM oai_job")) == 1
+    rules.unlink()
+    tick(database)
+    (row,) = tables("SELECT state, state_reason, state_failure ->> 'code' AS code FROM oai_recurring_job")
+    assert (row.state, str(rules) in row.state_reason, row.code is not None) == (4, True, True)
+    assert tables("SELECT FROM oai_job") == []
+    tick(database)
+    assert [occasion for occasion, _ in tables.notices()] == ["set aside"]
+    rule_files(tmp_path)
+    tables("UPDATE oai_recurring_job SET state = 0")
+    tick(database)
+    assert len(tables("SELECT FROM oai_job")) == 1
+
+
 def test_a_named_pipe_as_a_rule_file_is_rejected_unread(
     database: Database, tables: Tables, tmp_path: Path
 ) -> None:
