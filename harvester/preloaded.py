@@ -60,7 +60,7 @@ def _beginning() -> Iterator[Work]:
     yield lambda session: note_identity(session, 1, identity)
     yield lambda session: checkpoint.find(session, _REQUEST)
     yield lambda session: preparation.last_rules(session, 1, 1)
-    yield lambda session: preparation.unlisted_set(
+    yield lambda session: preparation.missing_set_warning(
         session, Repository(repository_id=1, protocol=AccessProtocol.OAI_PMH), "-"
     )
     yield lambda session: checkpoint.record_start(session, 1, {}, job_id=1, now=_NOW)

@@ -192,7 +192,7 @@ class RecurringJob(_ScheduleParameters, Base):
         ForeignKey("oai_repository.repository_id", ondelete="CASCADE"), index=True
     )
     state: Mapped[int] = mapped_column(SmallInteger, server_default="0")
-    """0 new, 1 recurring, 2 one-off, 3 paused, 4 set aside (invalid), 5 suspended: `RecurringState`."""
+    """0 new, 1 recurring, 2 one-off, 3 paused, 4 rejected, 5 suspended: `RecurringState`."""
     state_reason: Mapped[str | None] = mapped_column(Text)
     """Why a row was rejected, or why it makes no more jobs."""
     state_failure: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))
@@ -235,7 +235,7 @@ class Job(_JobParameters, Base):
     """When it is due."""
     status: Mapped[int] = mapped_column(SmallInteger, server_default="0")
     """0 scheduled, 1 in progress, 2 queued, 3 stopping, 4 paused, 5 pausing, 6 killing, 7 restarting,
-    8 set aside (invalid): `JobStatus`."""
+    8 rejected: `JobStatus`."""
     process_id: Mapped[int | None]
     host: Mapped[str | None] = mapped_column(Text)
     """The machine on which the process runs."""

@@ -196,9 +196,9 @@ def _replace(database: Database, file: Path) -> None:
         ) as restored,
     ):  # fmt: skip
         try:
-            _forward(restored, psql)
+            _copy_script(restored, psql)
             _, complaints = restored.communicate()
-            is_complete = restored.returncode == 0 and _works_through(psql)
+            is_complete = restored.returncode == 0 and _finish_script(psql)
         except BaseException:
             psql.kill()
             raise
@@ -208,14 +208,14 @@ def _replace(database: Database, file: Path) -> None:
     _check("pg_restore", restored.returncode, complaints)
 
 
-def _forward(restored: subprocess.Popen[bytes], psql: subprocess.Popen[bytes]) -> None:
+def _copy_script(restored: subprocess.Popen[bytes], psql: subprocess.Popen[bytes]) -> None:
     """Write the script of `pg_restore` to `psql` until one of them ends."""
     receiver, written = required(psql.stdin, "a pipe"), required(restored.stdout, "a pipe")
     with contextlib.suppress(BrokenPipeError), written:
         receiver.writelines(for_all_servers(written))
 
 
-def _works_through(psql: subprocess.Popen[bytes]) -> bool:
+def _finish_script(psql: subprocess.Popen[bytes]) -> bool:
     """Let `psql` continue the change feed; return whether it has executed all of its input, after waiting.
 
     The statements that build nearly all indexes fit in its pipe, and may take hours.

@@ -18,7 +18,7 @@ from harvester.access import access_of
 from harvester.client.repository_client import open_client
 from harvester.harvest import checkpoint
 from harvester.harvest.plan import RunPlan, SavedState, Target, plan, was_cut_off
-from harvester.harvest.preparation import RULES_CHANGED, rules_changed, target, unlisted_set
+from harvester.harvest.preparation import RULES_CHANGED, missing_set_warning, rules_changed, target
 from harvester.harvest.process import run_harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
@@ -76,7 +76,7 @@ def dry_run(
     if row is not None:
         if rules_changed(session, request, planned, checkpoint.find(session, request.of(row.repository_id))):
             remarks.append(RULES_CHANGED)
-        remarks += filter(None, [unlisted_set(session, row, request.set_spec)])
+        remarks += filter(None, [missing_set_warning(session, row, request.set_spec)])
     limited = replace(planned, recovery_seconds=settings.harvester.max_recovery_seconds)
     return limited.with_remarks(remarks)
 

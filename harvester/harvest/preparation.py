@@ -1,4 +1,4 @@
-"""What is decided from a repository's row before its harvest begins; the caller commits."""
+"""What is decided from stored rows before a harvest begins; the caller commits."""
 
 from datetime import datetime
 from typing import Final
@@ -17,8 +17,8 @@ from oai.errors import TryLaterError
 from oai.reach import without_credentials
 
 RULES_CHANGED: Final = (
-    "the rules have changed since the last complete harvest: they apply to the records that this one "
-    "receives; a full harvest applies them to all"
+    "the rules have changed since the last complete harvest: they apply only to records that are received "
+    "from now on; a full harvest applies them to all"
 )
 
 
@@ -94,7 +94,7 @@ def last_rules(session: Session, repository_id: int, harvest_id: int) -> tuple[s
     return None if found is None else (found.filter_digest, found.normalize_digest)
 
 
-def unlisted_set(session: Session, repository: Repository, set_spec: str) -> str:
+def missing_set_warning(session: Session, repository: Repository, set_spec: str) -> str:
     """Return a warning if the repository's stored list of sets has neither the set nor one below it, else "".
 
     A repository without stored sets gives no warning, and one whose sets are queries neither.
@@ -107,6 +107,6 @@ def unlisted_set(session: Session, repository: Repository, set_spec: str) -> str
     if listed is None or listed:
         return ""
     return (
-        f"the repository's list of sets does not contain {set_spec!r} (any more); "
+        f"the repository's list of sets does not contain {set_spec!r}; "
         f"`zatva repository refresh {repository.repository_id}` reads the list again"
     )

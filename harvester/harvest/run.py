@@ -173,7 +173,7 @@ class PreparedRun:
             overlap, now = self.settings.harvester.overlap, self.source.now
             planned = plan(request, preparation.target(repository), saved_state, now=now, overlap=overlap)
             changed = preparation.rules_changed(session, request, planned, row)
-            unlisted = preparation.unlisted_set(session, repository, request.set_spec)
+            missing_set = preparation.missing_set_warning(session, repository, request.set_spec)
             looks = may_disappear(session, request, from_=planned.from_)
             point = checkpoint.begin(session, request, planned, row, now=datetime.now(UTC), looks=looks)
             quarantine = open_quarantine(session, request, run_started=point.run_started)
@@ -197,7 +197,7 @@ class PreparedRun:
             returned=returned,
             quarantine=quarantine,
             guard=guard,
-            unlisted=unlisted,
+            missing_set=missing_set,
         )
 
     def _writer(
@@ -253,8 +253,8 @@ class Run:
     returned: ReturnedRecords
     quarantine: Quarantine
     guard: MassChangeGuard
-    unlisted: str
-    """A warning if the repository does not list the set and the run finds no record."""
+    missing_set: str
+    """A warning, for a run without records, that the repository does not list the set; otherwise empty."""
 
     @property
     def state(self) -> RunState:
@@ -376,8 +376,8 @@ class Run:
         for note in ending.closing_notes():
             state.warnings.warn(note.text, note.failure)
         self._warn_of_watermark(verdict)
-        if self.unlisted and not state.counts["records"]:
-            self.state.warnings.warn(self.unlisted)
+        if self.missing_set and not state.counts["records"]:
+            self.state.warnings.warn(self.missing_set)
         outcome = ending.outcome(held)
         history_id = self._write_down(ending, outcome, held)
         database = self.checkpointer.database

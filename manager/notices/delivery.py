@@ -153,7 +153,7 @@ def _stopped_schedules(rule: NoticeRule) -> Select[Any]:
 
 
 def _rejected_jobs(rule: NoticeRule) -> Select[Any]:
-    """Select rejected jobs; the schedule of such a job makes no further ones until a person decides."""
+    """Select rejected jobs; those of schedules were rejected by earlier versions."""
     reason, rejected = Job.waiting["text"].astext, literal(RecurringState.SET_ASIDE.word)
     return _described(Job, rejected, reason, cast(null(), BigInteger), Job.recurring_id).where(
         Job.status == JobStatus.SET_ASIDE, *_only(rule, Job.repository_id, Job.recurring_id)

@@ -249,7 +249,7 @@ WHERE document.id = known.id AND document.arc_id = known.arc_id
     AND document."offset" <> known.new_offset AND document.length IS NULL
 """
 _DIFFERENT: Final = """
-SELECT candidate."offset", candidate.url, coalesce(known.arc_id = candidate.arc_id, false) AS beside
+SELECT candidate."offset", candidate.url, coalesce(known.arc_id = candidate.arc_id, false) AS same_file
 FROM candidate JOIN document USING (key) LEFT JOIN known USING (key)
 WHERE pg_temp.same(candidate.digest, document.digest) IS FALSE ORDER BY candidate."offset"
 """
@@ -310,8 +310,8 @@ def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment
     listed = rows_changed(session, _LISTED, {})
     moved = rows_changed(session, _MOVE_LISTED, {})
     problems = tuple(
-        _different(row.offset, f"the digest differs from that of the document {row.url!r}", beside=row.beside)
-        for row in session.execute(text(_DIFFERENT))
+        _different(offset, f"the digest differs from that of the document {url!r}", same_file=same_file)
+        for offset, url, same_file in session.execute(text(_DIFFERENT))
     )
     return Merged(
         new=new,
@@ -422,14 +422,14 @@ def _conflicts(session: Session, repeated: Sequence[Row[Any]]) -> list[FramingPr
         for row in session.execute(text(_CONFLICTS))
     ]
     return found + [
-        _different(row.offset, f"{same.format('capture')} offset {row.first} of this file", beside=True)
+        _different(row.offset, f"{same.format('capture')} offset {row.first} of this file", same_file=True)
         for row in repeated
         if row.differs
     ]
 
 
-def _different(offset: int, reason: str, *, beside: bool = False) -> FramingProblem:
-    code = FailureCode.ARCHIVE_TIME_REPEATED if beside else FailureCode.ARCHIVE_DIGEST_DIFFERS
+def _different(offset: int, reason: str, *, same_file: bool = False) -> FramingProblem:
+    code = FailureCode.ARCHIVE_TIME_REPEATED if same_file else FailureCode.ARCHIVE_DIGEST_DIFFERS
     return FramingProblem.of(code, f"{reason}: not indexed", offset=offset)
 
 
