@@ -212,7 +212,7 @@ def snapshot(session: Session, kind: str, number: str | None) -> Snapshot | None
         f"SELECT CAST({table.key} AS text), to_jsonb(t) - CAST(:secret AS text[])"  # noqa: S608 constant names
         f" FROM {table.name} t WHERE CAST({column} AS text) = :number"
     )
-    given = {"secret": list(table.secret), "number": table.spelling(number)}
+    given = {"secret": list(table.secret), "number": table.spelling(_storable(number))}
     row = session.execute(statement, given).first()
     if row is None:
         return None
@@ -381,18 +381,17 @@ def _details(subject: Subject | None) -> dict[str, Any] | None:
 
 
 def _public(value: Any) -> Any:  # noqa: ANN401 any JSON value
-    """Return the value with all URLs, such as base URLs and targets of rules, without credentials.
-
-    Characters that the database does not take, such as undecodable bytes of paths, are replaced.
-    """
+    """Return the storable value, with all URLs (base URLs, targets of rules) without credentials."""
     if isinstance(value, str):
-        storable = (
-            value.encode("utf-8", "backslashreplace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
-        )
-        return without_credentials(storable)
+        return without_credentials(_storable(value))
     if isinstance(value, Mapping):
         return {name: _public(one) for name, one in value.items()}
     return [_public(one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _storable(value: str) -> str:
+    """Replace what the database does not take, such as undecodable bytes of arguments and paths."""
+    return value.encode("utf-8", "backslashreplace").decode().replace("\0", "\N{REPLACEMENT CHARACTER}")
 
 
 def _columns(action: str, who: Actor, subject: Subject | None) -> dict[str, Any]:

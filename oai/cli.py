@@ -248,11 +248,9 @@ def _subject(action: "Action", invocation: Invocation) -> "Subject":
     noted = invocation.noted
     given = getattr(invocation.arguments, action.target) if action.target else None
     named = " ".join(map(str, given)) if isinstance(given, list) else given
-    # Bytes of arguments that are not UTF-8, such as those of file names, are escaped: no column takes them.
-    written = None if named is None else str(named).encode(errors="backslashreplace").decode()
     return Subject(
         kind=action.object_kind,
-        number=noted.get("number") or written,
+        number=noted.get("number") or (None if named is None else str(named)),
         name=noted.get("name"),
         details=noted.get("details"),
     )
