@@ -131,6 +131,7 @@ class EmbeddedServer:
         self._replicas = replicas
         self._going_seconds = going_seconds
         self._users: int | None = None
+        self._cluster: Path | None = None
         self.url = URL.create("postgresql+psycopg")
 
     def acquire(self, *, ask: bool = True) -> None:
@@ -147,9 +148,9 @@ class EmbeddedServer:
             self._users = os.open(self._data / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
             fcntl.flock(self._users, fcntl.LOCK_SH)
             self._ensure_running(ask=ask)
-            cluster = cluster_folder(self._data)
-            note_cluster(self._data.resolve(), cluster)
-            _keep(self._data, cluster)
+            self._cluster = cluster_folder(self._data)
+            note_cluster(self._data.resolve(), self._cluster)
+            _keep(self._data, self._cluster)
 
     def ask(self) -> None:
         """Wait until the acquired server answers, and create Zatva's database if it does not exist."""
@@ -166,7 +167,6 @@ class EmbeddedServer:
         """Release the users' lock; the last process to do so stops the server and waits for its end."""
         if self._users is None:
             return
-        cluster = cluster_folder(self._data)
         try:
             fcntl.flock(self._users, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
@@ -174,7 +174,8 @@ class EmbeddedServer:
             # stopped.
             fcntl.flock(self._users, fcntl.LOCK_SH)
         else:
-            keeper.stop(cluster)
+            if self._cluster is not None:
+                keeper.stop(self._cluster)
         os.close(self._users)
         self._users = None
 

@@ -49,6 +49,8 @@ _QUICKEST_POLL = 1.0
 """The queue announces new tasks, so polls only find those whose announcement was missed."""
 _SLOWEST_POLL = 5.0
 _STOP_POLL = 1.0
+_PATIENCE: Final = 5.0
+"""Seconds for a cancelled queue to end by itself."""
 _AUDITS: Final = 1
 """Audits at a time: each reads a whole store, and two would compete for the same disks."""
 _EXPORTS: Final = 1
@@ -193,16 +195,19 @@ class Worker:
             done = drained.done()
             for task in (*working, drained):
                 task.cancel()
-            await _ended([*working, drained])
+            await _ended([*working, drained], insist=lambda: not self._holds_work())
         why = _reason_of_loss([task.exception() for task in working if not task.cancelled()])
         return None if done else why
 
     async def _drained(self) -> None:
         """Return when the worker is draining and holds no work."""
         await self._drain.wait()
-        others = (self._indexing, self._auditing, self._exporting)
-        while self._orders or any(other.numbers for other in others):  # noqa: ASYNC110 the queue calls the worker and offers no event
+        while self._holds_work():  # noqa: ASYNC110 the queue calls the worker and offers no event
             await asyncio.sleep(_STOP_POLL)
+
+    def _holds_work(self) -> bool:
+        others = (self._indexing, self._auditing, self._exporting)
+        return bool(self._orders) or any(other.numbers for other in others)
 
     async def _supervise(self, job_id: int, order: StopRequest) -> None:
         if order.cause is not None:
@@ -276,11 +281,18 @@ class Worker:
                 in_hand[job_id].give(cause)
 
 
-async def _ended(tasks: Sequence[asyncio.Task[None]]) -> None:
-    """Wait for cancelled tasks to end, even if this coroutine is itself cancelled repeatedly."""
-    while any(not task.done() for task in tasks):
+async def _ended(tasks: Sequence[asyncio.Task[None]], *, insist: Callable[[], bool] = lambda: False) -> None:
+    """Wait for cancelled tasks to end, even if this coroutine is itself cancelled repeatedly.
+
+    Where `insist` returns true, tasks that have not ended after some seconds are cancelled again. Each wait
+    of the queue for a connection takes up to 30 s if the database has gone, and several would outlast the
+    time that a service manager allows.
+    """
+    while waiting := [task for task in tasks if not task.done()]:
         with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.wait(tasks)
+            _, late = await asyncio.wait(waiting, timeout=_PATIENCE)
+            for task in late if insist() else ():
+                task.cancel()
 
 
 def _reason_of_loss(errors: Sequence[BaseException | None]) -> str:

@@ -406,6 +406,20 @@ async def test_a_worker_ends_although_the_database_never_answers_again(
     assert len(attempts) > 1
 
 
+async def test_a_worker_ends_although_the_queue_waits_for_its_database(
+    quick: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    waiting = asyncio.Event()
+
+    async def waits(*_: object, **__: object) -> None:
+        waiting.set()
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(queue.DrainingJobManager, "fetch_job", waits)
+    async with asyncio.timeout(60), managing(quick, database):
+        await waiting.wait()
+
+
 async def test_an_embargo_that_has_ended_is_lifted(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
