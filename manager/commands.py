@@ -39,7 +39,7 @@ async def run(
     with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
         worker = Worker(settings, database, transactions, command=command, drain=drain)
         manager = Manager(settings, database, transactions, worker, drain=drain)
-        async with health(settings, transactions, manager.leads):
+        async with health(settings, transactions, manager):
             await _lead_and_work(manager, worker.run(concurrency=concurrency))
 
 

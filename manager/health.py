@@ -1,10 +1,11 @@
 """The manager's health over HTTP: `/healthz`, `/readyz` and `/metrics`, if a port is set."""
 
 import contextlib
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import Final
+from types import MappingProxyType
+from typing import Final, Protocol
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
@@ -50,6 +51,16 @@ class Figures:
     disks: Sequence[DiskForecast]
 
 
+class LeaderState(Protocol):
+    """What a manager says about its leadership."""
+
+    def leads(self) -> bool:
+        """Return whether this manager leads now."""
+
+    def calls(self) -> Mapping[str, float]:
+        """Return for how many seconds the call of each duty has lasted; none where this manager stands by."""
+
+
 def read_figures(session: Session) -> Figures:
     """Count the figures; each table is read through an index, except for the jobs, of which there are few."""
     waits = Job.status.in_(WAITING) & (Job.harvest_start_time <= func.now())
@@ -86,7 +97,13 @@ def read_figures(session: Session) -> Figures:
     )
 
 
-def registry_of(figures: Figures, settings: HarvesterSettings, *, leads: bool) -> CollectorRegistry:
+def registry_of(
+    figures: Figures,
+    settings: HarvesterSettings,
+    *,
+    leads: bool,
+    calls: Mapping[str, float] = MappingProxyType({}),
+) -> CollectorRegistry:
     """Return the figures, and this process's memory and time, as metrics."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
@@ -106,6 +123,7 @@ def registry_of(figures: Figures, settings: HarvesterSettings, *, leads: bool) -
         ("schedules", "Schedules by state.", "state", figures.status.schedules),
         ("ended", "Harvests that ended in the last 24 hours.", "status", figures.ended),
         ("notices", "Notifications that are waiting or could not be sent.", "state", figures.notices),
+        ("call_seconds", "How long the leader's call of a function has lasted; 0: none.", "function", calls),
     ):
         gauge = Gauge(f"zatva_manager_{name}", meaning, (label,), registry=registry)
         for word, count in counts.items():
@@ -164,7 +182,7 @@ def _add_audits(registry: CollectorRegistry, audits: Sequence[AuditView]) -> Non
 
 @contextlib.asynccontextmanager
 async def health(
-    settings: Settings, transactions: DatabaseExecutor, leads: Callable[[], bool]
+    settings: Settings, transactions: DatabaseExecutor, state: LeaderState
 ) -> AsyncIterator[None]:
     """Serve the health addresses during the block if `manager.health_port` is set.
 
@@ -176,19 +194,19 @@ async def health(
         return
     listener = open_listener(ours.health_host, ours.health_port, option="the setting manager.health_port")
     runner = create_runner(
-        create_app(transactions, leads, settings.harvester), log=__name__, stop_seconds=_SHUTDOWN
+        create_app(transactions, state, settings.harvester), log=__name__, stop_seconds=_SHUTDOWN
     )
     async with serving(runner, listener):
         yield
 
 
 def create_app(
-    transactions: DatabaseExecutor, leads: Callable[[], bool], settings: HarvesterSettings
+    transactions: DatabaseExecutor, state: LeaderState, settings: HarvesterSettings
 ) -> web.Application:
-    """Return the application with the three addresses; `leads` returns whether this manager leads now."""
+    """Return the application with the three addresses."""
 
     async def ready(_: web.Request) -> web.Response:
-        word = "ready: leads" if leads() else "ready: stands by"
+        word = "ready: leads" if state.leads() else "ready: stands by"
         return await probes.ready(lambda: transactions.run(probes.answers), word)
 
     async def metrics(_: web.Request) -> web.Response:
@@ -198,7 +216,10 @@ def create_app(
             figures.append(await transactions.run(read_figures))
 
         answer = await probes.ready(read)
-        return probes.metrics(registry_of(figures[0], settings, leads=leads())) if figures else answer
+        if not figures:
+            return answer
+        leads, calls = state.leads(), state.calls()
+        return probes.metrics(registry_of(figures[0], settings, leads=leads, calls=calls))
 
     app = web.Application()
     bound(app, ConnectionLimits())

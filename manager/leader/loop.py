@@ -5,7 +5,7 @@ import contextlib
 import logging
 import threading
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from datetime import UTC, datetime
 
 import psycopg
@@ -50,18 +50,21 @@ Function = Callable[[], Awaitable[None]]
 
 
 @contextlib.asynccontextmanager
-async def ticking(functions: Mapping[Function, float], *, ending: threading.Event) -> AsyncIterator[None]:
+async def ticking(
+    functions: Mapping[Function, float], *, ending: threading.Event
+) -> AsyncIterator[Callable[[], Mapping[str, float]]]:
     """Call each function at once and then at its interval in seconds, for as long as the block lasts.
 
-    A function that takes longer than the interval is not called again until it has returned. At the end of
-    the block, `ending` is set and the calls under way are awaited.
+    Yields what returns for how many seconds the call of each function has lasted, 0 if none is under way. A
+    function that takes longer than the interval is not called again until it has returned. At the end of the
+    block, `ending` is set and the calls under way are awaited.
     """
-    calls = _Calls()
+    calls = _Calls(functions)
     scheduler = _scheduler(calls, functions)
     ending.clear()
     scheduler.start()
     try:
-        yield
+        yield calls.lasting
     finally:
         scheduler.pause()
         ending.set()
@@ -91,13 +94,20 @@ def _scheduler(calls: "_Calls", functions: Mapping[Function, float]) -> AsyncIOS
 class _Calls:
     """The calls under way, tracked because the scheduler's own shutdown would cancel them with an error."""
 
-    def __init__(self) -> None:
+    def __init__(self, functions: Iterable[Function]) -> None:
         self._under_way: set[asyncio.Future[None]] = set()
+        self._begun: dict[str, float | None] = dict.fromkeys(map(_name, functions))
+
+    def lasting(self) -> Mapping[str, float]:
+        """Return for how many seconds the call of each function has lasted; 0 if none is under way."""
+        now = time.monotonic()
+        return {name: 0.0 if begun is None else now - begun for name, begun in self._begun.items()}
 
     async def call(self, function: Function) -> None:
         """Call one function; errors are logged, and the next tick follows regardless."""
         call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._under_way.add(call)
+        self._begun[_name(function)] = time.monotonic()
         try:
             await function()
         except (OperationalError, psycopg.OperationalError) as error:
@@ -107,6 +117,7 @@ class _Calls:
         except Exception:
             logger.exception("internal error in one of the manager's functions; it is tried again")
         finally:
+            self._begun[_name(function)] = None
             self._under_way.remove(call)
             call.set_result(None)
 
@@ -116,6 +127,10 @@ class _Calls:
         await asyncio.sleep(0)
         if self._under_way:
             await asyncio.wait(self._under_way)
+
+
+def _name(function: Function) -> str:
+    return getattr(function, "__name__", "").strip("_")
 
 
 duties_logger = logging.getLogger("manager.duties")
@@ -302,10 +317,15 @@ class Manager:
         self._worker = worker
         self._drain = drain
         self._leads = False
+        self._lasting: Callable[[], Mapping[str, float]] = dict
 
     def leads(self) -> bool:
         """Return whether this manager leads now."""
         return self._leads
+
+    def calls(self) -> Mapping[str, float]:
+        """Return for how many seconds the call of each duty has lasted; none where this manager stands by."""
+        return self._lasting() if self._leads else {}
 
     async def lead(self) -> None:
         """Stand by, lead, and stand by again after the database was unavailable, until cancelled."""
@@ -335,7 +355,7 @@ class Manager:
         await fenced.run(note_limits, per_host=manager.per_host, overall=manager.overall)
         duties = Duties(self._settings, self._database, self._transactions, fenced, self._worker)
         async with (
-            ticking(duties.functions(), ending=duties.ending),
+            ticking(duties.functions(), ending=duties.ending) as self._lasting,
             deliver_notices(self._settings, self._transactions, fenced),
         ):
             leading_logger.info("this manager is now the leader (number %d)", lead.number)

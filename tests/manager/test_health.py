@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import AsyncIterator
+from dataclasses import dataclass
 
 import aiohttp
 import pytest
@@ -21,10 +22,23 @@ from tests.manager.conftest import Tables, managing
 from tests.ports import free_port
 
 
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """A manager's word about its leadership."""
+
+    leading: bool
+
+    def leads(self) -> bool:
+        return self.leading
+
+    def calls(self) -> dict[str, float]:
+        return {"launch": 42.0}
+
+
 @contextlib.asynccontextmanager
 async def asking(database: Database, *, leads: bool) -> AsyncIterator[TestClient]:  # type: ignore[type-arg]
     with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
-        app = create_app(transactions, lambda: leads, HarvesterSettings())
+        app = create_app(transactions, State(leading=leads), HarvesterSettings())
         async with TestClient(TestServer(app)) as client:
             yield client
 
@@ -78,7 +92,8 @@ async def test_the_figures_tell_what_is_due_late_running_and_failed(
     assert answer.content_type == "text/plain"
     expected = {
         "zatva_manager_jobs_due": 3, "zatva_manager_jobs_late": 2, "zatva_manager_jobs_running": 1,
-        "zatva_manager_leads": 1, "zatva_manager_led": 0, 'zatva_manager_ended{status="failed"}': 1,
+        "zatva_manager_leads": 1, "zatva_manager_led": 0,
+        'zatva_manager_call_seconds{function="launch"}': 42, 'zatva_manager_ended{status="failed"}': 1,
         'zatva_manager_notices{state="waiting"}': 1,
     }  # fmt: skip
     assert {name: float(figures[name]) for name in expected} == expected
@@ -90,7 +105,7 @@ async def test_no_port_is_no_server_and_a_taken_one_is_told(settings: Settings, 
         DatabaseExecutor(database, threads=2, name="manager-database") as transactions,
         socket.socket() as taken,
     ):
-        async with health(settings, transactions, lambda: True):
+        async with health(settings, transactions, State(leading=True)):
             pass
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -98,7 +113,7 @@ async def test_no_port_is_no_server_and_a_taken_one_is_told(settings: Settings, 
         ours = settings.manager.model_copy(update={"health_port": port})
         listening = settings.model_copy(update={"manager": ours})
         with pytest.raises(UsageError, match=r"manager\.health_port"):
-            async with health(listening, transactions, lambda: True):
+            async with health(listening, transactions, State(leading=True)):
                 pass
 
 

@@ -1,5 +1,7 @@
-"""What the leader does for jobs whose worker is lost."""
+"""What the leader does for jobs whose worker is lost, and how long its calls last."""
 
+import asyncio
+import threading
 from typing import Any
 
 import pytest
@@ -7,6 +9,7 @@ import pytest
 from manager import queue
 from manager.leader import loop
 from oai.sections import ManagerSettings
+from tests.manager.conftest import until
 
 
 def test_the_jobs_of_lost_workers_are_settled_but_not_those_of_the_leader_itself(
@@ -20,3 +23,24 @@ def test_the_jobs_of_lost_workers_are_settled_but_not_those_of_the_leader_itself
     session: Any = None
     loop._settle_stalled(session, ManagerSettings(), frozenset({2}))  # noqa: SLF001 one duty of many
     assert done == [("settled", 1), ("forgotten", 71), ("settled", 3), ("forgotten", 73)]
+
+
+async def test_the_call_of_a_function_that_does_not_return_is_seen() -> None:
+    calls: list[str] = []
+    entered, left = asyncio.Event(), asyncio.Event()
+
+    async def launch() -> None:
+        entered.set()
+        await left.wait()
+
+    async def settle() -> None:
+        calls.append("settle")
+
+    async with loop.ticking({launch: 60.0, settle: 0.01}, ending=threading.Event()) as lasting:
+        await entered.wait()
+        before = lasting()["launch"]
+        await until(lambda: len(calls) >= 3)
+        assert lasting()["launch"] > before
+        assert lasting()["settle"] == 0.0
+        left.set()
+        await until(lambda: not lasting()["launch"])
