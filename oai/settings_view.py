@@ -62,13 +62,18 @@ def _fault_line(fault: ErrorDetails, lines: dict[str, int], file: Path | None) -
     if fault["type"] == "extra_forbidden":
         kind = "section" if isinstance(fault["input"], dict) else "setting"
         return f"{place}{kind} {name!r} does not exist{_nearest(name)}"
-    first, _, rest = fault["type"].partition("_")
-    words = _EXPECTED.get(first) if rest in {"type", "parsing", "from_float"} else None
-    words = words or _SUBJECT.sub(lambda found: "must " if found[2] else "", fault["msg"])
+    words = expectation(fault)
     # A section may have secrets.
     hidden = isinstance(fault["input"], dict | BaseModel) or _is_secret(fault["loc"])
     found = "" if hidden else f", found {fault['input']!r}"
     return f"{place}setting {name!r}: {words}{found}" if name else f"{words}{found}"
+
+
+def expectation(fault: ErrorDetails) -> str:
+    """Return what the value of a setting must be, such as `must be greater than 0`."""
+    first, _, rest = fault["type"].partition("_")
+    words = _EXPECTED.get(first) if rest in {"type", "parsing", "from_float"} else None
+    return words or _SUBJECT.sub(lambda found: "must " if found[2] else "", fault["msg"])
 
 
 def _is_secret(path: Sequence[str | int]) -> bool:

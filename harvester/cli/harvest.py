@@ -39,6 +39,7 @@ from oai.datestamps import format_datestamp, utc_now
 from oai.errors import ExitCode, UsageError
 from oai.sections import HarvesterSettings
 from oai.settings import Settings
+from oai.settings_view import expectation
 
 _OPTIONS = ("timeout", "retries", "delay", "max_wait", "user_agent", "keep_raw")
 _NOT_CUT_OFF = (
@@ -110,7 +111,7 @@ def overridden(settings: Settings, arguments: Namespace) -> Settings:
     except ValidationError as error:
         fault = error.errors(include_url=False)[0]
         option = "--" + str(fault["loc"][0]).replace("_", "-")
-        raise UsageError(f"{option} {fault['input']!r}: {fault['msg']}") from None
+        raise UsageError(f"{option}: {expectation(fault)}, found {fault['input']!r}") from None
     return settings.model_copy(update={"harvester": harvester})
 
 

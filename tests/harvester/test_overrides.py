@@ -53,8 +53,9 @@ def test_without_options_the_settings_are_the_same() -> None:
     ],
 )
 def test_a_value_out_of_range_is_told_by_its_option(option: str, value: object) -> None:
-    with pytest.raises(UsageError, match=f"^--{option.replace('_', '-')} "):
+    with pytest.raises(UsageError, match=f"^--{option.replace('_', '-')}: ") as refused:
         overridden(Settings(), _given(**{option: value}))
+    assert "Input" not in str(refused.value)
 
 
 def test_the_harvest_process_takes_the_options_of_the_client_and_of_the_course() -> None:
