@@ -1,26 +1,30 @@
 """Failures that need no attention for a time: acknowledged, muted, or in a maintenance window.
 
 They stay visible, folded away with the note and the person. Their notices are written to the outbox as
-`muted` and are not sent; a failure that lasts longer than the mute is reported at its next run.
+`muted` and are not sent; a failure that lasts longer than the mute is reported at its next run. What has no
+next run, such as a suspended schedule, is reported by its own notice when the mute is over.
 """
 
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Final
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from harvester.models import History, Repository
 from harvester.repositories import get_repository
 from harvester.vocabulary import RunStatus
-from manager.jobs.runs import TROUBLED
-from manager.notices.models import Mute, MuteKind, Notice, NoticeState
+from manager.jobs.runs import TROUBLED, awaits_approval
+from manager.models import Job, JobStatus, RecurringJob, RecurringState
+from manager.notices.models import Mute, MuteKind, Notice, NoticeState, Occasion
 from oai.errors import UsageError
 
 LONGEST: Final = timedelta(days=90)
 _LONGEST_NOTE: Final = 2000
 _GOOD: Final = (RunStatus.COMPLETED, RunStatus.NO_CHANGES)
+_OWN_FAILURES: Final = (RunStatus.FAILED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.HELD)
+"""Ends of the harvest itself, not of its process."""
 
 
 def acknowledge(session: Session, history_id: int, *, note: str = "", by: str = "") -> Mute:
@@ -132,13 +136,14 @@ def is_muted() -> ColumnElement[bool]:
 
 def _covers_its_repository() -> ColumnElement[bool]:
     later = aliased(History)
+    otherwise = and_(later.status.in_(_OWN_FAILURES), later.failure_code.is_distinct_from(Mute.failure_code))
     # Compared with the mute only: a table of an outer query would be added to this one, uncorrelated.
-    succeeded = exists().where(
+    over = exists().where(
         later.repository_id == Mute.repository_id,
         later.metadata_prefix.is_not_distinct_from(Mute.metadata_prefix),
         later.set_spec.is_not_distinct_from(Mute.set_spec),
         later.history_id > Mute.history_id,
-        later.status.in_(_GOOD),
+        or_(later.status.in_(_GOOD), otherwise),
     )
     acknowledged = and_(
         Mute.kind == MuteKind.ACKNOWLEDGED,
@@ -146,7 +151,7 @@ def _covers_its_repository() -> ColumnElement[bool]:
         Mute.set_spec.is_not_distinct_from(History.set_spec),
         Mute.failure_code.is_not_distinct_from(History.failure_code),
         # A held run waits for approval although later runs of its harvest succeed.
-        or_(Mute.history_id == History.history_id, ~succeeded),
+        or_(Mute.history_id == History.history_id, ~over),
     )
     return and_(
         Mute.repository_id == History.repository_id, or_(Mute.kind != MuteKind.ACKNOWLEDGED, acknowledged)
@@ -179,6 +184,61 @@ def mute_notices(notices: Iterable[Notice], by: Mute, now: datetime) -> None:
     for notice in notices:
         notice.state, notice.ended = NoticeState.MUTED, now
         notice.last_error = f"{by.kind}: {by.note}" if by.note else by.kind
+
+
+def report_what_lasts(session: Session) -> int:
+    """Send the muted notices of what has no next run, lasts, and is no longer muted; return their number.
+
+    These are suspended and rejected schedules, rejected and stuck jobs, and runs that wait for approval. Of
+    several notices to one recipient about the same matter, the last is sent. The caller commits.
+    """
+    later = aliased(Notice)
+    repeated = exists().where(
+        later.rule_id == Notice.rule_id,
+        later.target == Notice.target,
+        later.repository_id == Notice.repository_id,
+        later.occasion == Notice.occasion,
+        later.facts["recurring_id"] == Notice.facts["recurring_id"],
+        later.facts["job_id"] == Notice.facts["job_id"],
+        later.notice_id > Notice.notice_id,
+    )
+    lasting = or_(
+        and_(Notice.occasion.in_((Occasion.SUSPENDED, Occasion.SET_ASIDE)), _schedule_is_stopped()),
+        and_(Notice.occasion.in_((Occasion.STUCK, Occasion.SET_ASIDE)), _job_is_stopped()),
+        and_(Notice.occasion.in_((Occasion.FAILING, Occasion.STILL_FAILING)), _awaits_approval()),
+    )
+    sent = (
+        update(Notice)
+        .where(Notice.state == NoticeState.MUTED, lasting, ~_repository_is_muted(), ~repeated)
+        .values(state=NoticeState.WAITING, ended=None, last_error=None, due=func.now())
+        .returning(Notice.notice_id)
+        .execution_options(synchronize_session=False)
+    )
+    return len(session.scalars(sent).all())
+
+
+def _schedule_is_stopped() -> ColumnElement[bool]:
+    stopped = (RecurringState.SUSPENDED, RecurringState.SET_ASIDE)
+    return exists().where(
+        RecurringJob.id == Notice.facts["recurring_id"].as_integer(), RecurringJob.state.in_(stopped)
+    )
+
+
+def _job_is_stopped() -> ColumnElement[bool]:
+    return exists().where(
+        Job.job_id == Notice.facts["job_id"].as_integer(),
+        or_(Job.status == JobStatus.SET_ASIDE, Job.stuck_since.is_not(None)),
+    )
+
+
+def _awaits_approval() -> ColumnElement[bool]:
+    """Return whether the notice's run is held, and no mute covers it, nor an acknowledgement."""
+    return exists().where(History.history_id == Notice.history_id, awaits_approval(), ~is_muted())
+
+
+def _repository_is_muted() -> ColumnElement[bool]:
+    covers = or_(Mute.repository_id.is_(None), Mute.repository_id == Notice.repository_id)
+    return exists().where(_of_now(), Mute.kind != MuteKind.ACKNOWLEDGED, covers)
 
 
 def maintenance_end(repository_id: object) -> ColumnElement[datetime | None]:

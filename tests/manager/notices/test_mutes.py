@@ -2,15 +2,17 @@
 
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from manager.leader.dispatcher import launch_due
+from manager.models import JobStatus, RecurringState
 from manager.notices.announcements import notify
 from manager.notices.models import MuteKind, Occasion
-from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute
+from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute, report_what_lasts
 from oai.database import Database
 from oai.errors import UsageError
 from oai.sections import ManagerSettings
@@ -74,6 +76,8 @@ def test_an_acknowledged_failure_is_folded_away_until_it_fails_otherwise_or_succ
 
     other = announcer.run("failed", failure_code="tls_failed")
     assert (announcer.announce(), shown(database)) == (["still failing"], [other])
+    repeated = announcer.run("failed", **same)
+    assert shown(database) == [repeated], "it has failed otherwise in between"
     announcer.run("completed")
     assert shown(database) == []
     repeated = announcer.run("failed", **same)
@@ -100,6 +104,60 @@ def test_a_held_run_needs_attention_until_it_is_decided_or_acknowledged(
     assert (shown(database), shown(database, muted=True)) == ([], [held])
     announcer.tables("UPDATE oai_hold SET state = 'superseded'")
     assert shown(database, muted=True) == []
+
+
+def test_a_run_that_is_held_in_a_mute_is_reported_after_it_although_later_ones_succeed(
+    announcer: Announcer, database: Database
+) -> None:
+    announcer.rule()
+    kind = MuteKind.MUTED
+    act(database, lambda session: mute(session, announcer.repository, kind, note="moving", ends=later()))
+    held = announcer.hold()
+    assert (announcer.announce(), announcer.states()) == (["failing"], ["muted"])
+    act(database, report_what_lasts)
+    assert announcer.states() == ["muted"]
+    act(database, lambda session: end_mute(session, 1))
+    assert announcer.after("completed", harvest_id=1) == []
+    act(database, lambda session: acknowledge(session, held))
+    act(database, report_what_lasts)
+    assert announcer.states() == ["muted"]
+    announcer.tables("DELETE FROM mute WHERE kind = 'acknowledged'")
+    act(database, report_what_lasts)
+    assert announcer.states() == ["waiting"]
+
+
+def test_a_schedule_that_is_suspended_in_a_mute_is_reported_once_after_it(
+    announcer: Announcer, database: Database
+) -> None:
+    announcer.rule()
+    announcer.tables.add("oai_recurring_job", repository_id=announcer.repository)
+    suspended: dict[str, Any] = {"repository_id": announcer.repository, "recurring_id": 1}
+    act(database, lambda session: mute(session, None, MuteKind.MUTED, note="moving", ends=later()))
+    for _ in range(2):
+        act(database, lambda session: notify(session, Occasion.SUSPENDED, **suspended))
+    act(database, lambda session: end_mute(session, 1))
+    act(database, report_what_lasts)
+    assert announcer.states() == ["muted", "muted"], "it was resumed meanwhile"
+    announcer.tables("UPDATE oai_recurring_job SET state = :state", state=RecurringState.SUSPENDED)
+    act(database, report_what_lasts)
+    act(database, report_what_lasts)
+    assert announcer.states() == ["muted", "waiting"]
+
+
+def test_rejected_and_stuck_jobs_are_reported_after_a_mute_while_they_are_so(
+    announcer: Announcer, database: Database
+) -> None:
+    announcer.rule()
+    act(database, lambda session: mute(session, None, MuteKind.MUTED, note="moving", ends=later()))
+    for job_id, occasion in ((1, Occasion.STUCK), (2, Occasion.STUCK), (3, Occasion.SET_ASIDE)):
+        announcer.tables.add("oai_job", repository_id=announcer.repository)
+        about = {"repository_id": announcer.repository, "job_id": job_id}
+        act(database, lambda session, occasion=occasion, about=about: notify(session, occasion, **about))  # type: ignore[misc]
+    announcer.tables("UPDATE oai_job SET stuck_since = now() WHERE job_id = 2")
+    announcer.tables("UPDATE oai_job SET status = :state WHERE job_id = 3", state=JobStatus.SET_ASIDE)
+    act(database, lambda session: end_mute(session, 1))
+    act(database, report_what_lasts)
+    assert announcer.states() == ["muted", "waiting", "waiting"]
 
 
 @pytest.mark.parametrize("status", ["completed", "no changes"])
