@@ -1,6 +1,7 @@
 """The dashboard in a real browser: a librarian's way through it, live rows, its menu."""
 
 import asyncio
+from datetime import timedelta
 
 import pytest
 from playwright.async_api import Browser, Page, Route, expect
@@ -216,6 +217,22 @@ async def test_a_form_whose_answer_leaves_the_page_is_sent_again_later(server: S
         await button.dispatch_event("click")
 
     assert len(sent) == 2
+
+
+async def test_times_stay_right_although_the_browsers_clock_is_wrong(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session), harvest_end_time=utc_now() - timedelta(minutes=5))
+        session.commit()
+    await page.clock.install(time=utc_now() + timedelta(days=1))
+    await enter(page, server, path="/runs")
+    ended = page.locator("time[data-relative]").first
+    before = await ended.inner_text()
+    assert "min" in before
+
+    await page.clock.fast_forward(61_000)
+
+    await expect(ended).not_to_have_text(before)
+    await expect(ended).to_have_text(before.replace("5", "6"))
 
 
 def _posts(page: Page) -> list[str]:

@@ -87,7 +87,8 @@ async def _form(request: web.Request) -> MultiMapping[object]:
     try:
         # A clone has a limit of its own, and reads the same body.
         form = await (request if most is None else request.clone(client_max_size=most)).post()
-    except (ValueError, LookupError, HttpProcessingError):  # invalid UTF-8, an unknown charset, bad headers
+    except (ValueError, LookupError, HttpProcessingError, ConnectionResetError):
+        # Invalid UTF-8, an unknown charset, bad headers; or the client has gone in the middle of the body.
         raise unreadable from None
     except web.HTTPRequestEntityTooLarge as error:
         text = _("The form contains more data than this page accepts.")

@@ -15,6 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harvester.access import access_of
+from oai.datestamps import utc_now
 from oai.languages import LANGUAGES
 from oai.outgoing import mail_link
 from oai.rights import Right
@@ -259,6 +260,7 @@ def render(
         "language": language.get(),
         "languages": LANGUAGES,
         "theme": theme_of(request),
+        "rendered_at": utc_now().isoformat(),
         "here": page_of(request),
         "zone": here().key,
         "tabs": _tabs(request.path, who),

@@ -140,13 +140,17 @@
     window.addEventListener("pageshow", () => sent.clear());
   };
 
+  // The browser's clock may be wrong: only what it counts since the page was rendered is used.
+  const ahead = Date.now() - new Date(document.documentElement.dataset.now);
+  const serverTime = () => Date.now() - ahead;
+
   // Relative times ("3 min ago") stay right while a page is open; the tooltip has the exact one.
   const UNITS = [["day", 86_400], ["hour", 3600], ["minute", 60]];
   const tellTimes = () => {
     const { lang } = document.documentElement;
     const words = new Intl.RelativeTimeFormat(lang === "en" ? "en-GB" : lang, { style: "short" });
     for (const time of document.querySelectorAll("time[data-relative]")) {
-      const seconds = (new Date(time.dateTime) - Date.now()) / 1000;
+      const seconds = (new Date(time.dateTime) - serverTime()) / 1000;
       const unit = UNITS.find(([, length]) => Math.abs(seconds) >= length);
       if (unit && Math.abs(seconds) < 7 * 86_400) {
         time.textContent = words.format(Math.round(seconds / unit[1]), unit[0]);
@@ -157,7 +161,7 @@
   // How long there has been no answer, in the words of `duration` in formats.py.
   const countOn = () => {
     for (const time of document.querySelectorAll("time[data-elapsed]")) {
-      const seconds = Math.max(0, Math.round((Date.now() - new Date(time.dateTime)) / 1000));
+      const seconds = Math.max(0, Math.round((serverTime() - new Date(time.dateTime)) / 1000));
       const rest = String(seconds % 60).padStart(2, "0");
       if (seconds < 3600) {
         time.textContent = seconds < 60 ? `${seconds} s` : `${Math.floor(seconds / 60)}:${rest} min`;
