@@ -29,7 +29,9 @@ from provider.holdings.urlkeys import (
     WwwRule,
     host_key,
     key_prefix,
+    keys_from,
     parts_of,
+    prefix_ranges,
     stored_key,
     with_scheme,
 )
@@ -40,7 +42,6 @@ MOST_TARGETS: Final = 10_000
 _COUNTED: Final = 1_000_000
 """Documents that a preview counts; above it, there are more."""
 _EXAMPLES: Final = 10
-_LAST: Final = "\U0010ffff"
 _LONGEST: Final = 2000
 _LONGEST_TARGET: Final = 4000
 _LOCK: Final = 0x7A_61_74_74_64
@@ -201,24 +202,11 @@ def _ranges(target: str, rule: WwwRule) -> list[Range]:
         return []
     if match is MatchType.DOMAIN:
         # After a host's key comes `)`, the port, or the next label.
-        return [_beginning(f"{host}{sign}") for sign in "),:"] if "," in host else []
+        return [keys_from(f"{host}{sign}") for sign in "),:"] if "," in host else []
     if match is MatchType.PREFIX:
-        return _prefix_ranges(key_prefix(url, rule))
+        return prefix_ranges(url, rule)
     key = stored_key(url, rule)
     return [(key, key)]
-
-
-def _prefix_ranges(prefix: str) -> list[Range]:
-    """Return the ranges of a prefix of keys; that of a directory includes the directory itself."""
-    # Only the key of a host's front page keeps the slash at the end.
-    if not prefix.endswith("/") or prefix.partition(")")[2] == "/":
-        return [_beginning(prefix)]
-    directory = prefix.removesuffix("/")
-    return [(directory, directory), *(_beginning(f"{directory}{sign}") for sign in "/?")]
-
-
-def _beginning(prefix: str) -> Range:
-    return prefix, prefix + _LAST
 
 
 def preview(session: Session, targets: Sequence[str]) -> Preview:

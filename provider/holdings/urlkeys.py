@@ -20,6 +20,7 @@ from provider.holdings.sets import host_of
 KEY_CHARACTERS: Final = 2048
 """Number of characters of a key that are stored: an entry of a B-tree has at most 2,704 bytes."""
 
+_LAST: Final = "\U0010ffff"
 _BLANKS: Final = " \t\n\v\f\r"
 _BREAKS: Final = re.compile(r"[\t\n\r]")
 _HAS_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE | re.ASCII)
@@ -139,6 +140,27 @@ def key_prefix(url: str, rule: WwwRule) -> str:
     """Return the common beginning of the keys of all URLs that begin with this one, as pywb does."""
     key = url_key(url, rule)
     return f"{key}{url[-1:]}" if url.endswith(("/", "?")) and not key.endswith(url[-1]) else key
+
+
+def keys_from(beginning: str) -> tuple[str, str]:
+    """Return the range, both ends included, of the keys with this beginning."""
+    return beginning, beginning + _LAST
+
+
+def prefix_ranges(url: str, rule: WwwRule) -> list[tuple[str, str]]:
+    """Return the ranges of the keys of all URLs that begin with this one, both ends included.
+
+    Unlike those with `key_prefix`, they include the keys of `/blog/` and of `/page?sid=…`, which end before
+    the slash and the question mark.
+    """
+    prefix = key_prefix(url, rule)
+    bare = prefix[:-1]
+    if prefix.endswith("?"):
+        return [(bare, bare), keys_from(prefix)]
+    # Only the key of a host's front page keeps the slash at the end.
+    if prefix.endswith("/") and prefix.partition(")")[2] != "/":
+        return [(bare, bare), *(keys_from(f"{bare}{sign}") for sign in "/?")]
+    return [keys_from(prefix)]
 
 
 def _split(url: str) -> tuple[str, str, str, str]:

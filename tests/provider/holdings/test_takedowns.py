@@ -117,8 +117,22 @@ def test_a_prefix_with_arguments_is_refused_because_keys_sort_them(target: str) 
         ranges_of(["a.example/x?*", target], WwwRule.NUMBERED)
 
 
-def test_a_prefix_that_ends_in_the_question_mark_covers_all_arguments() -> None:
-    assert ranges_of(["a.example/x/?*"], WwwRule.NUMBERED) == [("example,a)/x?", "example,a)/x?\U0010ffff")]
+@pytest.mark.parametrize(("prefix", "key"), [("x/?", "x"), ("x%3F", "x"), ("?", "")])
+def test_a_prefix_that_ends_in_the_question_mark_covers_all_arguments(prefix: str, key: str) -> None:
+    """A session id is no part of the key, so that only the exact key covers a URL without other arguments."""
+    found = ranges_of([f"a.example/{prefix}*"], WwwRule.NUMBERED)
+    start = f"example,a)/{key}"
+    assert found == [(start, start), (f"{start}?", f"{start}?\U0010ffff")]
+
+
+def test_a_prefix_that_ends_in_the_question_mark_covers_session_ids(
+    database: Database, tmp_path: Path
+) -> None:
+    page = "http://a.example/page"
+    covered = {f"{page}?PHPSESSID={'a' * 32}", f"{page}?sid={'b' * 32}", f"{page}?", f"{page}?id=1"}
+    _index(database, tmp_path / "y.warc.gz", *covered, f"{page}s", f"{page}/1")
+    _take_down(database, f"{page}?*")
+    assert _hidden(database) == covered
 
 
 @pytest.mark.parametrize(
