@@ -27,6 +27,7 @@ from provider.holdings.url_key_state import FILL_KEYS, hold_rule, keys_complete,
 from provider.holdings.urlkeys import (
     KEY_CHARACTERS,
     WwwRule,
+    has_key_prefix,
     host_key,
     key_prefix,
     keys_from,
@@ -127,14 +128,12 @@ class Preview:
         return {**vars(self), "examples": [url for url, _archived in self.examples]}
 
 
-Range = tuple[str, str]
-
-
-def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
+def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[tuple[str, str]]:
     """Return the ranges of URL keys that the targets mean, both ends included.
 
     Raises UsageError, which lists the lines without a host, those that are longer than the keys in the index,
-    which would cover other URLs, too, and prefixes with arguments, which would not cover all their URLs.
+    which would cover other URLs, too, prefixes with arguments, which would not cover all their URLs, and
+    those that `has_key_prefix` refuses.
     """
     if not targets:
         raise UsageError("no addresses; give a URL, a prefix with * at the end, or *.host")
@@ -152,6 +151,13 @@ def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
             "the end instead: %(lines)s",
             lines=lines,
         )
+    if lines := _lines(targets, lambda one: not _has_prefix(one)):
+        raise UsageError(
+            "these prefixes end in a fragment, in dots or within an escape, which the index does not have; "
+            "end them before the # (…/page*), with the slash before the dots (…/dir/*) or after a whole "
+            "escape: %(lines)s",
+            lines=lines,
+        )
     if lines := _lines(targets, lambda one: _has_arguments(one, rule)):
         raise UsageError(
             "the index sorts the arguments of URLs, so these prefixes could miss some that begin with them; "
@@ -166,6 +172,11 @@ def _lines(targets: Sequence[str], is_wrong: Callable[[str], bool]) -> str:
     numbered = enumerate(targets, start=1)
     found = (f"{number}: {target[:100]!r}" for number, target in numbered if is_wrong(target))
     return ", ".join(islice(found, 20))
+
+
+def _has_prefix(target: str) -> bool:
+    url, match = _url_and_match(target)
+    return match is not MatchType.PREFIX or has_key_prefix(url)
 
 
 def _has_arguments(target: str, rule: WwwRule) -> bool:
@@ -190,7 +201,7 @@ def _url_and_match(target: str) -> tuple[str, MatchType]:
     return with_scheme(url), match
 
 
-def _ranges(target: str, rule: WwwRule) -> list[Range]:
+def _ranges(target: str, rule: WwwRule) -> list[tuple[str, str]]:
     """Return the ranges of one target; none if it has no host, or means all hosts of a top-level domain.
 
     A host of one label counts only with a path: by itself, a word is probably no address.

@@ -30,6 +30,7 @@ _LONGEST_HOST: Final = 255
 _SPLIT: Final = re.compile(r"([^:]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?", re.DOTALL)
 _UNTOUCHED: Final = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _TOUCHED: Final = re.compile(r"[^!\"$&-~]")
+_CUT_ESCAPE: Final = re.compile(r"%[0-9a-f]?\Z", re.IGNORECASE)
 _NUMBERS: Final = re.compile(r"[1-9][0-9]*(?:\.[0-9]+){1,3}|0[0-7]*(?:\.[0-7]+){1,3}", re.ASCII)
 _IN_QUERY: Final = tuple(
     re.compile(rf"(.*){session}(?:&(.*))?")
@@ -140,6 +141,16 @@ def key_prefix(url: str, rule: WwwRule) -> str:
     """Return the common beginning of the keys of all URLs that begin with this one, as pywb does."""
     key = url_key(url, rule)
     return f"{key}{url[-1:]}" if url.endswith(("/", "?")) and not key.endswith(url[-1]) else key
+
+
+def has_key_prefix(url: str) -> bool:
+    """Return whether keys tell which URLs begin with this one.
+
+    They do not if it ends in a fragment, in dots that its path resolves, or within an escape.
+    """
+    path, query = parts_of(url)[2:]
+    is_dots = not query and _unescaped(path).endswith((b"/.", b"/.."))
+    return not ("#" in url or is_dots or _CUT_ESCAPE.search(url))
 
 
 def keys_from(beginning: str) -> tuple[str, str]:

@@ -136,6 +136,17 @@ def test_a_prefix_that_ends_in_the_question_mark_covers_session_ids(
 
 
 @pytest.mark.parametrize(
+    "end", ["#!/user/jan", "x#comments", "x?#a", "x/.", "x/..", "x/%2e%2E", "x/../.", "%C4%8", "%C4%", "x?%"]
+)
+def test_a_prefix_that_ends_in_what_keys_do_not_have_is_refused(end: str) -> None:
+    """It would cover other URLs: the whole host for `/#…`, or none for a part of an escape."""
+    good = ["a.example/.well*", "a.example/...*", "a.example/x/../y*", "a.example/%C4*", "a.example/.?*"]
+    assert ranges_of([*good, "a.example/#top", "a.example/x/.."], WwwRule.NUMBERED)
+    with pytest.raises(UsageError, match=r"which the index does not have.* 6: "):
+        ranges_of([*good, f"a.example/{end}*"], WwwRule.NUMBERED)
+
+
+@pytest.mark.parametrize(
     ("target", "covered"),
     [
         ("http://[2001:db8::7]/v6", {"http://[2001:db8::7]/v6"}),
