@@ -33,6 +33,7 @@ from provider.holdings.urlkeys import (
     keys_from,
     parts_of,
     prefix_ranges,
+    readings,
     stored_key,
     with_scheme,
 )
@@ -192,8 +193,8 @@ def _is_long(target: str, rule: WwwRule) -> bool:
     if len(target) > _LONGEST_TARGET:
         return True
     if match is MatchType.PREFIX:
-        return len(key_prefix(url, rule)) > KEY_CHARACTERS
-    return len(stored_key(url, rule)) == KEY_CHARACTERS
+        return any(len(key_prefix(one, rule)) > KEY_CHARACTERS for one in readings(url))
+    return any(len(stored_key(one, rule)) == KEY_CHARACTERS for one in readings(url))
 
 
 def _url_and_match(target: str) -> tuple[str, MatchType]:
@@ -215,9 +216,8 @@ def _ranges(target: str, rule: WwwRule) -> list[tuple[str, str]]:
         # After a host's key comes `)`, the port, or the next label.
         return [keys_from(f"{host}{sign}") for sign in "),:"] if "," in host else []
     if match is MatchType.PREFIX:
-        return prefix_ranges(url, rule)
-    key = stored_key(url, rule)
-    return [(key, key)]
+        return [found for one in readings(url) for found in prefix_ranges(one, rule)]
+    return [(key, key) for key in (stored_key(one, rule) for one in readings(url))]
 
 
 def preview(session: Session, targets: Sequence[str]) -> Preview:

@@ -30,6 +30,7 @@ _LONGEST_HOST: Final = 255
 _SPLIT: Final = re.compile(r"([^:]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?", re.DOTALL)
 _UNTOUCHED: Final = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _TOUCHED: Final = re.compile(r"[^!\"$&-~]")
+_HIGH_ESCAPE: Final = re.compile(rb"%([89a-f][0-9a-f])", re.IGNORECASE)
 _CUT_ESCAPE: Final = re.compile(r"%[0-9a-f]?\Z", re.IGNORECASE)
 _NUMBERS: Final = re.compile(r"[1-9][0-9]*(?:\.[0-9]+){1,3}|0[0-7]*(?:\.[0-7]+){1,3}", re.ASCII)
 _IN_QUERY: Final = tuple(
@@ -141,6 +142,19 @@ def key_prefix(url: str, rule: WwwRule) -> str:
     """Return the common beginning of the keys of all URLs that begin with this one, as pywb does."""
     key = url_key(url, rule)
     return f"{key}{url[-1:]}" if url.endswith(("/", "?")) and not key.endswith(url[-1]) else key
+
+
+def readings(url: str) -> list[str]:
+    """Return the URL, and what was stored if the bytes of its escapes were archived raw.
+
+    A URL that is not UTF-8 is stored as Latin-1, and its key has the escapes of these characters in UTF-8.
+    """
+    raw = _HIGH_ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), url.encode(errors="surrogatepass"))
+    try:
+        raw.decode(errors="surrogatepass")
+    except UnicodeDecodeError:
+        return [url, raw.decode("latin-1")]
+    return [url]
 
 
 def has_key_prefix(url: str) -> bool:

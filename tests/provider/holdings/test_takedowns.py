@@ -33,7 +33,7 @@ from provider.holdings.takedowns import (
 from provider.holdings.urlkeys import WwwRule
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import UNLISTED, Document, Domain, Takedown
-from tests.provider.archives import Page, write_pages
+from tests.provider.archives import Page, warc_record, write_archive, write_pages
 
 HERE = (
     "http://www.a.example/blog/1",
@@ -133,6 +133,23 @@ def test_a_prefix_that_ends_in_the_question_mark_covers_session_ids(
     _index(database, tmp_path / "y.warc.gz", *covered, f"{page}s", f"{page}/1")
     _take_down(database, f"{page}?*")
     assert _hidden(database) == covered
+
+
+@pytest.mark.parametrize(
+    "target", ["a.example/latin%E8/%c4%8d", "a.example/latin%e8*", "a.example/latin%E8/%C4%8D?*"]
+)
+def test_escapes_that_are_not_utf_8_also_mean_the_same_bytes_archived_raw(
+    database: Database, tmp_path: Path, target: str
+) -> None:
+    """A URL with such bytes is stored as Latin-1, so that its key has the escapes of these characters."""
+    record = warc_record(Page(url="http://a.example/latinRAW")).replace(b"RAW", b"\xe8/\xc4\x8d")
+    records = [
+        record,
+        *(warc_record(Page(url=f"http://a.example/latin{end}")) for end in ("%E8/%C4%8D", "e")),
+    ]
+    index_file(database, write_archive(tmp_path / "y.warc", records), IndexOptions(margin=1))
+    _take_down(database, target)
+    assert len(_hidden(database)) == 2
 
 
 @pytest.mark.parametrize(
