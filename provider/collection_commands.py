@@ -210,7 +210,7 @@ def _selection(arguments: Namespace, **named: object) -> Selection:
 def lines_of_list(file: Path) -> list[str]:
     """Return the lines of the file of option `--list`, without blank ones; raises UsageError."""
     try:
-        lines = file.read_text(encoding="utf-8").splitlines()
+        lines = file.read_text(encoding="utf-8").split("\n")  # URLs may contain other breaks
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"--list: {file}: {error}") from None
     return [line.strip() for line in lines if line.strip()]

@@ -6,6 +6,7 @@ ISO 28500:2017, sections 5 and 6; annex D recommends one gzip member per record.
 """
 
 import io
+import re
 import tempfile
 import zlib
 from collections.abc import Iterable, Iterator
@@ -21,6 +22,8 @@ _BLOCK: Final = 1024**2
 _IN_MEMORY: Final = 4 * 1024**2
 """A compressed record up to this many bytes is held in memory, a longer one in a temporary file."""
 _GZIP: Final = 16 + zlib.MAX_WBITS
+_BREAKS: Final = re.compile(r"[\r\n]+")
+"""Not those of `str.splitlines`, which URLs may contain."""
 
 
 def capture_header(opened: OpenDocument, digest: str | None) -> bytes:
@@ -59,7 +62,7 @@ def other_header(record_type: str, length: int, *, kind: str, target: str = "") 
 def information(description: str) -> Iterator[bytes]:
     """Yield the compressed `warcinfo` record with which a file begins."""
     lines = ("software: Zatva", "format: WARC File Format 1.1", f"description: {description}")
-    text = "".join(f"{' '.join(line.splitlines())}\r\n" for line in lines).encode()
+    text = "".join(f"{_BREAKS.sub(' ', line)}\r\n" for line in lines).encode()
     return compressed(other_header("warcinfo", len(text), kind="application/warc-fields"), [text])
 
 
@@ -103,5 +106,5 @@ def spooled(pieces: Iterable[bytes], folder: Path | None) -> tuple[IO[bytes], in
 
 
 def _header(fields: dict[str, str]) -> bytes:
-    lines = "".join(f"{name}: {' '.join(value.splitlines())}\r\n" for name, value in fields.items())
+    lines = "".join(f"{name}: {_BREAKS.sub(' ', value)}\r\n" for name, value in fields.items())
     return f"WARC/1.1\r\n{lines}\r\n".encode()

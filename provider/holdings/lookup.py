@@ -36,6 +36,7 @@ from provider.holdings.url_key_state import FILL_KEYS, keys_complete, www_rule
 from provider.holdings.urlkeys import (
     WwwRule,
     bare_roots,
+    has_key_prefix,
     key_prefix,
     parts_of,
     prefixes,
@@ -140,11 +141,19 @@ def find_captures(session: Session, query: Query) -> LookupResult:
 
     Consecutive results of one look-up follow the order of the keys; if documents lack their keys, that of the
     archived URLs, and each is itself ordered by key. Raises UsageError for a URL without a host, for a
-    position of another look-up, and for an order other than by URL and time without an exact match.
+    prefix that `has_key_prefix` refuses, for a position of another look-up, and for an order other than by
+    URL and time without an exact match.
     """
     if _CONTROL.search(query.url) or not parts_of(query.url).host:
         raise UsageError(
             "%(url)s has no host; write it as http://host/path or host/path", url=repr(query.url)
+        )
+    if query.match is MatchType.PREFIX and not has_key_prefix(query.url):
+        raise UsageError(
+            "the prefix %(url)s ends in a fragment, in dots or within an escape, which the index does not "
+            "have; end it before the # (…/page*), with the slash before the dots (…/dir/*) or after a whole "
+            "escape",
+            url=repr(query.url),
         )
     if query.order is not ReadOrder.FORWARD and not query.is_single:
         raise UsageError(

@@ -27,9 +27,13 @@ from provider.holdings.url_key_state import FILL_KEYS, hold_rule, keys_complete,
 from provider.holdings.urlkeys import (
     KEY_CHARACTERS,
     WwwRule,
+    has_key_prefix,
     host_key,
     key_prefix,
+    keys_from,
     parts_of,
+    prefix_ranges,
+    readings,
     stored_key,
     with_scheme,
 )
@@ -40,7 +44,6 @@ MOST_TARGETS: Final = 10_000
 _COUNTED: Final = 1_000_000
 """Documents that a preview counts; above it, there are more."""
 _EXAMPLES: Final = 10
-_LAST: Final = "\U0010ffff"
 _LONGEST: Final = 2000
 _LONGEST_TARGET: Final = 4000
 _LOCK: Final = 0x7A_61_74_74_64
@@ -126,14 +129,12 @@ class Preview:
         return {**vars(self), "examples": [url for url, _archived in self.examples]}
 
 
-Range = tuple[str, str]
-
-
-def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
+def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[tuple[str, str]]:
     """Return the ranges of URL keys that the targets mean, both ends included.
 
     Raises UsageError, which lists the lines without a host, those that are longer than the keys in the index,
-    which would cover other URLs, too, and prefixes with arguments, which would not cover all their URLs.
+    which would cover other URLs, too, prefixes with arguments, which would not cover all their URLs, and
+    those that `has_key_prefix` refuses.
     """
     if not targets:
         raise UsageError("no addresses; give a URL, a prefix with * at the end, or *.host")
@@ -149,6 +150,13 @@ def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[Range]:
         raise UsageError(
             "the index cannot distinguish these long addresses from others; give a shorter prefix with * at "
             "the end instead: %(lines)s",
+            lines=lines,
+        )
+    if lines := _lines(targets, lambda one: not _has_prefix(one)):
+        raise UsageError(
+            "these prefixes end in a fragment, in dots or within an escape, which the index does not have; "
+            "end them before the # (…/page*), with the slash before the dots (…/dir/*) or after a whole "
+            "escape: %(lines)s",
             lines=lines,
         )
     if lines := _lines(targets, lambda one: _has_arguments(one, rule)):
@@ -167,6 +175,11 @@ def _lines(targets: Sequence[str], is_wrong: Callable[[str], bool]) -> str:
     return ", ".join(islice(found, 20))
 
 
+def _has_prefix(target: str) -> bool:
+    url, match = _url_and_match(target)
+    return match is not MatchType.PREFIX or has_key_prefix(url)
+
+
 def _has_arguments(target: str, rule: WwwRule) -> bool:
     """Return whether a target is a prefix that reaches into the arguments of URLs."""
     url, match = _url_and_match(target)
@@ -180,8 +193,8 @@ def _is_long(target: str, rule: WwwRule) -> bool:
     if len(target) > _LONGEST_TARGET:
         return True
     if match is MatchType.PREFIX:
-        return len(key_prefix(url, rule)) > KEY_CHARACTERS
-    return len(stored_key(url, rule)) == KEY_CHARACTERS
+        return any(len(key_prefix(one, rule)) > KEY_CHARACTERS for one in readings(url))
+    return any(len(stored_key(one, rule)) == KEY_CHARACTERS for one in readings(url))
 
 
 def _url_and_match(target: str) -> tuple[str, MatchType]:
@@ -189,7 +202,7 @@ def _url_and_match(target: str) -> tuple[str, MatchType]:
     return with_scheme(url), match
 
 
-def _ranges(target: str, rule: WwwRule) -> list[Range]:
+def _ranges(target: str, rule: WwwRule) -> list[tuple[str, str]]:
     """Return the ranges of one target; none if it has no host, or means all hosts of a top-level domain.
 
     A host of one label counts only with a path: by itself, a word is probably no address.
@@ -201,24 +214,10 @@ def _ranges(target: str, rule: WwwRule) -> list[Range]:
         return []
     if match is MatchType.DOMAIN:
         # After a host's key comes `)`, the port, or the next label.
-        return [_beginning(f"{host}{sign}") for sign in "),:"] if "," in host else []
+        return [keys_from(f"{host}{sign}") for sign in "),:"] if "," in host else []
     if match is MatchType.PREFIX:
-        return _prefix_ranges(key_prefix(url, rule))
-    key = stored_key(url, rule)
-    return [(key, key)]
-
-
-def _prefix_ranges(prefix: str) -> list[Range]:
-    """Return the ranges of a prefix of keys; that of a directory includes the directory itself."""
-    # Only the key of a host's front page keeps the slash at the end.
-    if not prefix.endswith("/") or prefix.partition(")")[2] == "/":
-        return [_beginning(prefix)]
-    directory = prefix.removesuffix("/")
-    return [(directory, directory), *(_beginning(f"{directory}{sign}") for sign in "/?")]
-
-
-def _beginning(prefix: str) -> Range:
-    return prefix, prefix + _LAST
+        return [found for one in readings(url) for found in prefix_ranges(one, rule)]
+    return [(key, key) for key in (stored_key(one, rule) for one in readings(url))]
 
 
 def preview(session: Session, targets: Sequence[str]) -> Preview:

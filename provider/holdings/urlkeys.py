@@ -20,6 +20,7 @@ from provider.holdings.sets import host_of
 KEY_CHARACTERS: Final = 2048
 """Number of characters of a key that are stored: an entry of a B-tree has at most 2,704 bytes."""
 
+_LAST: Final = "\U0010ffff"
 _BLANKS: Final = " \t\n\v\f\r"
 _BREAKS: Final = re.compile(r"[\t\n\r]")
 _HAS_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*:", re.IGNORECASE | re.ASCII)
@@ -29,6 +30,8 @@ _LONGEST_HOST: Final = 255
 _SPLIT: Final = re.compile(r"([^:]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?", re.DOTALL)
 _UNTOUCHED: Final = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _TOUCHED: Final = re.compile(r"[^!\"$&-~]")
+_HIGH_ESCAPE: Final = re.compile(rb"%([89a-f][0-9a-f])", re.IGNORECASE)
+_CUT_ESCAPE: Final = re.compile(r"%[0-9a-f]?\Z", re.IGNORECASE)
 _NUMBERS: Final = re.compile(r"[1-9][0-9]*(?:\.[0-9]+){1,3}|0[0-7]*(?:\.[0-7]+){1,3}", re.ASCII)
 _IN_QUERY: Final = tuple(
     re.compile(rf"(.*){session}(?:&(.*))?")
@@ -139,6 +142,50 @@ def key_prefix(url: str, rule: WwwRule) -> str:
     """Return the common beginning of the keys of all URLs that begin with this one, as pywb does."""
     key = url_key(url, rule)
     return f"{key}{url[-1:]}" if url.endswith(("/", "?")) and not key.endswith(url[-1]) else key
+
+
+def readings(url: str) -> list[str]:
+    """Return the URL, and what was stored if the bytes of its escapes were archived raw.
+
+    A URL that is not UTF-8 is stored as Latin-1, and its key has the escapes of these characters in UTF-8.
+    """
+    raw = _HIGH_ESCAPE.sub(lambda found: bytes.fromhex(found[1].decode()), url.encode(errors="surrogatepass"))
+    try:
+        raw.decode(errors="surrogatepass")
+    except UnicodeDecodeError:
+        return [url, raw.decode("latin-1")]
+    return [url]
+
+
+def has_key_prefix(url: str) -> bool:
+    """Return whether keys tell which URLs begin with this one.
+
+    They do not if it ends in a fragment, in dots that its path resolves, or within an escape.
+    """
+    path, query = parts_of(url)[2:]
+    is_dots = not query and _unescaped(path).endswith((b"/.", b"/.."))
+    return not ("#" in url or is_dots or _CUT_ESCAPE.search(url))
+
+
+def keys_from(beginning: str) -> tuple[str, str]:
+    """Return the range, both ends included, of the keys with this beginning."""
+    return beginning, beginning + _LAST
+
+
+def prefix_ranges(url: str, rule: WwwRule) -> list[tuple[str, str]]:
+    """Return the ranges of the keys of all URLs that begin with this one, both ends included.
+
+    Unlike those with `key_prefix`, they include the keys of `/blog/` and of `/page?sid=…`, which end before
+    the slash and the question mark.
+    """
+    prefix = key_prefix(url, rule)
+    bare = prefix[:-1]
+    if prefix.endswith("?"):
+        return [(bare, bare), keys_from(prefix)]
+    # Only the key of a host's front page keeps the slash at the end.
+    if prefix.endswith("/") and prefix.partition(")")[2] != "/":
+        return [(bare, bare), *(keys_from(f"{bare}{sign}") for sign in "/?")]
+    return [keys_from(prefix)]
 
 
 def _split(url: str) -> tuple[str, str, str, str]:

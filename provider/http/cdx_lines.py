@@ -1,6 +1,7 @@
 """The captures of a CDX look-up as text: lines and JSON in the forms of several CDX servers."""
 
 import json
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +17,7 @@ NONE: Final = "-"
 """What a field without a value has in a text line."""
 _IN_NO_JSON: Final = frozenset({"redirect", "robotflags", "length"})
 _OF_THE_LINE: Final = frozenset({"urlkey", "timestamp"})
+_SEPARATING: Final = re.compile(r"[\x00-\x20\x7f]")
 _NUMBERS: Final = frozenset({"timestamp", "status", "statuscode", "length", "offset"})
 
 
@@ -28,8 +30,11 @@ class Output:
 
 
 def text_lines(found: Sequence[FoundCapture], columns: Sequence[Column], key: str | None) -> str:
-    """Return a line for each capture, its fields separated by blanks."""
-    lines = "".join(" ".join(read(one) for _, read in columns) + "\n" for one in found)
+    """Return a line for each capture, its fields separated by blanks.
+
+    Blanks and control characters in a field, such as the name of a file, are percent-encoded.
+    """
+    lines = "".join(" ".join(_escaped(read(one)) for _, read in columns) + "\n" for one in found)
     return lines + _last_line(key)
 
 
@@ -86,6 +91,10 @@ def wayback_rows(found: Sequence[FoundCapture], columns: Sequence[Column], key: 
         rows.insert(0, [name for name, _ in columns])
     lines = [json.dumps(row, ensure_ascii=False) for row in (*rows, *_key_rows(key))]
     return "[" + ",\n".join(lines) + "]\n"
+
+
+def _escaped(value: str) -> str:
+    return _SEPARATING.sub(lambda found: f"%{ord(found[0]):02X}", value)
 
 
 def _begin(one: FoundCapture) -> str:

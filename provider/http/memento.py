@@ -35,8 +35,8 @@ AT_ONCE: Final = 5000
 """Mementos of a TimeMap that are read together; between two such reads, other requests get the thread."""
 _NEAREST: Final = 20
 """Captures that are read for one memento: some may be skipped because the client may not read them."""
-_ESCAPED: Final = re.compile(r"https?%3a", re.IGNORECASE)
-_ONE_SLASH: Final = re.compile(r"(https?):/(?!/)", re.IGNORECASE)
+_ESCAPED: Final = re.compile(r"(?:https?|ftp)%3a", re.IGNORECASE)
+_ONE_SLASH: Final = re.compile(r"(https?|ftp):/(?!/)", re.IGNORECASE)
 _WITH_SCHEME: Final = re.compile(r"[a-z][a-z0-9+.-]*://", re.IGNORECASE)
 _DATETIME: Final = re.compile(
     r"(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), [0-9]{2} "

@@ -392,7 +392,7 @@ def _vanished(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, 
     documents, first = session.execute(text(_VANISHED), {"arc_id": assigned.arc_id}).one()
     if not documents:
         return ()
-    reason = f"{documents:,} documents that were indexed from this file earlier are no longer in it"
+    reason = f"documents indexed from this file earlier that are no longer in it: {documents:,}"
     return (FramingProblem.of(FailureCode.ARCHIVE_DOCUMENTS_GONE, reason, offset=first, count=documents),)
 
 
@@ -407,9 +407,7 @@ def _replaced(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, 
     if not rows:
         return ()
     forget_front_pages(session, [row.id for row in rows])
-    reason = (
-        f"{len(rows):,} documents have other content in this file than when it was indexed; it was replaced"
-    )
+    reason = f"the file was replaced; documents with other content than when they were indexed: {len(rows):,}"
     first = min(row.new_offset for row in rows)
     return (FramingProblem.of(FailureCode.ARCHIVE_CONTENT_REPLACED, reason, offset=first, count=len(rows)),)
 

@@ -45,6 +45,7 @@ _CHECK_EVERY: Final = 256
 _LONGEST_NAME: Final = 1000
 """Bytes of a file name; file systems allow 255, and an index of PostgreSQL 2,700."""
 
+_COLUMN = re.compile(r"\S+", re.ASCII)
 _BASE32_SHA1 = re.compile(r"[A-Z2-7]{32}")
 _DIGEST = re.compile(r"[A-Za-z0-9-]{1,32}:[A-Za-z0-9+/=_-]{1,256}")
 # JSON may contain both; PostgreSQL can store neither.
@@ -182,7 +183,7 @@ def _json_fields(line: str) -> Mapping[str, str]:
 def _column_fields(line: str, columns: list[str] | None) -> Mapping[str, str]:
     if columns is None:
         raise RefusedError("no line ` CDX …` before this one names the columns")
-    values = line.split()
+    values = _COLUMN.findall(line)
     if len(values) != len(columns):
         raise RefusedError(f"{len(values)} columns, but the first line of the file declares {len(columns)}")
     return dict(zip(columns, values, strict=True))

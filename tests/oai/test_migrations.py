@@ -295,18 +295,8 @@ def test_takedowns_of_directories_in_force_cover_their_front_pages_after_an_upgr
     settings: Settings,
 ) -> None:
     """Those of hosts, of URLs and of arguments stay as they are, as do those that have ended."""
-    with open_database(settings, check_tables=False) as database:
-        _back_to(database, "0063", _OLD_TAKEDOWNS)
-        migrations.upgrade(database.engine)
-        with database.session() as session:
-            ranges = session.execute(
-                sa.text("SELECT takedown_id, rtrim(high, chr(1114111)), low = high, outermost"
-                        " FROM takedown_range WHERE active ORDER BY range_id > 7, takedown_id, low")
-            ).all()  # fmt: skip
-            unsettled = session.scalars(
-                sa.text("SELECT takedown_id FROM takedown WHERE unsettled IS NOT NULL ORDER BY takedown_id")
-            ).all()
-    assert [tuple(row) for row in ranges] == [
+    ranges, unsettled = _upgraded_takedowns(settings, "0063", _OLD_TAKEDOWNS)
+    assert ranges == [
         (1, "cz,a)/blog/", False, True),
         (1, "cz,b)/", False, True),
         (1, "cz,c)/x?u=/", False, True),
@@ -321,6 +311,41 @@ def test_takedowns_of_directories_in_force_cover_their_front_pages_after_an_upgr
     assert unsettled == [1, 2]
 
 
+def test_takedowns_of_all_arguments_in_force_cover_session_ids_after_an_upgrade(settings: Settings) -> None:
+    """Those of directories and of single arguments stay as they are, as do those that have ended."""
+    ranges, unsettled = _upgraded_takedowns(settings, "0064", _TAKEDOWNS_OF_ARGUMENTS)
+    assert ranges == [
+        (1, "cz,a)/page?", False, True),
+        (1, "cz,b)/?", False, True),
+        (1, "cz,c)/x?u=?", False, True),
+        (2, "cz,d)/blog", True, True),
+        (2, "cz,d)/blog?", False, True),
+        (2, "cz,e)/page?", True, True),
+        (1, "cz,a)/page", True, True),
+        (1, "cz,b)/", True, True),
+    ]
+    assert unsettled == [1]
+
+
+def _upgraded_takedowns(settings: Settings, revision: str, rows: str) -> tuple[list[object], list[int]]:
+    """Return the ranges in force, added ones last, and the numbers of the take-downs to apply again.
+
+    A range is a number, a beginning, whether it is one key, and whether it is outermost.
+    """
+    with open_database(settings, check_tables=False) as database:
+        _back_to(database, revision, rows)
+        migrations.upgrade(database.engine)
+        with database.session() as session:
+            ranges = session.execute(
+                sa.text("SELECT takedown_id, rtrim(high, chr(1114111)), low = high, outermost"
+                        " FROM takedown_range WHERE active ORDER BY range_id > 7, takedown_id, low")
+            ).all()  # fmt: skip
+            unsettled = session.scalars(
+                sa.text("SELECT takedown_id FROM takedown WHERE unsettled IS NOT NULL ORDER BY takedown_id")
+            ).all()
+    return [tuple(row) for row in ranges], list(unsettled)
+
+
 _OLD_TAKEDOWNS = """
 WITH t AS (
     INSERT INTO takedown (targets, reason, requester) SELECT '{x}', 'r', 'q' FROM generate_series(1, 3)
@@ -330,6 +355,17 @@ SELECT number, low, CASE WHEN low LIKE '%/' THEN low || chr(1114111) ELSE low EN
     low NOT LIKE 'cz,b)/_%'
 FROM (VALUES (1, 'cz,a)/blog/'), (1, 'cz,b)/'), (1, 'cz,c)/x?u=/'), (2, 'cz,b)/b)/'), (2, 'cz,d:8080)/'),
     (2, 'cz,e)/page'), (3, 'cz,f)/over/')) AS given (number, low)
+"""
+
+_TAKEDOWNS_OF_ARGUMENTS = """
+WITH t AS (
+    INSERT INTO takedown (targets, reason, requester) SELECT '{x}', 'r', 'q' FROM generate_series(1, 3)
+)
+INSERT INTO takedown_range (takedown_id, low, high, active, outermost)
+SELECT number, low, low || ending, number < 3, number < 3
+FROM (VALUES (1, 'cz,a)/page?', chr(1114111)), (1, 'cz,b)/?', chr(1114111)), (1, 'cz,c)/x?u=?', chr(1114111)),
+    (2, 'cz,d)/blog', ''), (2, 'cz,d)/blog?', chr(1114111)), (2, 'cz,e)/page?', ''),
+    (3, 'cz,f)/over?', chr(1114111))) AS given (number, low, ending)
 """
 
 _ROWS_WITH_CREDENTIALS = """

@@ -16,6 +16,7 @@ from sqlalchemy import func, select
 
 from oai.audit import AuditEntry
 from oai.database import Database
+from provider.collection_commands import lines_of_list
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.loads import list_loads
 from provider.indexing.indexer import IndexOptions, index_file
@@ -400,6 +401,12 @@ def test_a_takedown_is_previewed_entered_listed_and_lifted(
     assert "lifted_because: over" in zatva(environment, "takedown", "show", "1").stdout
     refused = zatva(environment, "takedown", "add", "blog", "--reason", "r", "--requester", "q")
     assert (refused.returncode, "1: 'blog'" in refused.stderr) == (2, True)
+
+
+def test_only_line_feeds_separate_the_lines_of_a_list(tmp_path: Path) -> None:
+    """URLs that were archived with bytes that are not UTF-8 have other characters that Python splits at."""
+    (tmp_path / "list.txt").write_bytes("http://a.example/\x85\u2028x\r\n\nb.example\n".encode())
+    assert lines_of_list(tmp_path / "list.txt") == ["http://a.example/\x85\u2028x", "b.example"]
 
 
 def test_the_register_is_listed_whole_unless_a_limit_is_given(

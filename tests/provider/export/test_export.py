@@ -16,6 +16,7 @@ from oai.database import Database
 from oai.errors import ExitCode, UsageError
 from oai.settings import Settings
 from provider.export.commands import export
+from provider.export.warc_records import other_header
 from provider.indexing.indexer import IndexOptions, index_file
 from tests.commands import Process, results, zatva
 from tests.provider.archives import Page
@@ -54,6 +55,12 @@ _LEFT_OUT = {
 @pytest.fixture(scope="module", autouse=True)
 def archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
     make_archive(kept.open(), tmp_path_factory.mktemp("archive"))
+
+
+def test_a_header_has_urls_as_archived_and_no_line_breaks() -> None:
+    """U+0085, U+2028 and U+2029 are in URLs that were archived with bytes that are not UTF-8."""
+    header = other_header("metadata", 1, kind="a\r\n b", target="http://a.example/\x85\u2028\u2029").decode()
+    assert "WARC-Target-URI: http://a.example/\x85\u2028\u2029\r\nContent-Type: a  b\r\n" in header
 
 
 def test_a_host_as_wacz_for_an_anonymous_reader(tmp_path: Path, kept_environment: dict[str, str]) -> None:

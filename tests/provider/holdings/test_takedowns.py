@@ -33,7 +33,7 @@ from provider.holdings.takedowns import (
 from provider.holdings.urlkeys import WwwRule
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import UNLISTED, Document, Domain, Takedown
-from tests.provider.archives import Page, write_pages
+from tests.provider.archives import Page, warc_record, write_archive, write_pages
 
 HERE = (
     "http://www.a.example/blog/1",
@@ -117,8 +117,50 @@ def test_a_prefix_with_arguments_is_refused_because_keys_sort_them(target: str) 
         ranges_of(["a.example/x?*", target], WwwRule.NUMBERED)
 
 
-def test_a_prefix_that_ends_in_the_question_mark_covers_all_arguments() -> None:
-    assert ranges_of(["a.example/x/?*"], WwwRule.NUMBERED) == [("example,a)/x?", "example,a)/x?\U0010ffff")]
+@pytest.mark.parametrize(("prefix", "key"), [("x/?", "x"), ("x%3F", "x"), ("?", "")])
+def test_a_prefix_that_ends_in_the_question_mark_covers_all_arguments(prefix: str, key: str) -> None:
+    """A session id is no part of the key, so that only the exact key covers a URL without other arguments."""
+    found = ranges_of([f"a.example/{prefix}*"], WwwRule.NUMBERED)
+    start = f"example,a)/{key}"
+    assert found == [(start, start), (f"{start}?", f"{start}?\U0010ffff")]
+
+
+def test_a_prefix_that_ends_in_the_question_mark_covers_session_ids(
+    database: Database, tmp_path: Path
+) -> None:
+    page = "http://a.example/page"
+    covered = {f"{page}?PHPSESSID={'a' * 32}", f"{page}?sid={'b' * 32}", f"{page}?", f"{page}?id=1"}
+    _index(database, tmp_path / "y.warc.gz", *covered, f"{page}s", f"{page}/1")
+    _take_down(database, f"{page}?*")
+    assert _hidden(database) == covered
+
+
+@pytest.mark.parametrize(
+    "target", ["a.example/latin%E8/%c4%8d", "a.example/latin%e8*", "a.example/latin%E8/%C4%8D?*"]
+)
+def test_escapes_that_are_not_utf_8_also_mean_the_same_bytes_archived_raw(
+    database: Database, tmp_path: Path, target: str
+) -> None:
+    """A URL with such bytes is stored as Latin-1, so that its key has the escapes of these characters."""
+    record = warc_record(Page(url="http://a.example/latinRAW")).replace(b"RAW", b"\xe8/\xc4\x8d")
+    records = [
+        record,
+        *(warc_record(Page(url=f"http://a.example/latin{end}")) for end in ("%E8/%C4%8D", "e")),
+    ]
+    index_file(database, write_archive(tmp_path / "y.warc", records), IndexOptions(margin=1))
+    _take_down(database, target)
+    assert len(_hidden(database)) == 2
+
+
+@pytest.mark.parametrize(
+    "end", ["#!/user/jan", "x#comments", "x?#a", "x/.", "x/..", "x/%2e%2E", "x/../.", "%C4%8", "%C4%", "x?%"]
+)
+def test_a_prefix_that_ends_in_what_keys_do_not_have_is_refused(end: str) -> None:
+    """It would cover other URLs: the whole host for `/#…`, or none for a part of an escape."""
+    good = ["a.example/.well*", "a.example/...*", "a.example/x/../y*", "a.example/%C4*", "a.example/.?*"]
+    assert ranges_of([*good, "a.example/#top", "a.example/x/.."], WwwRule.NUMBERED)
+    with pytest.raises(UsageError, match=r"which the index does not have.* 6: "):
+        ranges_of([*good, f"a.example/{end}*"], WwwRule.NUMBERED)
 
 
 @pytest.mark.parametrize(

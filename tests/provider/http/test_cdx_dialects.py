@@ -142,6 +142,15 @@ def test_answers_have_the_form_of_each_server(name: str, output: str) -> None:
     )
 
 
+@pytest.mark.parametrize("name", DIALECTS)
+def test_blanks_and_line_breaks_in_names_of_files_are_escaped_in_text_only(name: str) -> None:
+    dialect, one = DIALECTS[name], replace(ONE, path="/archive/a b%20c\td\n\x7f.warc.gz")
+    columns = columns_of(dialect, ["filename"])
+    text = dialect.outputs["cdx" if name == "outbackcdx" else "text"]
+    assert text.write([one], columns, None) == "a%20b%20c%09d%0A%7F.warc.gz\n"
+    assert r'"a b%20c\td\n' in dialect.outputs["json"].write([one], columns, None)
+
+
 def test_nothing_found_is_an_empty_answer_in_the_form_of_each_server() -> None:
     empty = {
         (name, output): kind.write([], [], None)

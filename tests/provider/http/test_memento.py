@@ -153,6 +153,8 @@ async def test_the_url_is_what_follows_the_path(port: int) -> None:
         ("ftp://a.example/x", "ftp://a.example/x"),
         ("http:/a.example/x", "http://a.example/x"),
         ("HTTPS%3a%2F%2Fa.example%2F%3Fq%3D%2541", "HTTPS://a.example/?q=%41"),
+        ("ftp%3A%2F%2Fa.example%2Fx", "ftp://a.example/x"),
+        ("ftp:/a.example/x", "ftp://a.example/x"),
         ('http://a.example/"<>\udcff', "http://a.example/%22%3C%3E%FF"),
         ("", "http://"),
     ],

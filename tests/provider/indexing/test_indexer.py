@@ -290,6 +290,7 @@ def test_content_that_was_replaced_in_its_file_becomes_that_of_the_document(
     assert (*counts(report), report.merged.completed) == (0, 0, 3, 0, 2)
     replaced, differs = sorted(report.merged.problems, key=lambda one: one.failure.code)
     assert replaced.failure == Failure(code=FailureCode.ARCHIVE_CONTENT_REPLACED, facts={"count": 2})
+    assert "other content than when they were indexed: 2" in replaced.reason
     assert differs.failure.code == FailureCode.ARCHIVE_DIGEST_DIFFERS
     with database.session() as session:
         found = {one.url: one for one in session.scalars(select(Document))}
@@ -339,7 +340,7 @@ def test_documents_that_vanish_from_a_file_are_told(database: Database, tmp_path
     index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), OPTIONS)
     report = index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES[:1]), OPTIONS)
     (problem,) = report.merged.problems
-    assert "3 documents that were indexed from this file earlier" in problem.reason
+    assert "indexed from this file earlier that are no longer in it: 3" in problem.reason
     assert problem.failure == Failure(code=FailureCode.ARCHIVE_DOCUMENTS_GONE, facts={"count": 3})
 
 

@@ -89,6 +89,15 @@ def test_a_line_tells_of_a_capture(tmp_path: Path, name: str, lines: list[str]) 
     assert read(write(tmp_path / name, *lines)) == [EXPECTED]
 
 
+def test_only_ascii_blanks_separate_columns(tmp_path: Path) -> None:
+    """A URL may have others, such as those that `/cdx` writes as they are."""
+    (found,) = read(
+        write(tmp_path / "x.cdx", HEADER_9, LINE_9.replace("example/ ", "example/\xa0\u3000\x85 "))
+    )
+    assert isinstance(found, ListedCapture)
+    assert found.url == "http://a.example/\xa0\u3000\x85"
+
+
 def test_a_revisit_and_a_finer_time_are_understood(tmp_path: Path) -> None:
     line = JSON.replace("text/html", "warc/revisit").replace("20071102030405", "20071102030405678")
     (found,) = read(write(tmp_path / "x.cdxj", line))
