@@ -18,6 +18,7 @@ from sqlalchemy import ColumnElement, Select, func, select, text, true, update
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from oai.folding import contains_folded
 from provider.holdings.lookup import MatchType, read_wildcard
 from provider.holdings.previews import count_harvesters
 from provider.holdings.publication import BEGIN_CHUNK, CHUNK, Check, no_check, publish_chosen
@@ -303,7 +304,10 @@ def find_takedown(session: Session, number: int) -> Takedown:
 def list_takedowns(
     session: Session, *, limit: int, before: int | None = None, words: str = "", ended: bool | None = None
 ) -> list[Takedown]:
-    """Return take-downs, newest first, before a number; `words` occur in any of their texts."""
+    """Return take-downs, newest first, before a number.
+
+    `words` occur in any of their texts, whatever their case and accents.
+    """
     wanted = select(Takedown).order_by(Takedown.takedown_id.desc()).limit(limit)
     if before is not None:
         wanted = wanted.where(Takedown.takedown_id < before)
@@ -317,7 +321,7 @@ def list_takedowns(
             Takedown.requester,
             Takedown.reference,
         )
-        wanted = wanted.where(texts.icontains(words, autoescape=True))
+        wanted = wanted.where(contains_folded(texts, words))
     return list(session.scalars(wanted))
 
 
