@@ -225,6 +225,7 @@ def environment() -> Environment:
         elapsed=formats.elapsed,
         second=formats.second,
         hour=formats.hour,
+        month=formats.month,
         duration=formats.duration,
         coded=formats.coded,
         decimal=formats.decimal,

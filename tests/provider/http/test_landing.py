@@ -110,7 +110,7 @@ async def test_the_root_leads_to_the_landing_page_which_says_when_captures_appea
     answer = await reading.client.get("/", headers={"Accept": CHROMIUM, "Sec-Fetch-Mode": "navigate"})
 
     assert (answer.url.path, answer.content_type) == ("/oai", "text/html")
-    assert "seconds after they were indexed" in await answer.text()
+    assert "seconds after they are indexed" in await answer.text()
 
 
 async def test_a_browser_that_posts_nothing_gets_bad_verb(reading: Provider) -> None:
