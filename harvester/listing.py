@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 from harvester.harvest.models import Quarantined
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Record, Repository, SetMapping
 from harvester.store.paths import identifier_key
+from oai.folding import contains_folded
 
 Among = Select[int] | None
 """A SELECT of the repositories to include; None for all."""
@@ -24,14 +25,17 @@ def find_repositories(
 
 
 def matching_repositories(search: str | None, among: Among = None) -> Select[Any]:
-    """Return a SELECT of the repositories whose name or base URL contains `search`."""
+    """Return a SELECT of the repositories whose name or base URL contains `search`.
+
+    Names are compared without accents, both without case.
+    """
     query = select(Repository)
     if among is not None:
         query = query.where(Repository.repository_id.in_(among))
     if search:
         # By what is shown, so that a search cannot find out a password letter by letter.
-        columns = (Repository.display_name, Repository.display_url)
-        query = query.where(or_(*(column.icontains(search, autoescape=True) for column in columns)))
+        named = contains_folded(Repository.display_name, search)
+        query = query.where(or_(named, Repository.display_url.icontains(search, autoescape=True)))
     return query
 
 

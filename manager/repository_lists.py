@@ -1,8 +1,9 @@
 """Lists of repositories, chosen by their state and in a chosen order, page by page."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from heapq import nlargest, nsmallest
 from typing import Any, Final
 
 from sqlalchemy import BigInteger, ColumnElement, Select, case, cast, exists, func, select, true, tuple_
@@ -12,6 +13,7 @@ from harvester.listing import Among, matching_repositories
 from harvester.models import Harvest, History, Repository
 from manager.jobs.runs import needs_attention
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
+from oai.folding import folded
 from oai.owners import RepositoryOwner
 
 
@@ -40,6 +42,10 @@ class RepositoryState(StrEnum):
 Place = tuple[int | str, int]
 """Value that the list is sorted by, and number of the repository: where a page ends."""
 _NEVER_DUE: Final = 2**62
+_OF_LAST_RUN: Final = frozenset(
+    {Order.STATE, Order.RECORDS, Order.LAST, RepositoryState.TROUBLE, RepositoryState.NEVER}
+)
+"""Orders and states that need each repository's last run."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,9 +75,14 @@ def list_repositories(
 ) -> Sequence[Listed]:
     """Return the chosen repositories in order, after the one at the place `after`."""
     last = _last_run()
+    query = matching_repositories(choice.search, choice.among)
+    if choice.order in _OF_LAST_RUN or choice.state in _OF_LAST_RUN:
+        query = query.outerjoin(last, true())
+    query = _chosen(query, choice, last)
+    if choice.order is Order.NAME:
+        return _by_name(session, query, limit=limit, after=after, descending=choice.descending)
     value = _value(choice.order, last)
-    query = matching_repositories(choice.search, choice.among).add_columns(value)
-    query = _chosen(query.outerjoin(last, true()), choice, last)
+    query = query.add_columns(value)
     # With the number, no two places are equal, so that no page omits or repeats repositories of equal values.
     place = tuple_(value, Repository.repository_id)
     if after is not None:
@@ -82,6 +93,20 @@ def list_repositories(
         Listed(repository=repository, place=(found, repository.repository_id))
         for repository, found in session.execute(query)
     ]
+
+
+def _by_name(
+    session: Session, query: Select[Any], *, limit: int, after: Place | None, descending: bool
+) -> Sequence[Listed]:
+    """Return the repositories by name; folded here, which takes less time than in PostgreSQL."""
+    names = session.execute(query.with_only_columns(Repository.repository_id, Repository.display_name))
+    places: Iterable[tuple[str, int]] = ((folded(name), number) for number, name in names)
+    if after is not None:
+        places = (place for place in places if (place < after if descending else place > after))
+    kept = (nlargest if descending else nsmallest)(limit, places)
+    rows = session.scalars(select(Repository).where(Repository.repository_id.in_(at for _name, at in kept)))
+    known = {row.repository_id: row for row in rows}
+    return [Listed(repository=known[place[1]], place=place) for place in kept if place[1] in known]
 
 
 def _last_run() -> Any:  # noqa: ANN401 an SQL expression
@@ -105,7 +130,6 @@ def _value(order: Order, last: Any) -> ColumnElement[Any]:  # noqa: ANN401 an SQ
     )
     values: dict[Order, ColumnElement[Any]] = {
         Order.NUMBER: Repository.repository_id.expression,
-        Order.NAME: func.lower(Repository.display_name),
         Order.STATE: case((needs_attention(last.c), 0), (last.c.status.is_(None), 1), else_=2),
         Order.RECORDS: func.coalesce(last.c.record_count, -1),
         Order.LAST: func.coalesce(_microseconds(last.c.harvest_end_time), 0),

@@ -15,6 +15,7 @@ from harvester.rule_lab.models import Rule
 from harvester.vocabulary import RuleKind
 from manager.models import Job, RecurringJob
 from oai.errors import UsageError
+from oai.folding import folded_column
 from oai.owners import Organisation, RepositoryOwner, owner_of
 
 RULE_COLUMNS: Final[Mapping[str, RuleKind]] = {
@@ -41,7 +42,7 @@ def rules_of(session: Session, organisation_id: int | None) -> Sequence[Rule]:
         .join(RepositoryOwner, RepositoryOwner.repository_id == Rule.repository_id)
         .where(RepositoryOwner.organisation_id == organisation_id)
     )
-    return session.scalars(query.order_by(Rule.name, Rule.rule_id)).all()
+    return session.scalars(query.order_by(folded_column(Rule.name), Rule.rule_id)).all()
 
 
 def spellings_of(rule: Rule, data: Path) -> frozenset[str]:

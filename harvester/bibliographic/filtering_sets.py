@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic.conditions import Condition, Conditions, Match, Operator
 from harvester.bibliographic.models import FilteringCondition, FilteringSet, ImportSource
 from oai.errors import UsageError
+from oai.folding import folded_column
 from oai.models import from_row
 
 
@@ -27,7 +28,8 @@ class NamedSet:
 
 def list_sets(session: Session) -> list[NamedSet]:
     """Return all filtering sets, ordered by name."""
-    return [_named(session, row) for row in session.scalars(select(FilteringSet).order_by(FilteringSet.name))]
+    ordered = select(FilteringSet).order_by(folded_column(FilteringSet.name), FilteringSet.name)
+    return [_named(session, row) for row in session.scalars(ordered)]
 
 
 def get_set(session: Session, name: str) -> NamedSet:

@@ -18,6 +18,7 @@ from sqlalchemy import ColumnElement, Select, func, select, text, true, update
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
+from oai.folding import contains_folded
 from provider.holdings.lookup import MatchType, read_wildcard
 from provider.holdings.previews import count_harvesters
 from provider.holdings.publication import BEGIN_CHUNK, CHUNK, Check, no_check, publish_chosen
@@ -302,21 +303,16 @@ def find_takedown(session: Session, number: int) -> Takedown:
 def list_takedowns(
     session: Session, *, limit: int, before: int | None = None, words: str = "", ended: bool | None = None
 ) -> list[Takedown]:
-    """Return take-downs, newest first, before a number; `words` occur in any of their texts."""
+    """Return take-downs, newest first, before a number; `words` occur in a text, accents or not."""
     wanted = select(Takedown).order_by(Takedown.takedown_id.desc()).limit(limit)
     if before is not None:
         wanted = wanted.where(Takedown.takedown_id < before)
     if ended is not None:
         wanted = wanted.where(Takedown.lifted.is_not(None) if ended else Takedown.lifted.is_(None))
     if words:
-        texts = func.concat_ws(
-            " ",
-            func.array_to_string(Takedown.targets, " "),
-            Takedown.reason,
-            Takedown.requester,
-            Takedown.reference,
-        )
-        wanted = wanted.where(texts.icontains(words, autoescape=True))
+        targets = func.array_to_string(Takedown.targets, " ")
+        texts = func.concat_ws(" ", targets, Takedown.reason, Takedown.requester, Takedown.reference)
+        wanted = wanted.where(contains_folded(texts, words))
     return list(session.scalars(wanted))
 
 

@@ -14,6 +14,7 @@ from sqlalchemy.orm import Session, aliased
 
 from oai.database import Database
 from oai.errors import UsageError
+from oai.folding import folded_sql
 from oai.sections import ProviderSettings
 from provider.holdings.capture import FoundCapture
 from provider.holdings.documents import Holding, NotServedError, holdings, open_holding
@@ -25,7 +26,6 @@ from provider.reading.archived_record import ArchivedRecord
 from provider.reading.content import DamageError
 from provider.reading.titles import may_have_title
 from provider.reading.visible_text import PAGE_BYTES, visible_text
-from provider.titles.folding import folded
 from provider.titles.models import TitleFrontPage
 
 _log = logging.getLogger(__name__)
@@ -52,7 +52,7 @@ WHERE front.changes <> front.seen ORDER BY front.title_id LIMIT :most
 """
 _STORE: Final = f"""
 UPDATE title_front_page SET seen = :changes, document_id = :document_id, holder_id = :holder_id,
-    words = to_tsvector('simple', {folded("CAST(:words AS text)")})
+    words = to_tsvector('simple', {folded_sql("CAST(:words AS text)")})
 WHERE title_id = :title_id
 """  # noqa: S608 constant text
 _SAME: Final = "UPDATE title_front_page SET seen = :changes WHERE title_id = :title_id"

@@ -9,8 +9,9 @@ from typing import Final, NamedTuple
 from sqlalchemy import ColumnElement, and_, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
+from oai.folding import folded_sql
 from provider.holdings.url_key_state import www_rule
-from provider.titles.folding import folded, folded_words
+from provider.titles.folding import folded_words
 from provider.titles.models import Title, TitleMembership, TitleSeed, TitleSet
 from provider.titles.ranges import RangeRules, keys_in, ranges_of
 
@@ -82,7 +83,7 @@ def list_titles(
 
 
 def _has(word: str) -> ColumnElement[bool]:
-    texts: ColumnElement[str] = func.concat(text(folded(_SEARCHED)))
+    texts: ColumnElement[str] = func.concat(text(folded_sql(_SEARCHED)))
     seed = exists().where(
         TitleSeed.title_id == Title.title_id, TitleSeed.url.icontains(word, autoescape=True)
     )

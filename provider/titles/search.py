@@ -9,6 +9,7 @@ from typing import Final
 from sqlalchemy import ColumnElement, Row, func, literal, select, text, tuple_, union_all
 from sqlalchemy.orm import Session, aliased
 
+from oai.folding import folded
 from provider.titles.folding import SORT_NAME, prefix_queries, prefix_query
 from provider.titles.front_pages import with_word
 from provider.titles.models import Title, TitleMembership, TitleSearch, TitleSet
@@ -137,7 +138,7 @@ def _rows(session: Session, title_ids: Sequence[int]) -> Sequence[Row[tuple[obje
 def choices(session: Session, tree: str, chosen: str | None) -> Sequence[tuple[str, str]]:
     """Return part of the setSpec and name of the sets of a tree that have a listed title.
 
-    In the order of their positions, those without one last and by name.
+    In the order of their positions, those without one last and by name without accents.
 
     If there are more than `MOST_CHOICES`, only the chosen one.
     """
@@ -154,5 +155,5 @@ def choices(session: Session, tree: str, chosen: str | None) -> Sequence[tuple[s
         known = select(TitleSet.name).where(TitleSet.set_spec == f"{tree}:{chosen}", listed.exists())
         name = session.scalar(known)
         return [(chosen, name)] if chosen and name else []
-    found.sort(key=lambda row: (row.position is None, row.position, row.name.casefold()))
+    found.sort(key=lambda row: (row.position is None, row.position, folded(row.name)))
     return [(row.set_spec.partition(":")[2], row.name) for row in found]

@@ -2,6 +2,7 @@
 
 import re
 import time
+import unicodedata
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from random import Random
@@ -171,6 +172,33 @@ def test_a_name_is_shown_without_credentials_by_python_and_by_sql(
         assert "cret" not in str(row.repository_name)
         found = {words: find_repositories(session, limit=9, search=words) for words in ("cret", "A.example")}
         assert found == {"cret": [], "A.example": [row]}
+
+
+@pytest.mark.parametrize(
+    ("name", "words", "found"),
+    [
+        ("Moravská zemská knihovna", "moravska", True),
+        ("Moravska zemska knihovna", "MORAVSKÁ ZEM", True),
+        (unicodedata.normalize("NFD", "Městská knihovna"), "měst", True),
+        ("Městská knihovna", "stska\u00a0kni", True),
+        ("Ελληνική Βιβλιοθήκη", "ελληνικη", True),
+        ("Studies in a large library of Łódź", "large library of łodz", True),
+        ("Studies in a large library of Łódź", "studies in a large library of brno", False),
+        ("100% Library", "0%", True),
+        ("1000 Library", "0%", False),
+        ("a_b", "A_B", True),
+        ("aXb", "a_b", False),
+        ("[a] (b*", "[á] (b*", True),
+        ("Zatva™", "tva™", True),
+    ],
+)
+def test_repositories_are_found_without_accents_and_signs_stay_literal(
+    database: Database, name: str, words: str, *, found: bool
+) -> None:
+    with database.session() as session:
+        add_repository(session, base_url=URL).repository_name = name
+        session.flush()
+        assert bool(find_repositories(session, limit=9, search=words)) is found
 
 
 def test_a_name_that_was_stored_without_a_limit_is_shown_cut(database: Database) -> None:

@@ -50,6 +50,20 @@ def test_pages_of_many_equal_repositories_omit_and_repeat_none(session: Session,
         assert sorted(found) == every, order
 
 
+@pytest.mark.parametrize("descending", [False, True])
+def test_names_are_sorted_without_accents_page_by_page(session: Session, *, descending: bool) -> None:
+    names = ["Archiv", "Čtenář", "Čtenář", "David", "Ř", "Šumperk", "tábor", "Ústav", "Zlín"]
+    for folder, name in enumerate(reversed(names)):
+        a_repository(session, name, str(folder))
+
+    found = [
+        session.get_one(Repository, number).display_name
+        for number in _numbers(session, order=Order.NAME, descending=descending)
+    ]
+
+    assert found == (names[::-1] if descending else names)
+
+
 def test_repositories_are_sorted_and_chosen_by_state(session: Session) -> None:
     never, failed, good = (a_repository(session, name, name) for name in ("b", "C", "a"))
     a_run(session, good, status=RunStatus.FAILED, record_count=90)

@@ -99,7 +99,7 @@ def _list() -> ProviderList:
 
 
 _SHOWN: Final = (
-    ("/archive", ["http://127.0.0.1:8080/oai", "repositoryName", "deletedRecord", "2026-01", "<svg"]),
+    ("/archive", ["http://127.0.0.1:8080/oai", "repositoryName", "deletedRecord", "January 2026", "<svg"]),
     ("/archive/sets?tree=domain", ["domain:cz"]),
     ("/archive/sets?below=domain:cz:example", ["domain:cz:example:www"]),
     ("/archive/sets?tree=mimetype", ["mimetype:image", "mimetype:text"]),

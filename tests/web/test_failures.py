@@ -98,7 +98,7 @@ def test_times_are_on_the_readers_clock() -> None:
     words = in_words(Failure(code=FailureCode.WAITING, facts={"until": "2026-01-02T03:04:05Z", "for": busy}))
 
     assert words.what == (
-        "Repozitář žádá, abychom požadavek zopakovali později. Sklizeň to zkusí znovu 2. 1. 2026 3:04."
+        "Repozitář žádá, abychom dotaz zopakovali později. Sklizeň to zkusí znovu 2. 1. 2026 3:04."
     )
 
 

@@ -14,8 +14,10 @@ from web.site.formats import (
     day,
     duration,
     exact,
+    hour,
     language_name,
     moment,
+    month,
     number,
     second,
     short_day,
@@ -70,6 +72,7 @@ def czech() -> Iterator[None]:
 def test_days_and_languages_are_named_in_czech() -> None:
     assert day(date(2026, 11, 5)) == "5. 11. 2026"
     assert short_day(date(2026, 11, 5)) == "5. 11."
+    assert month(date(2026, 11, 5)) == "listopad 2026"
     assert [language_name(code) for code in ("cze", "ger", "en", "mul", "qqq")] == [
         "čeština", "němčina", "angličtina", "více jazyků", "qqq",
     ]  # fmt: skip
@@ -109,6 +112,18 @@ def test_the_exact_time_is_in_the_tooltip() -> None:
     assert exact(local) == element.format("", "1 Jul 2026 00:30")
     assert second(local) == element.format("", "1 Jul 2026 00:30:00")
     assert (moment(None), exact(None), second(None)) == ("never", "never", "never")
+
+
+@pytest.mark.usefixtures("czech")
+def test_the_tooltip_of_an_hour_has_local_time_first() -> None:
+    token = zone.set(ZoneInfo("Europe/Prague"))
+    try:
+        assert hour(datetime(2026, 11, 29, 23, 41, 8, tzinfo=UTC)) == (
+            '<time datetime="2026-11-29T23:41:08Z"'
+            ' title="30. 11. 2026 0:41:08 CET (2026-11-29 23:41:08 UTC)">00:41</time>'
+        )
+    finally:
+        zone.reset(token)
 
 
 @pytest.mark.usefixtures("czech")

@@ -1,6 +1,7 @@
 """Czech and Slovak are complete: `python -m tests.messages` adds what is new, and people translate it."""
 
 import re
+from contextvars import copy_context
 
 import pytest
 from aiohttp import ClientSession
@@ -12,7 +13,8 @@ from oai.languages import LANGUAGES, SOURCE, accepted
 from tests.messages import gathered, places
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
-from web.site.i18n import CATALOGUES, Message, catalogue, read_catalogue
+from web.site.i18n import CATALOGUES, Message, catalogue, read_catalogue, use_language
+from web.site.render import environment
 
 _TRANSLATED = sorted(set(LANGUAGES) - {SOURCE})
 _MARKUP = re.compile(r"<[^>]+>|`[^`]+`|%%")
@@ -80,6 +82,19 @@ def test_plurals_follow_the_language() -> None:
     ]
 
     assert runs == ["0 běhů", "1 běh", "2 běhy", "4 běhy", "5 běhů", "21 běhů"]
+
+
+@pytest.mark.parametrize(("code", "shown"), [("cs", "2\u00a0běhy"), ("sk", "2\u00a0behy"), ("en", "2 runs")])
+def test_a_line_of_a_page_does_not_end_between_a_number_and_its_noun(code: str, shown: str) -> None:
+    page = environment().from_string(
+        "{% trans count=2 %}{{ count }} run{% pluralize %}{{ count }} runs{% endtrans %}"
+    )
+
+    def render() -> str:
+        use_language(code)
+        return page.render()
+
+    assert copy_context().run(render) == shown
 
 
 @pytest.mark.parametrize(

@@ -283,7 +283,9 @@ def test_users_are_found_by_name_role_and_state_page_by_page(database: Database)
             walked += [view.name for view in page]
             last = page[-1].name
 
+        assert walked == ["50%", "Adam", "čeněk", "Dana", "Viktor", "Žofie"]
         assert walked == [view.name for view in list_users(session)]
+        assert [view.name for view in find_users(session, limit=9, words="CENEK")] == ["čeněk"]
         assert [view.name for view in find_users(session, limit=9, words="0%")] == ["50%"]
         assert len(find_users(session, limit=9, words="MZK")) == len(names)
         assert [view.name for view in find_users(session, limit=9, role="viewer")] == ["Viktor"]

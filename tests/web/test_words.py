@@ -122,7 +122,7 @@ async def test_errors_of_the_other_parts_come_in_the_readers_language(
     assert "neznámé časové pásmo &#39;Telč&#39;" in page
     for words in (
         "celé číslo.",
-        "číslo nejméně 1.",
+        "Nejmenší povolená hodnota je 1.",
         "Zadejte datum a čas, například 2026-01-31 12:00.",
         "Zadejte den, nebo čas",
     ):

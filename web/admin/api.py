@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 
 from oai.owners import Organisation
 from oai.rights import Right, Role, Scope
-from web.api.faults import not_found
+from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
@@ -17,6 +17,7 @@ from web.auth.access import about
 from web.auth.organisations import MOST_BYTES, MOST_RECORDS, OrganisationView
 from web.auth.users import find_user_view, find_users
 from web.models import ApiToken, User
+from web.site.i18n import _
 
 OPERATIONS: Final = Operations("people")
 
@@ -152,7 +153,7 @@ async def _enable(call: Call) -> UserOut:
 async def _user_out(call: Call, number: int) -> UserOut:
     view = await call.database.run(find_user_view, number)
     if view is None:
-        raise not_found("user", number)
+        raise ApiError(404, _("User %(number)s does not exist.") % {"number": number})
     return UserOut.model_validate(view)
 
 
@@ -160,7 +161,7 @@ async def _user(call: Call) -> User:
     number: int = call.place["user"]
     row = await call.database.run(lambda session: session.get(User, number))
     if row is None:
-        raise not_found("user", number)
+        raise ApiError(404, _("User %(number)s does not exist.") % {"number": number})
     about(call.request, "user", number, row.name)
     return row
 
@@ -208,7 +209,7 @@ async def _revoke_token(call: Call) -> None:
 
     def revoke(session: Session) -> None:
         if session.get(ApiToken, number) is None:
-            raise not_found("token", number)
+            raise ApiError(404, _("The token does not exist; it may have been removed."))
         api_tokens.revoke_token(session, number)
 
     await call.database.run(revoke)
@@ -308,7 +309,7 @@ async def _own(call: Call) -> None:
 async def _organisation_out(call: Call, number: int) -> OrganisationOut:
     view = await call.database.run(organisations.find_organisation_view, number)
     if view is None:
-        raise not_found("organisation", number)
+        raise ApiError(404, _("Organisation %(number)s does not exist.") % {"number": number})
     return OrganisationOut.model_validate(view)
 
 
@@ -316,6 +317,6 @@ async def _organisation(call: Call) -> int:
     number: int = call.place["organisation"]
     row = await call.database.run(lambda session: session.get(Organisation, number))
     if row is None:
-        raise not_found("organisation", number)
+        raise ApiError(404, _("Organisation %(number)s does not exist.") % {"number": number})
     about(call.request, "organisation", number, row.name)
     return number

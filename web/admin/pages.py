@@ -24,6 +24,7 @@ from oai.audit import KIND_TITLES, Filter, audit_vocabulary, list_entries
 from oai.datestamps import utc_now
 from oai.disk import disks_of
 from oai.errors import UsageError
+from oai.folding import folded
 from oai.owners import Organisation
 from oai.settings_view import HIDDEN, settings_in_effect
 from provider.holdings.status import archive_status
@@ -278,7 +279,7 @@ async def _choices(request: web.Request, given: dict[str, str]) -> dict[str, lis
 
 def _options(values: Iterable[str], title: Callable[[str], str]) -> list[tuple[str, str]]:
     """Return the options of a filter in the order of their texts."""
-    return sorted(((one, title(one)) for one in values), key=lambda option: option[1].casefold())
+    return sorted(((one, title(one)) for one in values), key=lambda option: folded(option[1]))
 
 
 def _action_title(verb: str) -> str:

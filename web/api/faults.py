@@ -85,11 +85,6 @@ def problem(
     )
 
 
-def not_found(kind: str, number: object) -> ApiError:
-    """Return the 404 error for an object that does not exist or that the caller may not see."""
-    return ApiError(404, f"{kind} {number} does not exist; it may have been removed")
-
-
 def field_faults(errors: Sequence[Any], *, query: bool) -> list[FieldFault]:
     """Convert pydantic's errors to field errors, each with its location."""
     return [

@@ -22,13 +22,14 @@ from provider.holdings.lookup import LookupPlace, MatchType, Query, find_capture
 from provider.holdings.selection import Selection
 from provider.holdings.sets import Node, Tree, children, tree_of
 from provider.holdings.status import archive_status, by_month
-from web.api.faults import not_found
+from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, link, page_of
 from web.api.shapes import Done, In, Moment, Out, Page, Paged
 from web.archive.address import aggregate_address, document_address, provider_address
 from web.archive.pages_aggregate import asked_to_publish
 from web.auth.access import about
+from web.site.i18n import _
 
 OPERATIONS: Final = Operations("archive")
 
@@ -203,7 +204,9 @@ async def _remove_source(call: Call) -> SourceOut:
 
     found = await call.database.run(work)
     if found is None:
-        raise not_found("repository", number)
+        raise ApiError(
+            404, _("Repository %(number)s does not exist; it may have been removed.") % {"number": number}
+        )
     withdrawn = SourceOut.model_validate(found)
     about(call.request, "aggregate source", withdrawn.repository_id, withdrawn.title)
     return withdrawn
@@ -293,7 +296,7 @@ async def _document(call: Call) -> DocumentOut:
     key = uuid.UUID(call.place["document"])
     facts = await call.database.run(document_facts, key)
     if facts is None:
-        raise not_found("document", key)
+        raise ApiError(404, _("Document %(key)s does not exist.") % {"key": key})
     return _document_out(facts, call.settings)
 
 

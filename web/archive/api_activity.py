@@ -14,7 +14,7 @@ from provider.clients.store import HarvestedList, Harvester, harvested_lists, ha
 from provider.holdings.index_errors import find_problems, find_run_files
 from provider.holdings.status import RunStatus, run_statuses
 from provider.indexing.browsing import FileKnown, find_files, list_folder
-from web.api.faults import not_found
+from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, In, Out, Page, Paged
@@ -22,6 +22,7 @@ from web.archive.address import provider_address
 from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, abandoned_after, list_self_tests
 from web.auth.access import about, who_asks
 from web.models import SelfTest
+from web.site.i18n import _
 from web.site.paging import LARGEST_BIGINT
 
 OPERATIONS: Final = Operations("archive")
@@ -277,5 +278,5 @@ async def _check(call: Call) -> SelfTestOut:
     number: int = call.place["check"]
     row = await call.database.run(lambda session: session.get(SelfTest, number))
     if row is None:
-        raise not_found("self-test", number)
+        raise ApiError(404, _("Self-test %(number)s does not exist.") % {"number": number})
     return SelfTestOut.model_validate(row)

@@ -16,11 +16,12 @@ from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.holdings.sets import collection_set_spec
 from provider.models import Access, Collection
-from web.api.faults import ApiError, not_found
+from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Done, Flag, In, Moment, Out, Page, Paged
 from web.auth.access import about
+from web.site.i18n import _
 
 OPERATIONS: Final = Operations("collections")
 
@@ -277,5 +278,5 @@ async def _on(call: Call, work: Any, *values: Any, **named: Any) -> Done:  # noq
 def _asked(session: Session, spec: str) -> Collection:
     row = session.scalar(select(Collection).where(Collection.set_spec == spec))
     if row is None:
-        raise not_found("collection", repr(spec))
+        raise ApiError(404, _("Collection %(spec)s does not exist.") % {"spec": spec})
     return row

@@ -11,12 +11,13 @@ from manager.exports import remove_export
 from oai.rights import Right
 from provider.export.models import ExportForm, PreparedExport
 from provider.export.prepared_files import list_exports
-from web.api.faults import ApiError, not_found
+from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Moment, Out, Page, Paged
 from web.archive.pages_exports import ExportRequest, queued, sent
 from web.auth.access import about
+from web.site.i18n import _
 
 OPERATIONS: Final = Operations("archive")
 
@@ -100,6 +101,6 @@ async def _asked(call: Call) -> PreparedExport:
     number: int = call.place["export"]
     row = await call.database.run(lambda session: session.get(PreparedExport, number))
     if row is None:
-        raise not_found("prepared file", number)
+        raise ApiError(404, _("Prepared file %(number)s does not exist.") % {"number": number})
     about(call.request, "export", number, row.title)
     return row

@@ -10,11 +10,12 @@ from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings import takedowns
 from provider.models import Takedown
-from web.api.faults import not_found
+from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import In, Moment, Out, Page, Paged
 from web.auth.access import about
+from web.site.i18n import error_text
 
 OPERATIONS: Final = Operations("archive")
 
@@ -138,8 +139,8 @@ async def _settled(call: Call, number: int, documents: int) -> TakedownOut:
 async def _row(call: Call, number: int) -> Takedown:
     try:
         return await call.database.run(takedowns.find_takedown, number)
-    except UsageError:
-        raise not_found("take-down", number) from None
+    except UsageError as error:
+        raise ApiError(404, error_text(error)) from None
 
 
 def _out(row: Takedown) -> TakedownOut:

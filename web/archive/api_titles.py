@@ -20,10 +20,11 @@ from provider.titles.listing import (
 )
 from provider.titles.models import Title
 from provider.titles.ranges import range_rules
-from web.api.faults import not_found
+from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Out, Page, Paged
+from web.site.i18n import _
 
 OPERATIONS: Final = Operations("archive")
 
@@ -151,7 +152,7 @@ async def _show(call: Call) -> TitleOut:
     key, provider = uuid.UUID(hex=call.place["title"]), call.settings.provider
     found = await call.database.run(title_details, key, range_rules(provider))
     if found is None:
-        raise not_found("title", key.hex)
+        raise ApiError(404, _("Title %(number)s does not exist.") % {"number": key.hex})
     return TitleOut.from_row(
         found.title,
         **_made_of(found.title, provider.namespace),

@@ -22,6 +22,7 @@ from manager.models import Job, RecurringJob
 from manager.notices.digests import end_digests
 from manager.notices.rules import end_rules
 from oai.errors import UsageError
+from oai.folding import folded_column
 from oai.owners import Organisation, RepositoryOwner, folder_of, limits_of
 from oai.sections import HarvesterSettings
 from web.auth.sessions import SignedIn
@@ -166,7 +167,7 @@ def storage_use(
     session: Session, settings: HarvesterSettings, organisation_id: int | None = None
 ) -> list[StorageUse]:
     """Return how full the organisation is, or each one; by name."""
-    rows = select(Organisation).order_by(Organisation.name)
+    rows = select(Organisation).order_by(folded_column(Organisation.name), Organisation.organisation_id)
     if organisation_id is not None:
         rows = rows.where(Organisation.organisation_id == organisation_id)
     found = []
@@ -282,7 +283,7 @@ def find_candidates(
         .outerjoin(Organisation, owner == RepositoryOwner.organisation_id)
         .add_columns(Organisation.name)
         .where(owner.is_distinct_from(organisation_id))
-        .order_by(owner.is_not(None), Repository.repository_name, Repository.repository_id)
+        .order_by(owner.is_not(None), folded_column(Repository.display_name), Repository.repository_id)
     )
     return [Candidate(*row) for row in session.execute(query.limit(limit))]
 

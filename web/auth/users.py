@@ -5,11 +5,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, and_, delete, func, not_, or_, select
+from sqlalchemy import ColumnElement, and_, delete, func, literal, not_, or_, select, tuple_
 from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
+from oai.folding import contains_folded, folded_column
 from oai.owners import Organisation
 from web.auth.sessions import end_sessions
 from web.models import Role, SignInLink, User
@@ -19,6 +20,7 @@ from web.site.zones import known_zone
 LONGEST_NAME: Final = 100
 _IS_ADMINISTRATOR: Final = and_(User.role == Role.ADMINISTRATOR, User.disabled.is_(None))
 STATES: Final = ("active", "invited", "disabled")
+_BY_NAME: Final = (folded_column(User.name), User.name)
 
 
 class LastAdministratorError(UsageError):
@@ -189,8 +191,8 @@ class UserView:
 
 
 def list_users(session: Session) -> list[UserView]:
-    """Return all users by name."""
-    return list(_views(session, _rows().order_by(User.name)))
+    """Return all users by name, whatever case and accents."""
+    return list(_views(session, _rows().order_by(*_BY_NAME)))
 
 
 def find_users(
@@ -203,15 +205,17 @@ def find_users(
     state: str = "",
 ) -> list[UserView]:
     """Return users by name, after `after`; `words` occur in the name or the organisation's short name."""
-    rows = _rows().where(User.name > after) if after else _rows()
+    rows = _rows()
+    if after:
+        rows = rows.where(tuple_(*_BY_NAME) > tuple_(folded_column(literal(after)), literal(after)))
     if words:
-        named = User.name.icontains(words, autoescape=True)
+        named = contains_folded(User.name, words)
         rows = rows.where(or_(named, Organisation.short_name.icontains(words, autoescape=True)))
     if role:
         rows = rows.where(User.role == role)
     if state:
         rows = rows.where(_in_state(state))
-    return list(_views(session, rows.order_by(User.name).limit(limit)))
+    return list(_views(session, rows.order_by(*_BY_NAME).limit(limit)))
 
 
 def find_user_view(session: Session, user_id: int) -> UserView | None:

@@ -12,11 +12,12 @@ from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.models import Repository
 from oai.errors import UsageError
 from oai.rights import Right
-from web.api.faults import ApiError, FieldFault, not_found
+from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
 from web.api.shapes import In, Out
 from web.auth.access import about, asked_for
 from web.auth.set_owners import change_seen_set, may_change, name_for, remove_seen_set, set_seen, sets_seen
+from web.site.i18n import _
 
 OPERATIONS: Final = Operations("imports")
 
@@ -175,7 +176,7 @@ async def _asked(call: Call, *, to_change: bool = True) -> NamedSet:
     number = call.place["filtering_set"]
     found = await call.database.run(set_seen, call.who, number)
     if found is None:
-        raise not_found("filtering set", number)
+        raise ApiError(404, _("The filtering set does not exist; it may have been removed."))
     if to_change and not may_change(call.who, found):
         raise ApiError(403, "this set is shared; only administrators can change it")
     return found

@@ -163,7 +163,7 @@ def _words() -> dict[str, str]:
         "unknown": _("unknown"), "cancelled": _("cancelled"), "invalid": _("invalid"), "isbn": "ISBN",
         "issn": "ISSN", "ismn": "ISMN", "doi": "DOI", "True": _("yes"),
         # relations of other publications and of links
-        "series": _("series"), "subseries": _("subseries"), "original": _("original"),
+        "series": _("series"), "subseries": _("subseries"), "original": _("original work"),
         "translation": _("translation"), "supplement": _("supplement"), "main work": _("main work"),
         "host": _("host publication"), "part": _("part"), "other edition": _("other edition"),
         "other form": _("other form"), "issued with": _("issued with"), "preceding": _("earlier title"),

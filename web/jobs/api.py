@@ -13,11 +13,12 @@ from manager.models import Job, JobStatus
 from manager.worker.registry import WorkerLife, drain, manager_status
 from oai.errors import UsageError
 from oai.rights import Right
-from web.api.faults import not_found
+from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of, unreadable_cursor
 from web.api.shapes import Out, Page, Paged
 from web.auth.access import about, visible_repositories
+from web.site.i18n import _
 
 OPERATIONS: Final = Operations("jobs")
 
@@ -101,7 +102,11 @@ async def _show(call: Call) -> JobOut:
     row = await call.row(Job, "job")
     job = await call.database.run(find_job, row.job_id)
     if job is None:
-        raise not_found("job", row.job_id)
+        raise ApiError(
+            404,
+            _("Job %(number)s does not exist; it ended or was removed. See the history.")
+            % {"number": row.job_id},
+        )
     return _shown(job)
 
 
@@ -184,5 +189,5 @@ async def _drain(call: Call) -> None:
     try:
         await call.database.run(drain, [number])
     except UsageError:
-        raise not_found("worker", number) from None
+        raise ApiError(404, _("The worker does not exist; it may have ended.")) from None
     about(call.request, "worker", number)

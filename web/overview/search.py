@@ -15,6 +15,7 @@ from harvester.listing import find_repositories
 from harvester.models import Harvest, History, Record
 from harvester.store.paths import identifier_key
 from oai.errors import UsageError
+from oai.folding import folded
 from oai.rights import Right
 from provider.holdings.identifiers import parse_oai_identifier
 from provider.holdings.lookup import Query, find_captures, read_wildcard
@@ -157,7 +158,7 @@ def _group(kind: str, hits: Sequence[Found], more: str) -> Group:
 def _pages(path: str, who: SignedIn, words: str) -> Iterator[Found]:
     """Yield the pages whose name contains the words."""
     for tab in pages_of(path, who):
-        if words.casefold() in tab.title.casefold():
+        if folded(words) in folded(tab.title):
             yield Found(title=tab.title, address=tab.path)
 
 

@@ -13,7 +13,7 @@ from harvester.reading.errors import RepositoryBusyError
 from oai.connections import leave_unread
 from oai.database import is_about_a_value, is_timeout
 from oai.errors import TryLaterError, ZatvaError
-from web.api.faults import problem
+from web.api.faults import DOCS, problem
 from web.auth.access import STREAMS, UNSENT, canonical, is_api
 from web.auth.csrf import fields_to_send_again
 from web.auth.identify import fresh_session
@@ -145,6 +145,8 @@ def _explanation(request: web.Request, error: web.HTTPException) -> str:
             "This address only takes what a form sends, so it cannot be opened or reloaded. Go back to the "
             "page with the form."
         )
+    if error.status == 404 and is_api(request):  # noqa: PLR2004 as above
+        return _("The API has no operation at this address; see %(docs)s.") % {"docs": DOCS}
     return {
         404: _("It may have been removed, or the address may contain a mistake."),
         405: _("This address does not accept that request method."),

@@ -122,12 +122,8 @@ def second(value: datetime | None) -> Markup | str:
 
 
 def hour(value: datetime) -> Markup:
-    """Return a `<time>` element with hour and minute in the reader's zone, and the full time as tooltip."""
-    utc = value.astimezone(UTC)
-    # A week has hundreds of these, and a time contains nothing to escape.
-    return Markup(  # noqa: S704 see above
-        f'<time datetime="{utc:{_ISO}}" title="{utc:{_CLOCK}} UTC">{local(value):%H:%M}</time>'
-    )
+    """Return a `<time>` element with hour and minute in the reader's zone."""
+    return _element(value, f"{local(value):%H:%M}")
 
 
 def clock(value: datetime, length: Literal["short", "medium"] = "short") -> str:
@@ -165,6 +161,11 @@ def datestamp(text: str | None) -> Markup | str:
         return second(found.moment)
     except (ValueError, OverflowError):  # the first day of the calendar is in no zone west of Greenwich
         return text or "–"  # noqa: RUF001 en dash intended
+
+
+def month(value: date) -> str:
+    """Return a month as the reader's language writes it: `listopad 2026`."""
+    return format_skeleton("yMMMM", value, locale=locale())
 
 
 def short_day(value: date) -> str:

@@ -11,7 +11,7 @@ from markupsafe import Markup, escape
 
 from manager.jobs.runs import Day
 from manager.repository_states import RUNS, LastRun
-from web.site.formats import clock, duration, look_of, number, short_day
+from web.site.formats import clock, duration, look_of, month, number, short_day
 from web.site.formats import day as formatted
 from web.site.i18n import _, ngettext
 from web.site.zones import local, midnight
@@ -232,16 +232,18 @@ def columns(rows: Iterable[Mapping[str, Any]]) -> Sequence[Column]:
     months: dict[str, Counter[str]] = {}
     for row in rows:
         months.setdefault(row["month"], Counter())[row["type"]] += row["documents"]
-    if len(months) > _MOST:
+    monthly = len(months) <= _MOST
+    if not monthly:
         years: dict[str, Counter[str]] = {}
-        for month, types in months.items():
-            years.setdefault(month[:4], Counter()).update(types)
+        for when, types in months.items():
+            years.setdefault(when[:4], Counter()).update(types)
         months = years
     found = []
     total = 0
     for when, types in sorted(months.items()):
         total += types.total()
-        found.append(Column(when=when, new=types.total(), total=total, types=dict(types.most_common())))
+        shown = month(date.fromisoformat(f"{when}-01")) if monthly else when
+        found.append(Column(when=shown, new=types.total(), total=total, types=dict(types.most_common())))
     return found
 
 
@@ -266,7 +268,7 @@ def growth(shown: Sequence[Column], *, label: str) -> Markup:
         parts.append(mark(shape, f"{column.when}: +{number(column.new)} = {number(column.total)}"))
         places.append(f"{x + step / 2:.1f},{8 + _HEIGHT * (1 - column.total / top):.1f}")
     parts.append(f'<polyline class="line" points="{" ".join(places)}"/>')
-    if len(shown) * step > 2 * _GROWTH_LEFT:
+    if len(shown) * step > 3 * _GROWTH_LEFT:
         parts.append(text(_GROWTH_LEFT, _HEIGHT + 26, shown[0].when))
     parts.append(
         text(_GROWTH_LEFT + max(step * len(shown), _GROWTH_LEFT), _HEIGHT + 26, shown[-1].when, anchor="end")

@@ -16,7 +16,7 @@ from markupsafe import Markup
 
 from harvester.access import access_of
 from oai.datestamps import utc_now
-from oai.languages import LANGUAGES
+from oai.languages import LANGUAGES, SOURCE
 from oai.outgoing import mail_link
 from oai.rights import Right
 from web.auth.access import page_of, signed_in
@@ -32,6 +32,8 @@ from web.site.plots import run_plots
 from web.site.preferences import theme_of
 from web.site.zones import here
 
+_NUMBER: Final = re.compile(r"(%\(\w+\)[sd]) (?=\w)")
+"""A placeholder and the blank before its noun."""
 _REFUSAL: Final = web.RequestKey("refusal", str)
 _SHAPES: Final[Mapping[str, str]] = {
     "ear": (
@@ -208,6 +210,12 @@ class Tab:
     """Value of `aria-current`: page on its own page, true on pages below it."""
 
 
+def _counted(singular: str, plural: str, count: int) -> str:
+    """Return the plural form for that number; in Czech and Slovak, a line never ends after a number."""
+    found = ngettext(singular, plural, count)
+    return found if language.get() == SOURCE else _NUMBER.sub("\\1\u00a0", found)
+
+
 @cache
 def environment() -> Environment:
     """Return the template environment; an undefined name in a template is an error."""
@@ -216,7 +224,7 @@ def environment() -> Environment:
         trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.i18n"],
     )  # fmt: skip
     made.policies["ext.i18n.trimmed"] = True
-    made.install_gettext_callables(_, ngettext, newstyle=True)  # type: ignore[attr-defined]
+    made.install_gettext_callables(_, _counted, newstyle=True)  # type: ignore[attr-defined]
     made.filters.update(
         number=formats.number,
         some=formats.some,
@@ -226,6 +234,7 @@ def environment() -> Environment:
         elapsed=formats.elapsed,
         second=formats.second,
         hour=formats.hour,
+        month=formats.month,
         duration=formats.duration,
         coded=formats.coded,
         decimal=formats.decimal,

@@ -139,6 +139,13 @@ def test_sets_are_kept_changed_and_removed(database: Database) -> None:
         assert list_sets(session) == []
 
 
+def test_sets_are_listed_by_name_without_accents(database: Database) -> None:
+    with database.session() as session:
+        for name in ("zima", "Čaj", "cesty"):
+            add_set(session, name=name, match=Match.ANY, conditions=[parse_condition("245 exists")])
+        assert [one.name for one in list_sets(session)] == ["Čaj", "cesty", "zima"]
+
+
 async def test_a_set_in_use_is_not_removed(catalogue: Catalogue) -> None:
     with catalogue.database.session() as session:
         made = add_set(session, name="a", match=Match.ANY, conditions=[parse_condition("245 exists")])

@@ -51,7 +51,7 @@ def test_a_summary_counts_all_failing_sources_although_it_lists_the_first(
     assert summaries(database) == 1
     facts = announcer.tables.one("SELECT facts FROM notice")
     assert (len(facts["failing"]), facts["failing_count"]) == (50, 53)
-    for language, more in (("en", "… and 3 more"), ("cs", "… a dalších 3"), ("sk", "… a ďalších 3")):
+    for language, more in (("en", "… and 3 more"), ("cs", "… a další: 3"), ("sk", "… a ďalšie: 3")):
         letter = render(Occasion.SUMMARY, language, facts, dashboard=None)
         assert "53" in letter.subject
         assert f"\n{more}\n" in letter.body

@@ -244,6 +244,17 @@ def test_the_register_needs_a_reason_a_requester_and_an_end_to_come(database: Da
         assert list_takedowns(session, limit=5) == []
 
 
+def test_the_register_is_searched_without_accents(database: Database) -> None:
+    number = _take_down(database, "a.example/*")
+    with database.session() as session:
+        found = {
+            words: list_takedowns(session, limit=5, words=words) for words in ("novak", "NOVÁK", "n_vak")
+        }
+        assert {words: [one.takedown_id for one in rows] for words, rows in found.items()} == {
+            "novak": [number], "NOVÁK": [number], "n_vak": [],
+        }  # fmt: skip
+
+
 def test_documents_that_come_later_are_held_and_stay_unknown(database: Database, archive: Path) -> None:
     number = _take_down(database, "b.example/secret*")
     _index(database, archive / "y.warc.gz", "http://b.example/secret/1", "http://b.example/open")

@@ -7,6 +7,7 @@ from lxml import etree, html
 from pytest_aiohttp import AiohttpClient
 
 from oai.database import Database
+from oai.settings import Settings
 from provider.app import create_app
 from provider.http.landing import is_browser, wants_page
 from tests.provider.aggregate.conftest import harvested  # noqa: F401 a fixture
@@ -110,7 +111,16 @@ async def test_the_root_leads_to_the_landing_page_which_says_when_captures_appea
     answer = await reading.client.get("/", headers={"Accept": CHROMIUM, "Sec-Fetch-Mode": "navigate"})
 
     assert (answer.url.path, answer.content_type) == ("/oai", "text/html")
-    assert "seconds after they were indexed" in await answer.text()
+    assert "seconds after they are indexed" in await answer.text()
+
+
+async def test_a_margin_of_one_second_is_in_the_singular(
+    database: Database, settings: Settings, aiohttp_client: AiohttpClient
+) -> None:
+    chosen = settings.provider.model_copy(update={"publish_margin": 1})
+    app = create_app(settings.model_copy(update={"provider": chosen}), database, base_url=BASE_URL)
+    answer = await (await aiohttp_client(app)).get("/oai", headers={"Accept": "text/html"})
+    assert " 1 second after they are indexed." in await answer.text()
 
 
 async def test_a_browser_that_posts_nothing_gets_bad_verb(reading: Provider) -> None:

@@ -41,6 +41,16 @@ def test_a_tree_with_many_sets_offers_the_chosen_one_only(
         assert search.choices(session, "subject", None) == [("1", "Kulturní politika")]
 
 
+def test_sets_of_titles_are_offered_by_name_without_accents(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add("http://www.example.cz/")
+    titles.bring(FULL.model_copy(update={"collections": ("Zima", "Čaj", "Cesty", "dům")}))
+    with database.session() as session:
+        names = [name for _part, name in search.choices(session, "collection", None)]
+    assert names == ["Čaj", "Cesty", "dům", "Zima"]
+
+
 def test_more_titles_than_are_counted_are_more_than_that(
     titles: Titles, archive: Archive, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -127,7 +127,7 @@ async def test_a_session_needs_its_form_token_in_a_header(administrator: Browser
 
 
 _FAULTS: Final[tuple[tuple[str, str, dict[str, Any], int, str], ...]] = (
-    ("GET", "/nowhere", {}, 404, "removed"),
+    ("GET", "/nowhere", {}, 404, "The API has no operation at this address; see /api/docs."),
     ("GET", "/repositories/99", {}, 404, "Repository 99"),
     ("PUT", "/jobs", {}, 405, "request method"),
     ("POST", "/probe", {"data": "{", "headers": _JSON}, 400, "not valid JSON"),
@@ -156,6 +156,17 @@ async def test_a_fault_is_a_problem_that_says_what_was_found(program: Program) -
         assert answer.headers["Content-Type"].startswith("application/problem+json"), path
         assert answer.body["type"] == f"/api/docs#fault-{status}", path
         assert words in answer.body["detail"], path
+
+
+async def test_what_does_not_exist_is_named_in_the_callers_language(program: Program) -> None:
+    for path, words in (
+        ("/nowhere", "API nemá na této adrese žádnou operaci; viz /api/docs."),
+        ("/repositories/99", "Repozitář 99 neexistuje; možná byl odstraněn."),
+        ("/archive/exports/99", "Připravený soubor 99 neexistuje."),
+        ("/archive/takedowns/99", "znepřístupnění 99 neexistuje"),
+    ):
+        answer = await program.ask("GET", path, headers={"Accept-Language": "cs"})
+        assert (answer.status, answer.body["detail"]) == (404, words)
 
 
 async def test_a_value_at_fault_is_named_by_its_place(program: Program) -> None:
