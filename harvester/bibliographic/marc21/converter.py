@@ -164,7 +164,7 @@ class Marc21Converter:
     """MARC 21 in MARCXML, MarcXchange or `oai_marc`."""
 
     name = "marc21"
-    version = 7
+    version = 8
     namespaces = NAMESPACES
     rank = 10
 

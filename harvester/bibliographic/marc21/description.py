@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from harvester.bibliographic.codes import find_issn
+from harvester.bibliographic.dates import MASKING_STOPS
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
 from harvester.bibliographic.marc21.names import authority_ids, read_name
@@ -232,6 +233,7 @@ def _statements(found: OpenField, codes: str, function: str) -> list[Publication
         if code == place_code and (names or dates):
             close()
         into = places if code == place_code else names if code == name_code else dates
-        into.append(unclosed(clean(value)))
+        masking = into is dates and value.endswith(".") and MASKING_STOPS.search(value) is not None
+        into.append(unclosed(clean(value, stop=not masking)))
     close()
     return statements

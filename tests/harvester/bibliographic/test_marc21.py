@@ -306,6 +306,8 @@ def test_years_come_from_008_and_else_from_the_imprint(fixed: str, years: Years)
         (" 1998    ", "", Years(first=1998, last=1998)),
         ("||||||||| ", "1987.", Years(first=1987, last=1987)),
         ("z1998    ", "", Years(first=1998, last=1998)),
+        ("||||||||| ", "189.", Years(first=1890, last=1899)),
+        ("||||||||| ", "18..", Years(first=1800, last=1899)),
         ("s19uu    ", "[1987]", Years(first=1987, last=1987)),
         ("s19xx    ", "1987-1989", Years(first=1987, last=1989)),
         ("n19uu    ", "", Years(first=1900, last=1999)),
