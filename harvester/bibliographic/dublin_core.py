@@ -119,7 +119,8 @@ class DublinCoreDraft:
     contributors: list[Contributor] = field(default_factory=list)
     publishers: list[str] = field(default_factory=list)
     dates: list[Element] = field(default_factory=list)
-    kinds: list[RecordKind] = field(default_factory=list)
+    kinds: dict[bool, RecordKind] = field(default_factory=dict)
+    """The first kind of a general type, such as `Text`, as True, and that of the other types as False."""
     languages: list[str] = field(default_factory=list)
     formats: list[Element] = field(default_factory=list)
     subjects: list[Subject] = field(default_factory=list)
@@ -149,7 +150,7 @@ class DublinCoreDraft:
         return BibliographicRecord(
             title=title,
             sort_title=sort_key(title),
-            kind=self.kinds[0] if self.kinds else RecordKind.OTHER,
+            kind=self.kinds.get(False) or self.kinds.get(True, RecordKind.OTHER),
             years=find_years(date) if date else Years(),
             date_text=date,
             languages=tuple(self.languages),
@@ -239,6 +240,7 @@ _KINDS: Final = {
     RecordKind.ELECTRONIC: "software dataset interactiveresource webpage website service",
     RecordKind.OBJECT: "physicalobject object predmet",
 }
+_GENERAL: Final = frozenset({"text", "collection", "service"})
 _KIND_OF: Final = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 
 
@@ -367,7 +369,7 @@ def _take_subject(found: Element, draft: DublinCoreDraft) -> None:
 def _take_type(found: Element, draft: DublinCoreDraft) -> None:
     word = fold(found.text.rpartition("/")[2]).replace(" ", "")
     if word in _KIND_OF:
-        draft.kinds.append(_KIND_OF[word])
+        draft.kinds.setdefault(word in _GENERAL, _KIND_OF[word])
     draft.genres.append(Subject(text=found.text, kind="genre", source=found.scheme))
 
 

@@ -199,6 +199,22 @@ def test_only_roles_in_brackets_are_taken_off_a_name(written: str, name: str, ro
 
 def test_languages_of_elements_are_kept() -> None:
     long = "slovo " * 40
+@pytest.mark.parametrize(
+    ("types", "kind"),
+    [
+        (["Text", "Journal article"], RecordKind.ARTICLE),
+        (["Text", "info:eu-repo/semantics/article"], RecordKind.ARTICLE),
+        (["Collection", "Map", "Image"], RecordKind.MAP),
+        (["Article", "Text"], RecordKind.ARTICLE),
+        (["Text", "Collection"], RecordKind.BOOK),
+        (["Service"], RecordKind.ELECTRONIC),
+        (["Nonsense"], RecordKind.OTHER),
+    ],
+)
+def test_a_general_type_gives_way_to_a_more_specific_one(types: list[str], kind: RecordKind) -> None:
+    assert _converted("".join(f"<dc:type>{one}</dc:type>" for one in types)).kind is kind
+
+
     record = _converted(
         '<dc:title xml:lang="cs">Kočky</dc:title><dc:title xml:lang="en">Cats</dc:title>'
         '<dc:subject xml:lang="en">cats</dc:subject><dc:subject>kočky</dc:subject>'
