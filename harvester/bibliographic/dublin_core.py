@@ -121,7 +121,7 @@ class DublinCoreDraft:
     dates: list[Element] = field(default_factory=list)
     kinds: dict[bool, RecordKind] = field(default_factory=dict)
     """The first kind of a general type, such as `Text`, as True, and that of the other types as False."""
-    languages: list[str] = field(default_factory=list)
+    languages: dict[str, None] = field(default_factory=dict)
     formats: list[Element] = field(default_factory=list)
     subjects: list[Subject] = field(default_factory=list)
     genres: list[Subject] = field(default_factory=list)
@@ -184,11 +184,11 @@ class DublinCoreDraft:
 
     def _extent(self) -> str:
         """Return the extents; without any, all formats. Formats beside an extent become notes."""
-        extents = [one for one in self.formats if one.term == "extent"] or self.formats
-        for one in self.formats:
-            if one not in extents:
+        extents = [one for one in self.formats if one.term == "extent"]
+        for one in self.formats if extents else ():
+            if one.term != "extent":
                 self.note(one, NoteKind.KEPT)
-        return " ; ".join(one.text for one in extents)
+        return " ; ".join(one.text for one in extents or self.formats)
 
     def _date(self) -> str:
         """Set the date of publication to the first that names a year; the others become notes."""
@@ -377,8 +377,8 @@ def _take_language(found: Element, draft: DublinCoreDraft) -> None:
     code = language_code(found.text)
     if code is None:
         draft.note(found, NoteKind.BROKEN, "unknown language")
-    elif code not in draft.languages:
-        draft.languages.append(code)
+    else:
+        draft.languages[code] = None
     if fold(found.text) != code and code is not None:
         draft.note(found, NoteKind.KEPT)
 

@@ -1,5 +1,7 @@
 """Dublin Core records, simple and qualified, and the rows that they become."""
 
+import itertools
+
 import pytest
 from lxml import etree
 
@@ -197,8 +199,6 @@ def test_only_roles_in_brackets_are_taken_off_a_name(written: str, name: str, ro
     assert (found.name, found.roles) == (name, roles)
 
 
-def test_languages_of_elements_are_kept() -> None:
-    long = "slovo " * 40
 @pytest.mark.parametrize(
     ("types", "kind"),
     [
@@ -215,6 +215,8 @@ def test_a_general_type_gives_way_to_a_more_specific_one(types: list[str], kind:
     assert _converted("".join(f"<dc:type>{one}</dc:type>" for one in types)).kind is kind
 
 
+def test_languages_of_elements_are_kept() -> None:
+    long = "slovo " * 40
     record = _converted(
         '<dc:title xml:lang="cs">Kočky</dc:title><dc:title xml:lang="en">Cats</dc:title>'
         '<dc:subject xml:lang="en">cats</dc:subject><dc:subject>kočky</dc:subject>'
@@ -293,6 +295,15 @@ def test_an_extent_is_not_mixed_with_media_types() -> None:
     assert record.extent == "674 s."
     texts = {(note.field, note.text) for note in record.notes if note.kind == NoteKind.KEPT}
     assert {("dc:format", "application/pdf"), ("dc:medium", "pergamen")} <= texts
+
+
+def test_thousands_of_formats_and_languages_are_converted_in_linear_work() -> None:
+    """Quadratic work would take minutes."""
+    codes = ["".join(letters) for letters in itertools.product("abcdefghijklmnopqrstuvwxyz", repeat=3)]
+    formats = "".join(f"<dc:format>{number}</dc:format>" for number in range(40_000))
+    record = _converted(formats + "".join(f"<dc:language>{code}</dc:language>" for code in codes))
+    assert record.extent.count(";") == 39_999
+    assert len(record.languages) > 17_000
 
 
 def test_a_citation_is_a_note_and_a_relator_element_a_role() -> None:

@@ -475,6 +475,12 @@ def test_series_traced_and_untraced() -> None:
     )
 
 
+def test_thousands_of_series_are_converted_in_linear_work() -> None:
+    """Quadratic work would take minutes."""
+    record = converted(*(f"490 0# $aEdice {number % 8_000}" for number in range(16_000)))
+    assert len(record.series) == 8_000
+
+
 def test_subjects_with_their_sources_and_subdivisions() -> None:
     record = converted(
         "072 #7 $a811.16$xSlovanské jazyky$2Konspekt",
