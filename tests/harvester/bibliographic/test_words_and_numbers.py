@@ -20,6 +20,7 @@ from harvester.bibliographic.marc21 import relators
 from harvester.bibliographic.punctuation import clean
 from harvester.bibliographic.record import Years
 from harvester.bibliographic.search import full_text
+from harvester.bibliographic.text import fold
 
 
 @pytest.mark.parametrize("module", [dates, text, punctuation, search, relators, codes])
@@ -168,6 +169,11 @@ def test_the_examples_in_docstrings_hold(module: object) -> None:
 )
 def test_years_are_read_out_of_dates(text: str, first: int | None, last: int | None) -> None:
     assert find_years(text) == Years(first=first, last=last)
+
+
+@pytest.mark.parametrize("sign", "\u02b9\u02ba\u02bb\u02bc\u02be\u02bf")
+def test_a_sign_of_transliteration_is_no_letter_of_a_word(sign: str) -> None:
+    assert fold(f"{sign}Abd Qur{sign}\u0101n") == "abd quran"
 
 
 def test_check_digits_tell_numbers_that_are_wrong() -> None:
