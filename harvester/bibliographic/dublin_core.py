@@ -11,7 +11,7 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.bibliographic.codes import identify, is_address, is_identifier, language_code
+from harvester.bibliographic.codes import identify_all, is_address, is_identifier, language_code
 from harvester.bibliographic.dates import find_years
 from harvester.bibliographic.marc21.code_lists import RELATORS
 from harvester.bibliographic.marc21.relators import relator
@@ -384,14 +384,13 @@ def _take_language(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_identifier(found: Element, draft: DublinCoreDraft) -> None:
-    text = found.text
-    scheme, value, good = identify(text, found.scheme.lower())
-    state = "valid" if good else "invalid"
-    draft.identifiers.append(Identifier(scheme=scheme, value=value, found=text, state=state))
-    if not good:
-        draft.note(found, NoteKind.BROKEN, f"the check digit of this {scheme.upper()} is wrong")
-    if is_address(text):
-        draft.links.append(Link(url=text))
+    for text, scheme, value, good in identify_all(found.text, found.scheme.lower()):
+        state = "valid" if good else "invalid"
+        draft.identifiers.append(Identifier(scheme=scheme, value=value, found=text, state=state))
+        if not good:
+            draft.note(found, NoteKind.BROKEN, f"the check digit of this {scheme.upper()} is wrong")
+    if is_address(found.text):
+        draft.links.append(Link(url=found.text))
 
 
 def _take_relation(found: Element, draft: DublinCoreDraft) -> None:

@@ -336,6 +336,9 @@ def test_identifiers_are_told_apart() -> None:
         "<dc:identifier>uuid:1234</dc:identifier><dc:identifier>ISBN 80-200-0129-0</dc:identifier>"
         "<dc:identifier>ISMN 979-0-2600-0043-8</dc:identifier><dc:identifier>0000000000</dc:identifier>"
         "<dc:identifier>9790260000438</dc:identifier><dc:identifier>M-2600-0043-8</dc:identifier>"
+        "<dc:identifier>978-80-200-0129-0 (1. sv.)</dc:identifier>"
+        "<dc:identifier>ISBN 80-200-0129-8 (váz.), 80-200-1333-4</dc:identifier>"
+        "<dc:identifier>ISBN 80-200-0129-8, 1998</dc:identifier>"
     )
     assert [(one.scheme, one.value, one.state) for one in record.identifiers] == [
         ("doi", "10.1000/a.1", "valid"),
@@ -347,6 +350,15 @@ def test_identifiers_are_told_apart() -> None:
         ("other", "0000000000", "valid"),
         ("ismn", "9790260000438", "valid"),
         ("ismn", "9790260000438", "valid"),
+        ("isbn", "9788020001290", "valid"),
+        ("isbn", "9788020001290", "valid"),
+        ("isbn", "9788020013330", "valid"),
+        ("isbn", "9788020001290", "valid"),
+    ]
+    assert [one.found for one in record.identifiers[-3:]] == [
+        "ISBN 80-200-0129-8 (váz.)",
+        "80-200-1333-4",
+        "ISBN 80-200-0129-8, 1998",
     ]
     assert record.links == (Link(url="https://doi.org/10.1000/A.1"), Link(url="http://repository.example/1"))
 
