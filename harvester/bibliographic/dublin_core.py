@@ -338,7 +338,7 @@ def _take_name(found: Element, draft: DublinCoreDraft) -> None:
     default = {"creator": "cre", "contributor": "ctb"}.get(found.term) or relator(found.term)
     text, roles = clean(found.text), [default]
     role = _ROLE.search(text)
-    if role and relator(role[1]) in RELATORS:
+    if role and not role[1].isupper() and relator(role[1]) in RELATORS:  # (AUT) is a country
         text, roles = text[: role.start()], [relator(role[1])]
     life = _LIFE.search(text)
     dates = ""

@@ -7,10 +7,13 @@ import functools
 import re
 from typing import Final
 
+from harvester.bibliographic.marc21.code_lists import RELATORS
 from harvester.bibliographic.text import fold
 
 _AND: Final = re.compile(r"\s+(?:and|und|et|a|&)\s+|\s*[,;/]\s+")
-_CODE: Final = re.compile(r"(?:^|/)([a-z]{3})$")
+_CODE: Final = re.compile(r"(?:^|(/))([a-z]{3})(?(1)(?:\.\w+)?)$")
+_FEMALE: Final = re.compile(r" ?in(?:nen)?$")
+"""The German ending of women, or of persons of any sex: "VerfasserIn", "Verfasser:innen"."""
 
 _WORDS: Final = {
     "abr": "abridger zkracovatel zkr",
@@ -31,7 +34,7 @@ _WORDS: Final = {
     "bnd": "binder vazac knihar",
     "bsl": "bookseller knihkupec",
     "cmp": "composer skladatel hudobny_skladatel hud komp komponist",
-    "cnd": "conductor dirigent dir dirig",
+    "cnd": "conductor dirigent dirig",
     "col": "collector sberatel zberatel",
     "com": "compiler comp joint_comp sestavovatel sest kompilator zostavovatel zost sestavil poradatel porad",
     "cov": "cover_designer navrhar_obalky autor_obalky",
@@ -96,11 +99,12 @@ def relator(text: str) -> str:
     ('trl', 'trl', 'knihomol')
     """
     plain = text.strip().rstrip(".,; ")
-    word = _CODES.get(fold(plain))
+    folded = fold(plain)
+    word = _CODES.get(folded) or _CODES.get(_FEMALE.sub("", folded))
     if word:  # before codes, for some abbreviations have three letters, too
         return word
-    found = _CODE.search(plain)
-    return found[1] if found else plain
+    found = _CODE.search(plain.lower())
+    return found[2] if found and found[2] in RELATORS else plain
 
 
 @functools.lru_cache(maxsize=1024)

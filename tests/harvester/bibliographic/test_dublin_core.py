@@ -189,6 +189,8 @@ def test_control_characters_behind_a_comment_are_reported() -> None:
         ("World Health Organization (WHO)", "World Health Organization (WHO)", ("cre",)),
         ("Bank, World (USA)", "Bank, World (USA)", ("cre",)),
         ("Novák, Jan (xyz)", "Novák, Jan (xyz)", ("cre",)),
+        ("Novák, Jan (AUT)", "Novák, Jan (AUT)", ("cre",)),
+        ("Novák, Jan (Ill.)", "Novák, Jan", ("ill",)),
         ("Novák, Jan (pdr)", "Novák, Jan", ("pdr",)),
         ("Novák, Jan [ed.]", "Novák, Jan", ("edt",)),
         ("Novák, Jan (překladatel)", "Novák, Jan", ("trl",)),
