@@ -217,10 +217,13 @@ _CLEANED: Final = frozenset({"title", "subject", "publisher"})
 _STRUCTURED: Final = frozenset({"Point", "Box", "Period"})
 """Encoding schemes whose values are labelled components: `name=Praha; east=14.4; north=50.1`."""
 _NAME: Final = re.compile(r"(?:^|;)\s*name\s*=\s*([^;]+)")
-_LIFE: Final = re.compile(
-    r",\s*((?:\(|asi |ca\.? |\*|narozen\w* )?\d{3,4}\??\s*(?:-\s*(?:asi |ca\.? )?\d{0,4}\??)?\)?)$"
-)
-_ROLE: Final = re.compile(r"\s*[(\[]([^()\[\]\d]{3,40})[)\]]$")
+_BORN: Final = r"(?:\(|asi |ca\.? |approximately |\*|narozen\w* )?\d{3,4}\??\s*"
+_DIED: Final = r"-\s*(?:asi |ca\.? |approximately )?\d{0,4}\??"
+_LIVED: Final = rf"{_BORN}(?:{_DIED})?\)?"
+_LIFE: Final = re.compile(rf"(?:,\s*({_LIVED}(?:,\s*{_LIVED})?)|\s*(\({_BORN}{_DIED}\)))$")
+_ROLE_WORDS: Final = r"([^()\[\]\d]{3,40})"
+_ROLE: Final = re.compile(rf"\s*[(\[]{_ROLE_WORDS}[)\]]$|(?<=\d\))\.\s+{_ROLE_WORDS}$")
+"""In brackets after a name, or after those of its years: "Hugo, Victor (1802-1885). Auteur du texte"."""
 _RELATIONS: Final = {
     "isPartOf": "host", "hasPart": "part", "replaces": "preceding", "isReplacedBy": "succeeding",
     "isVersionOf": "other edition", "hasVersion": "other edition", "isFormatOf": "other form",
@@ -335,25 +338,18 @@ def _take_title(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_name(found: Element, draft: DublinCoreDraft) -> None:
-    default = {"creator": "cre", "contributor": "ctb"}.get(found.term) or relator(found.term)
-    text, roles = clean(found.text), [default]
+    text, code = clean(found.text), {"creator": "cre", "contributor": "ctb"}.get(found.term)
     role = _ROLE.search(text)
-    if role and not role[1].isupper() and relator(role[1]) in RELATORS:  # (AUT) is a country
-        text, roles = text[: role.start()], [relator(role[1])]
+    word = (role[1] or role[2]) if role else ""
+    if role and not word.isupper() and relator(word) in RELATORS:  # (AUT) is a country
+        text, code = text[: role.start()], relator(word)
     life = _LIFE.search(text)
-    dates = ""
-    if life:
-        text, dates = text[: life.start()], life[1].strip("()")
-    name = clean(text)
+    dates = (life[1] or life[2]).strip("()") if life else ""
+    name = clean(text[: life.start()] if life else text)
     if name or dates:
+        roles, main = (code or relator(found.term),), found.name == "creator"
         draft.contributors.append(
-            Contributor(
-                name=name or dates,
-                kind="unknown",
-                dates=dates,
-                roles=tuple(roles),
-                main=found.name == "creator",
-            )
+            Contributor(name=name or dates, kind="unknown", dates=dates, roles=roles, main=main)
         )
     else:
         draft.note(found, NoteKind.BROKEN, "a name without letters")

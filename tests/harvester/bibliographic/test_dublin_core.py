@@ -217,6 +217,26 @@ def test_a_general_type_gives_way_to_a_more_specific_one(types: list[str], kind:
     assert _converted("".join(f"<dc:type>{one}</dc:type>" for one in types)).kind is kind
 
 
+@pytest.mark.parametrize(
+    ("written", "name", "dates", "roles"),
+    [
+        ("Hus, Jan, 1371-1415", "Hus, Jan", "1371-1415", ("cre",)),
+        ("Hus, Jan (asi 1371-1415)", "Hus, Jan", "asi 1371-1415", ("cre",)),
+        ("Hus, Jan, approximately 1369-1415", "Hus, Jan", "approximately 1369-1415", ("cre",)),
+        ("Novák, Jan (1950-) [ed.]", "Novák, Jan", "1950-", ("edt",)),
+        ("Hugo, Victor (1802-1885). Auteur du texte", "Hugo, Victor", "1802-1885", ("aut",)),
+        ("Univerzita (1882-1945). Fakulta", "Univerzita (1882-1945). Fakulta", "", ("cre",)),
+        ("Sjezd (1998)", "Sjezd (1998)", "", ("cre",)),
+        ("Li, Bo, 1950-2000, 1951", "Li, Bo", "1950-2000, 1951", ("cre",)),
+    ],
+)
+def test_the_years_of_a_person_are_taken_off_the_name(
+    written: str, name: str, dates: str, roles: tuple[str, ...]
+) -> None:
+    (found,) = _converted(f"<dc:creator>{written}</dc:creator>").contributors
+    assert (found.name, found.dates, found.roles) == (name, dates, roles)
+
+
 def test_languages_of_elements_are_kept() -> None:
     long = "slovo " * 40
     record = _converted(
