@@ -4,6 +4,7 @@ Also edition, publication, extent and series.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
@@ -24,7 +25,6 @@ from harvester.bibliographic.punctuation import (
 from harvester.bibliographic.record import Publication, Series, TitleVariant
 from harvester.bibliographic.text import tidy
 
-_BEFORE_A_WORD: Final = " '\u2019-([\"\u201e\u201c\u00ab\u02bb`"
 _VARIANTS: Final = {
     "130": "uniform", "210": "abbreviated", "222": "key", "240": "uniform", "242": "translated",
     "243": "collective", "246": "varying", "247": "former", "730": "related", "740": "analytical",
@@ -134,10 +134,16 @@ def _sorting(found: OpenField, draft: MarcDraft, raw: str, indicator: str) -> st
     count = int(indicator)
     if count == 0:
         return text
-    if count >= len(text) or text[count - 1] not in _BEFORE_A_WORD:
+    if count >= len(text) or not _may_precede_a_word(text[count - 1]):
         draft.broken(found.written, text, f"the first {count} characters are not a leading article")
         return text
     return text[count:]
+
+
+def _may_precede_a_word(sign: str) -> bool:
+    """Return whether it is a blank, a punctuation mark, a symbol, or a modifier letter such as ayn."""
+    kind = unicodedata.category(sign)
+    return kind[0] in "ZPS" or kind == "Lm"
 
 
 def take_edition(found: OpenField, draft: MarcDraft) -> None:

@@ -129,6 +129,31 @@ def test_leading_articles_are_dropped_for_sorting() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "sorted_by"),
+    [
+        ("245 14 $aal-\u02bcAdab", "adab"),
+        ("245 14 $aal-\u02bfArab", "arab"),
+        ("245 11 $a¿Qué es", "que es"),
+        ("245 11 $a…and", "and"),
+        ("245 11 $a\u2018Kniha\u2019", "kniha"),
+        ("245 15 $a»Der Prozess«", "prozess"),
+    ],
+)
+def test_a_sign_before_the_first_word_is_no_fault(line: str, sorted_by: str) -> None:
+    record = converted(line)
+    assert (record.sort_title, faults(record)) == (sorted_by, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "sorted_by"), [("245 11 $a1984", "1984"), ("245 13 $a»Der Prozess«", "der prozess")]
+)
+def test_digits_and_letters_are_no_signs_before_the_first_word(line: str, sorted_by: str) -> None:
+    record = converted(line)
+    assert record.sort_title == sorted_by
+    assert "are not a leading article" in faults(record)["245"]
+
+
+@pytest.mark.parametrize(
     ("line", "fault"),
     [
         ("245 1x $aThe Czech language", "'x', not a digit"),
