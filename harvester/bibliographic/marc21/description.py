@@ -8,7 +8,7 @@ import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from harvester.bibliographic.codes import find_issn
+from harvester.bibliographic.codes import find_issn, is_identifier
 from harvester.bibliographic.dates import MASKING_STOPS
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
@@ -209,6 +209,8 @@ def _issn(value: str, draft: MarcDraft, found: OpenField) -> str:
     if known is None or not known[1]:
         draft.broken(found.written, value, "this is not a valid ISSN")
         return clean(value)
+    if value != known[0] and not is_identifier(clean(value)):
+        draft.keep(found.written, f"$x {value}")
     return known[0]
 
 

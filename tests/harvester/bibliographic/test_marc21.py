@@ -514,6 +514,38 @@ def test_thousands_of_series_are_converted_in_linear_work() -> None:
     assert len(record.series) == 8_000
 
 
+def test_words_beside_the_issn_of_a_series_are_kept() -> None:
+    record = converted(
+        "490 1# $aA$x0317-8471 (online) ;$v1", "830 #0 $aA$xISSN 0317-8471 ;$v1", "490 0# $aB$x1803-8271"
+    )
+    assert [one.issn for one in record.series] == ["0317-8471", "0317-8471", "1803-8271"]
+    assert kept(record) == {"490": "$x 0317-8471 (online) ;"}
+
+
+@pytest.mark.parametrize(
+    ("line", "relation", "label"),
+    [
+        ("780 00 $tA", "preceding", ""),
+        ("780 05 $tA", "preceding", "absorbed"),
+        ("785 06 $tA", "succeeding", "split into"),
+        ("785 07 $iSloučeno s:$tA", "succeeding", "Sloučeno s"),
+        ("785 09 $tA", "succeeding", ""),
+        ("776 08 $tA", "other form", ""),
+    ],
+)
+def test_the_second_indicator_of_a_linking_entry_is_its_label(line: str, relation: str, label: str) -> None:
+    assert converted(line).related == (Related(relation=relation, title="A", label=label),)
+
+
+def test_a_linking_entry_without_words_is_none() -> None:
+    assert converted("780 05 $6880-01").related == ()
+
+
+def test_a_family_as_a_subject_is_of_its_kind() -> None:
+    record = converted("600 34 $aKinští (rod)", "600 14 $aHus, Jan")
+    assert [one.kind for one in record.subjects] == ["family", "person"]
+
+
 def test_subjects_with_their_sources_and_subdivisions() -> None:
     record = converted(
         "072 #7 $a811.16$xSlovanské jazyky$2Konspekt",
