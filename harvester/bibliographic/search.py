@@ -417,7 +417,7 @@ class Facets:
     """By the repository's id."""
     languages: Sequence[FacetCount]
     decades: Sequence[FacetCount]
-    """By the first year of the decade, such as `1990`; the latest first."""
+    """By the decade of the record's first year, such as `1990`; the latest first."""
     kinds: Sequence[FacetCount]
 
 
