@@ -135,7 +135,7 @@ def _words(record: BibliographicRecord) -> dict[str, str]:
     ]
     topics = [one.text for one in (*record.subjects, *record.genres)]
     topics += [one.title for one in record.series]
-    topics += [one.title for one in record.related]
+    topics += [part for one in record.related for part in (one.title, *one.identifiers)]
     for statement in record.publications:
         topics += [statement.place, statement.publisher]
     notes = [note.text for note in record.notes if note.kind is NoteKind.NOTE]

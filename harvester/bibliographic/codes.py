@@ -26,6 +26,9 @@ _LABELLED: Final = re.compile(
     rf"(?:urn|info|hdl|ark):\S+|{_NAMED.pattern}[ :]\s*[\dMX -]+|doi:\s*\S+|{_DOI.pattern}", re.IGNORECASE
 )
 _DIGITS: Final = re.compile(r"m?[\dx \u2010-\u2015-]+", re.IGNORECASE)
+_QUALIFIER: Final = re.compile(r"(?<=[\dXx])\s*\([^()]*\)\s*$")
+"""What is in brackets after a number: "(1. sv.)"."""
+_BETWEEN: Final = re.compile(r"[,;]\s+")
 _NO_DIGIT: Final = re.compile(r"[^\dXx]")
 
 
@@ -162,6 +165,7 @@ def checked_number(text: str) -> tuple[str, str] | None:
     >>> checked_number("M-2600-0043-8"), checked_number("1990-1995")
     (('ismn', '9790260000438'), None)
     """
+    text = _QUALIFIER.sub("", text)
     length = len(_NO_DIGIT.sub("", text))
     for scheme, find, lengths in CHECKED:
         found = find(text) if length in lengths else None
@@ -185,6 +189,21 @@ def identify(text: str, scheme: str) -> tuple[str, str, bool]:
     if number is not None and number[0] != "issn":  # a number of eight digits can be any other one
         return *number, True
     return scheme or "other", text, True
+
+
+def identify_all(text: str, scheme: str) -> list[tuple[str, str, str, bool]]:
+    """Return each number in the text with what `identify` returns for it.
+
+    Only a list of numbers of one kind with right check digits, named once, is divided.
+
+    >>> identify_all("ISSN 0317-8471, 1803-8271", "")
+    [('ISSN 0317-8471', 'issn', '0317-8471', True), ('1803-8271', 'issn', '1803-8271', True)]
+    """
+    first, *others = _BETWEEN.split(text)
+    kind = identify(first, scheme)[0] if others else ""
+    if not all((number := checked_number(one)) and number[0] == kind for one in (first, *others)):
+        return [(text, *identify(text, scheme))]
+    return [(one, *identify(one, kind)) for one in (first, *others)]
 
 
 def is_address(text: str) -> bool:

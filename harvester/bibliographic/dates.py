@@ -28,7 +28,14 @@ _BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until|not after
 _AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since|not before|ne pred) (\d{3,4})$")
 _NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
 _SHORT_SPAN: Final = re.compile(r"(?<!\d)(\d{4})\s*(?:[-/]\s*(\d{2})|-(\d))(?!\d|[-/]\d)")
-_MASKED: Final = re.compile(r"(?<!\w)(\d[\dux?-]{3})(?![\dux-])", re.IGNORECASE)
+_MASKED: Final = re.compile(r"(?:(?<!\w)|(?<=\b[cp]))(\d[\dux?-]{3})(?![\dux]|-(?!\d))", re.IGNORECASE)
+_PARTLY_SUPPLIED: Final = re.compile(r"(?<![\d\]])(\d{0,3})\[([\d?-]{1,4})\](\d{0,3})(?![\w\[])")
+"""A year of which the cataloguer supplied some digits: "199[5]", "196[8?]", "[20]05"."""
+MASKING_STOPS: Final = re.compile(
+    r"(?:(?<![\w.])|(?<=\b[cp]))(?:(1[4-9]\d|20\d)\.(?=[\])?/-]|\s*$)|(1\d|20)\.\.(?![.\w]))"
+)
+"""Full stops in place of unknown digits: "189.", "18.."."""
+_NUMBERED: Final = re.compile(r"\bIS[BMS]N[\s:]*[\dXM-]+", re.IGNORECASE)
 _ISO: Final = re.compile(r"(?<!\d)(\d{4})-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?(?=$|[T\s/;,\])])")
 _COMPACT: Final = re.compile(
     r"(?<![^\s/\[(-])((?:1\d|2[01])\d\d)(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?=$|[T\s/;,\])-])"
@@ -46,7 +53,10 @@ _FIRST_HIJRI: Final = date(622, 7, 19).toordinal()
 """The first day of the year 1 in the tabular lunar calendar: 16 July 622 of the Julian calendar."""
 _DECADE: Final = re.compile(r"(?<!\d)(\d{3}0)['\u2019]?s\b")
 _YEAR: Final = re.compile(r"(?<!\d)(\d{4})(?!\d)")
-_THREE: Final = re.compile(r"(?<!\d)([1-9]\d{2})(?![\d-])")
+_THREE: Final = re.compile(r"(?<![\d-])([1-9]\d{2})(?:-([1-9]\d{2}))?(?![\d\[-]|\. ?\w)")
+_OTHER_CALENDAR: Final = re.compile(r"(\d{4}) ?\[([^\[\]]*)\]\.?")
+_AHEAD: Final = range(575, 626)
+"""How far the Gregorian calendar is ahead of the two of the Hijra, and of the Bengali one."""
 _BC: Final = re.compile(r"\b(?:pr n l|pred n l|b c|bc|bce|pred kr|pr kr|pred kristem|pred kristom)\b")
 _DAY: Final = re.compile(
     r"\b\d{1,2} (?:\d{1,2}|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|maj|okt|"
@@ -79,13 +89,30 @@ def find_years(text: str) -> Years:
     """
     if not any(sign.isdigit() for sign in text) and not any(sign in text for sign in "MDCLXVImdclxvi"):
         return Years()
-    text = _DASH.sub("-", text)
+    text = _written_out(_DASH.sub("-", text))
     plain = fold(_ABBREVIATED.sub(" stol", text) if "st" in text else text)
     for look in _LOOKS:
         found = look(text, plain)
         if found is not None and _sensible(found):
             return found
     return Years()
+
+
+def _written_out(text: str) -> str:
+    """Return the text with whole years: joined over brackets, and with hyphens for unknown digits."""
+    if "[" in text:
+        text = _PARTLY_SUPPLIED.sub(_joined, text)
+    if "." in text:
+        text = MASKING_STOPS.sub(lambda found: f"{found[1] or found[2]:-<4}", text)
+    return _NUMBERED.sub(" ", text) if "IS" in text.upper() else text
+
+
+def _joined(found: re.Match[str]) -> str:
+    before, supplied, after = found.groups()
+    year = before + supplied + after
+    if len(year) == 5 and supplied.endswith("?"):  # noqa: PLR2004 "196[8?]"
+        year = before + supplied[:-1] + after
+    return year if before + after and re.fullmatch(r"(?=.{4}$)[12]\d*[?-]*", year) else found[0]
 
 
 def masked_years(digits: str) -> Years | None:
@@ -220,6 +247,13 @@ def _short(text: str, _plain: str) -> Years | None:
     return Years(first=first, last=last) if first < last else None
 
 
+def _other_calendar(text: str, _plain: str) -> Years | None:
+    """Parse a year of another calendar before the Gregorian one in brackets: "1355 [1976]"."""
+    found = _OTHER_CALENDAR.fullmatch(text.strip())
+    beside = find_years(found[2]) if found else Years()
+    return beside if found and beside.first and beside.first - int(found[1]) in _AHEAD else None
+
+
 def _plain_years(text: str, _plain: str) -> Years | None:
     years = [year for year in map(int, _YEAR.findall(text)) if year]
     masks = [
@@ -239,7 +273,7 @@ def _plain_years(text: str, _plain: str) -> Years | None:
 
 
 def _short_years(text: str, _plain: str) -> Years | None:
-    years = [int(found) for found in _THREE.findall(text)]
+    years = [int(year) for found in _THREE.findall(text) for year in found if year]
     return Years(first=min(years), last=max(years)) if years else None
 
 
@@ -265,6 +299,7 @@ _LOOKS: Final[tuple[Callable[[str, str], Years | None], ...]] = (
     _century,
     _before_christ,
     _one_sided,
+    _other_calendar,
     _iso,
     _open,
     _short,

@@ -11,7 +11,7 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.bibliographic.codes import identify, is_address, is_identifier, language_code
+from harvester.bibliographic.codes import identify_all, is_address, is_identifier, language_code
 from harvester.bibliographic.dates import find_years
 from harvester.bibliographic.marc21.code_lists import RELATORS
 from harvester.bibliographic.marc21.relators import relator
@@ -119,8 +119,9 @@ class DublinCoreDraft:
     contributors: list[Contributor] = field(default_factory=list)
     publishers: list[str] = field(default_factory=list)
     dates: list[Element] = field(default_factory=list)
-    kinds: list[RecordKind] = field(default_factory=list)
-    languages: list[str] = field(default_factory=list)
+    kinds: dict[bool, RecordKind] = field(default_factory=dict)
+    """The first kind of a general type, such as `Text`, as True, and that of the other types as False."""
+    languages: dict[str, None] = field(default_factory=dict)
     formats: list[Element] = field(default_factory=list)
     subjects: list[Subject] = field(default_factory=list)
     genres: list[Subject] = field(default_factory=list)
@@ -149,7 +150,7 @@ class DublinCoreDraft:
         return BibliographicRecord(
             title=title,
             sort_title=sort_key(title),
-            kind=self.kinds[0] if self.kinds else RecordKind.OTHER,
+            kind=self.kinds.get(False) or self.kinds.get(True, RecordKind.OTHER),
             years=find_years(date) if date else Years(),
             date_text=date,
             languages=tuple(self.languages),
@@ -183,11 +184,11 @@ class DublinCoreDraft:
 
     def _extent(self) -> str:
         """Return the extents; without any, all formats. Formats beside an extent become notes."""
-        extents = [one for one in self.formats if one.term == "extent"] or self.formats
-        for one in self.formats:
-            if one not in extents:
+        extents = [one for one in self.formats if one.term == "extent"]
+        for one in self.formats if extents else ():
+            if one.term != "extent":
                 self.note(one, NoteKind.KEPT)
-        return " ; ".join(one.text for one in extents)
+        return " ; ".join(one.text for one in extents or self.formats)
 
     def _date(self) -> str:
         """Set the date of publication to the first that names a year; the others become notes."""
@@ -216,10 +217,13 @@ _CLEANED: Final = frozenset({"title", "subject", "publisher"})
 _STRUCTURED: Final = frozenset({"Point", "Box", "Period"})
 """Encoding schemes whose values are labelled components: `name=Praha; east=14.4; north=50.1`."""
 _NAME: Final = re.compile(r"(?:^|;)\s*name\s*=\s*([^;]+)")
-_LIFE: Final = re.compile(
-    r",\s*((?:\(|asi |ca\.? |\*|narozen\w* )?\d{3,4}\??\s*(?:-\s*(?:asi |ca\.? )?\d{0,4}\??)?\)?)$"
-)
-_ROLE: Final = re.compile(r"\s*[(\[]([^()\[\]\d]{3,40})[)\]]$")
+_BORN: Final = r"(?:\(|asi |ca\.? |approximately |\*|narozen\w* )?\d{3,4}\??\s*"
+_DIED: Final = r"-\s*(?:asi |ca\.? |approximately )?\d{0,4}\??"
+_LIVED: Final = rf"{_BORN}(?:{_DIED})?\)?"
+_LIFE: Final = re.compile(rf"(?:,\s*({_LIVED}(?:,\s*{_LIVED})?)|\s*(\({_BORN}{_DIED}\)))$")
+_ROLE_WORDS: Final = r"([^()\[\]\d]{3,40})"
+_ROLE: Final = re.compile(rf"\s*[(\[]{_ROLE_WORDS}[)\]]$|(?<=\d\))\.\s+{_ROLE_WORDS}$")
+"""In brackets after a name, or after those of its years: "Hugo, Victor (1802-1885). Auteur du texte"."""
 _RELATIONS: Final = {
     "isPartOf": "host", "hasPart": "part", "replaces": "preceding", "isReplacedBy": "succeeding",
     "isVersionOf": "other edition", "hasVersion": "other edition", "isFormatOf": "other form",
@@ -239,6 +243,7 @@ _KINDS: Final = {
     RecordKind.ELECTRONIC: "software dataset interactiveresource webpage website service",
     RecordKind.OBJECT: "physicalobject object predmet",
 }
+_GENERAL: Final = frozenset({"text", "collection", "service"})
 _KIND_OF: Final = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 
 
@@ -246,7 +251,7 @@ class DublinCoreConverter:
     """Dublin Core in any container, such as `oai_dc`."""
 
     name = "dublin_core"
-    version = 8
+    version = 9
     namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC})
     rank = 1
 
@@ -333,25 +338,18 @@ def _take_title(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_name(found: Element, draft: DublinCoreDraft) -> None:
-    default = {"creator": "cre", "contributor": "ctb"}.get(found.term) or relator(found.term)
-    text, roles = clean(found.text), [default]
+    text, code = clean(found.text), {"creator": "cre", "contributor": "ctb"}.get(found.term)
     role = _ROLE.search(text)
-    if role and relator(role[1]) in RELATORS:
-        text, roles = text[: role.start()], [relator(role[1])]
+    word = (role[1] or role[2]) if role else ""
+    if role and not word.isupper() and relator(word) in RELATORS:  # (AUT) is a country
+        text, code = text[: role.start()], relator(word)
     life = _LIFE.search(text)
-    dates = ""
-    if life:
-        text, dates = text[: life.start()], life[1].strip("()")
-    name = clean(text)
+    dates = (life[1] or life[2]).strip("()") if life else ""
+    name = clean(text[: life.start()] if life else text)
     if name or dates:
+        roles, main = (code or relator(found.term),), found.name == "creator"
         draft.contributors.append(
-            Contributor(
-                name=name or dates,
-                kind="unknown",
-                dates=dates,
-                roles=tuple(roles),
-                main=found.name == "creator",
-            )
+            Contributor(name=name or dates, kind="unknown", dates=dates, roles=roles, main=main)
         )
     else:
         draft.note(found, NoteKind.BROKEN, "a name without letters")
@@ -367,7 +365,7 @@ def _take_subject(found: Element, draft: DublinCoreDraft) -> None:
 def _take_type(found: Element, draft: DublinCoreDraft) -> None:
     word = fold(found.text.rpartition("/")[2]).replace(" ", "")
     if word in _KIND_OF:
-        draft.kinds.append(_KIND_OF[word])
+        draft.kinds.setdefault(word in _GENERAL, _KIND_OF[word])
     draft.genres.append(Subject(text=found.text, kind="genre", source=found.scheme))
 
 
@@ -375,21 +373,20 @@ def _take_language(found: Element, draft: DublinCoreDraft) -> None:
     code = language_code(found.text)
     if code is None:
         draft.note(found, NoteKind.BROKEN, "unknown language")
-    elif code not in draft.languages:
-        draft.languages.append(code)
+    else:
+        draft.languages[code] = None
     if fold(found.text) != code and code is not None:
         draft.note(found, NoteKind.KEPT)
 
 
 def _take_identifier(found: Element, draft: DublinCoreDraft) -> None:
-    text = found.text
-    scheme, value, good = identify(text, found.scheme.lower())
-    state = "valid" if good else "invalid"
-    draft.identifiers.append(Identifier(scheme=scheme, value=value, found=text, state=state))
-    if not good:
-        draft.note(found, NoteKind.BROKEN, f"the check digit of this {scheme.upper()} is wrong")
-    if is_address(text):
-        draft.links.append(Link(url=text))
+    for text, scheme, value, good in identify_all(found.text, found.scheme.lower()):
+        state = "valid" if good else "invalid"
+        draft.identifiers.append(Identifier(scheme=scheme, value=value, found=text, state=state))
+        if not good:
+            draft.note(found, NoteKind.BROKEN, f"the check digit of this {scheme.upper()} is wrong")
+    if is_address(found.text):
+        draft.links.append(Link(url=found.text))
 
 
 def _take_relation(found: Element, draft: DublinCoreDraft) -> None:

@@ -118,7 +118,8 @@ class Subject:
     text: str
     """Subdivisions are separated by ` -- `."""
     kind: str = "topic"
-    """person, corporate, meeting, title, event, chronology, topic, place, keyword, category, class, genre."""
+    """person, family, corporate, meeting, title, event, chronology, topic, place, keyword, category, class,
+    genre."""
     source: str = ""
     """The vocabulary of the term, such as `czenas` or `lcsh`."""
     authority_ids: tuple[str, ...] = ()

@@ -12,7 +12,7 @@ from typing import Any, Final
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.codes import CHECKED, checked_number, find_doi
+from harvester.bibliographic.codes import CHECKED, checked_number, find_doi, is_identifier
 from harvester.bibliographic.text import fold
 from harvester.store import records as arrays
 from oai.errors import UsageError
@@ -66,18 +66,12 @@ def full_text(query: str) -> str:
 
 
 def _with_numbers(query: str) -> str:
-    """Replace each ISBN, ISMN and ISSN in the query by the single word under which records are indexed."""
+    """Write each ISBN, ISMN and ISSN in the query as one word."""
     return _NUMBER.sub(lambda found: _number(found[0]), query)
 
 
 def _number(text: str) -> str:
-    joined = _joined_number(text)
-    return text if joined is None or _is_span(text) else joined
-
-
-def _joined_number(text: str) -> str | None:
-    number = checked_number(text)
-    return None if number is None else number[1].replace("-", "").lower()
+    return text if checked_number(text) is None or _is_span(text) else "-".join(text.split())
 
 
 def _is_span(text: str) -> bool:
@@ -86,16 +80,28 @@ def _is_span(text: str) -> bool:
 
 
 def _word(text: str) -> str:
-    """Return a word; a word with signs inside becomes a phrase of its parts, the address of a DOI the DOI.
-
-    A span of years that may also be an ISSN becomes both.
-    """
-    words = fold(find_doi(text) or text).split()
+    """Return a word; a word with signs inside becomes a phrase of its parts, the address of a DOI the DOI."""
+    doi = find_doi(text)
+    words = fold(doi or text).split()
     if not words:
         return ""
     term = _joined([*words[:-1], _beginning(words[-1])])
-    issn = _joined_number(text) if _is_span(text) else None
-    return term if issn is None else f"({issn}:* | {term})"
+    return term if doi else _spelled(text, term, ":*")
+
+
+def _spelled(text: str, term: str, ending: str) -> str:
+    """Return the term; if the text is an ISBN, ISMN or ISSN, with its other spellings as alternatives.
+
+    Records have it as one word among their numbers, and as it is written in their notes.
+    """
+    number = checked_number(text)
+    if number is None:
+        return term
+    parts = number[1].lower().split("-")
+    spellings = dict.fromkeys(
+        (f"{''.join(parts)}{ending}", _joined([*parts[:-1], f"{parts[-1]}{ending}"]), term)
+    )
+    return f"({' | '.join(spellings)})" if len(spellings) > 1 else term
 
 
 def _beginning(word: str) -> str:
@@ -107,7 +113,8 @@ def _beginning(word: str) -> str:
 
 
 def _phrase(text: str) -> str:
-    return _joined(fold(text).split())
+    phrase = _joined(fold(text).split())
+    return _spelled(text, phrase, "") if is_identifier(text) else phrase
 
 
 def _joined(words: list[str]) -> str:
@@ -410,7 +417,7 @@ class Facets:
     """By the repository's id."""
     languages: Sequence[FacetCount]
     decades: Sequence[FacetCount]
-    """By the first year of the decade, such as `1990`; the latest first."""
+    """By the decade of the record's first year, such as `1990`; the latest first."""
     kinds: Sequence[FacetCount]
 
 

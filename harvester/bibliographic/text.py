@@ -25,7 +25,7 @@ _LETTERS: Final = str.maketrans(
 )
 _NO_WORD: Final = re.compile(r"[\W_]+")
 # Characters between a word and its ending, or inside a name, do not separate words.
-_INSIDE: Final = re.compile("['\u2019\u02bc\u02bb\u02b9\u00ad]")
+_INSIDE: Final = re.compile("['\u2019\u02b9-\u02bc\u02be\u02bf\u00ad]")
 
 _SORTED: Final = 200
 """The number of characters of a title used for sorting, because an index entry is limited in size."""

@@ -96,6 +96,24 @@ async def test_an_import_runs_in_a_process_of_its_own_and_its_records_are_found(
     assert ">Czech</a>" in found, "the facets name the languages"
 
 
+async def test_decades_are_counted_by_the_first_year_and_say_that_their_lists_overlap(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        a_bibliographic_record(session, telc, title="Kniha", year_from=1995, year_to=1995)
+        a_bibliographic_record(session, telc, title="Noviny", year_from=1985, year_to=2000)
+        session.commit()
+    _, everything = await administrator.get("/records")
+    _, decade = await administrator.get("/records?year_from=1990&year_to=1999")
+
+    assert re.search(r'year_to=1999">1990–1999</a> <span class="count">1<', everything)  # noqa: RUF001
+    assert "First year</h2>" in everything
+    assert "whose years overlap it" in everything
+    assert "Kniha" in decade
+    assert "Noviny" in decade
+
+
 async def test_an_import_that_cannot_begin_says_why(server: Server, owner: Browser, repository: int) -> None:
     server.app[IMPORTS].command = ("false",)
 

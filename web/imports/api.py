@@ -223,7 +223,9 @@ class FacetsOut(Out):
     )
     sources: Sequence[CountOut] = Field(description="Counts by repository number.")
     languages: Sequence[CountOut]
-    decades: Sequence[CountOut]
+    decades: Sequence[CountOut] = Field(
+        description="Counts by the decade of the first year; searches by year find overlapping years, too."
+    )
     kinds: Sequence[CountOut]
 
 

@@ -148,7 +148,8 @@ def coded_years(type_: str, first: str, second: str) -> Years | None:
     if begin is None:
         return None
     if type_ in _SPANS:
-        open_end = type_ in "cmu" and (second in {_OPEN, "uuuu"} or not second.strip(_BLANK))
+        blank = not second.strip(_BLANK)
+        open_end = type_ in ("cmu" if blank else "cdikmu") and (blank or second in {_OPEN, "uuuu"})
         last = None if open_end else (end.last if end else begin.last)
         return _in_order(begin.first, last)
     return begin if type_ in _ONE_YEAR else None

@@ -11,7 +11,7 @@ from harvester.bibliographic.marc21.control_fields import read_control, read_lea
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import FieldReading, OpenField, read_marc
 from harvester.bibliographic.marc21.kinds import NAMESPACES, declined, is_marc
-from harvester.bibliographic.marc21.names import NUMERATION, authority_ids
+from harvester.bibliographic.marc21.names import FAMILY, NUMERATION, authority_ids
 from harvester.bibliographic.punctuation import clean, sentences, separator, unclosed
 from harvester.bibliographic.record import BibliographicRecord, Link, Note, RawField, Related, Subject
 
@@ -20,6 +20,17 @@ _RELATIONS: Final = {
     "772": "main work", "773": "host", "774": "part", "775": "other edition", "776": "other form",
     "777": "issued with", "780": "preceding", "785": "succeeding", "786": "data source", "787": "related",
 }  # fmt: skip
+_LABELS: Final = {
+    "780": {
+        "1": "continues in part", "2": "supersedes", "3": "supersedes in part", "4": "formed by the union of",
+        "5": "absorbed", "6": "absorbed in part", "7": "separated from",
+    },
+    "785": {
+        "1": "continued in part by", "2": "superseded by", "3": "superseded in part by", "4": "absorbed by",
+        "5": "absorbed in part by", "6": "split into", "7": "merged with", "8": "changed back to",
+    },
+}  # fmt: skip
+"""What the second indicator says of the relation of a preceding or succeeding entry."""
 _LINKS: Final = {"0": "resource", "1": "version", "2": "related"}
 _LINK: Final = "856"
 _ADDRESS: Final = re.compile(r"(?i)^(?:https?|ftp)://[^\s/]")
@@ -40,6 +51,8 @@ _SENTENCES: Final = "bnpt"
 
 def take_related(found: OpenField, draft: MarcDraft) -> None:
     """Read a linking entry."""
+    standard = _LABELS.get(found.tag, {}).get(found.indicators[1], "")
+    introduction = " ".join(clean(value).rstrip(":") for value in found.take("i"))
     related = Related(
         relation=_RELATIONS[found.tag],
         title=sentences(clean(value) for value in found.take("stp")),
@@ -47,9 +60,9 @@ def take_related(found: OpenField, draft: MarcDraft) -> None:
         part=", ".join(clean(value) for value in found.take("gq")),
         publication=" ; ".join(clean(value) for value in found.take("bdh")),
         identifiers=tuple(found.take("oruwxyz")),
-        label=" ".join(clean(value).rstrip(":") for value in found.take("i")),
+        label=introduction or standard,
     )
-    if related != Related(relation=related.relation):
+    if introduction or related != Related(relation=related.relation, label=standard):
         draft.related.append(related)
 
 
@@ -82,7 +95,8 @@ def take_subject(found: OpenField, draft: MarcDraft) -> None:
     source = found.first("2").rstrip(".")
     if not source and found.tag not in _KEYWORDS:
         source = _SOURCES.get(found.indicators[1], "")
-    kind = _KINDS.get(found.tag, "local")
+    family = found.tag == _PERSON and found.indicators[0] == FAMILY
+    kind = "family" if family else _KINDS.get(found.tag, "local")
     ids = authority_ids(found)
     texts = [clean(value) for value in found.take("a")] if found.tag in _KEYWORDS else [_text(found)]
     subjects = [Subject(text=text, kind=kind, source=source, authority_ids=ids) for text in texts if text]
@@ -164,7 +178,7 @@ class Marc21Converter:
     """MARC 21 in MARCXML, MarcXchange or `oai_marc`."""
 
     name = "marc21"
-    version = 7
+    version = 8
     namespaces = NAMESPACES
     rank = 10
 
@@ -177,7 +191,7 @@ class Marc21Converter:
         return declined(element)
 
     def convert(self, element: etree._Element) -> BibliographicRecord:
-        """Convert the record; raises nothing and loses nothing, whatever the record contains."""
+        """Convert the record; raises nothing and loses no subfield, whatever the record contains."""
         reading = read_marc(element)
         draft = MarcDraft(notes=list(reading.broken))
         read_leader(reading.leader, draft)

@@ -4,10 +4,12 @@ Also edition, publication, extent and series.
 """
 
 import re
+import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
-from harvester.bibliographic.codes import find_issn
+from harvester.bibliographic.codes import find_issn, is_identifier
+from harvester.bibliographic.dates import MASKING_STOPS
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
 from harvester.bibliographic.marc21.names import authority_ids, read_name
@@ -23,7 +25,6 @@ from harvester.bibliographic.punctuation import (
 from harvester.bibliographic.record import Publication, Series, TitleVariant
 from harvester.bibliographic.text import tidy
 
-_BEFORE_A_WORD: Final = " '\u2019-([\"\u201e\u201c\u00ab\u02bb`"
 _VARIANTS: Final = {
     "130": "uniform", "210": "abbreviated", "222": "key", "240": "uniform", "242": "translated",
     "243": "collective", "246": "varying", "247": "former", "730": "related", "740": "analytical",
@@ -133,10 +134,16 @@ def _sorting(found: OpenField, draft: MarcDraft, raw: str, indicator: str) -> st
     count = int(indicator)
     if count == 0:
         return text
-    if count >= len(text) or text[count - 1] not in _BEFORE_A_WORD:
+    if count >= len(text) or not _may_precede_a_word(text[count - 1]):
         draft.broken(found.written, text, f"the first {count} characters are not a leading article")
         return text
     return text[count:]
+
+
+def _may_precede_a_word(sign: str) -> bool:
+    """Return whether it is a blank, a punctuation mark, a symbol, or a modifier letter such as ayn."""
+    kind = unicodedata.category(sign)
+    return kind[0] in "ZPS" or kind == "Lm"
 
 
 def take_edition(found: OpenField, draft: MarcDraft) -> None:
@@ -202,6 +209,8 @@ def _issn(value: str, draft: MarcDraft, found: OpenField) -> str:
     if known is None or not known[1]:
         draft.broken(found.written, value, "this is not a valid ISSN")
         return clean(value)
+    if value != known[0] and not is_identifier(clean(value)):
+        draft.keep(found.written, f"$x {value}")
     return known[0]
 
 
@@ -232,6 +241,7 @@ def _statements(found: OpenField, codes: str, function: str) -> list[Publication
         if code == place_code and (names or dates):
             close()
         into = places if code == place_code else names if code == name_code else dates
-        into.append(unclosed(clean(value)))
+        masking = into is dates and value.endswith(".") and MASKING_STOPS.search(value) is not None
+        into.append(unclosed(clean(value, stop=not masking)))
     close()
     return statements

@@ -54,14 +54,16 @@ class MarcDraft:
     country: str = ""
     editions: list[str] = field(default_factory=list)
     extents: list[str] = field(default_factory=list)
-    languages: list[str] = field(default_factory=list)
-    original_languages: list[str] = field(default_factory=list)
+    languages: dict[str, None] = field(default_factory=dict)
+    original_languages: dict[str, None] = field(default_factory=dict)
     variants: list[TitleVariant] = field(default_factory=list)
     contributors: list[Contributor] = field(default_factory=list)
     links_of_names: dict[tuple[str, str], int] = field(default_factory=dict)
     """Positions of contributors that have another script, by tag and occurrence number."""
     publications: list[Publication] = field(default_factory=list)
     series: list[Series] = field(default_factory=list)
+    known_series: set[tuple[str, str]] = field(default_factory=set)
+    """Folded titles and numbers of `series`."""
     subjects: list[Subject] = field(default_factory=list)
     genres: list[Subject] = field(default_factory=list)
     identifiers: list[Identifier] = field(default_factory=list)
@@ -92,14 +94,15 @@ class MarcDraft:
             code = language_code(found)
             if code is None:
                 self.keep(where, found)
-            elif code not in into:
-                into.append(code)
+            else:
+                into[code] = None
 
     def add_series(self, series: Series) -> None:
         """Add a series, unless the record already has it."""
-        known = {(fold(one.title), fold(one.number)) for one in self.series}
-        if (fold(series.title), fold(series.number)) not in known or series.issn:
+        key = (fold(series.title), fold(series.number))
+        if key not in self.known_series or series.issn:
             self.series.append(series)
+        self.known_series.add(key)
 
     def finish(self) -> BibliographicRecord:
         """Return the record, combining the values of all fields; statements of publication come first."""

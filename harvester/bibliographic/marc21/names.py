@@ -10,7 +10,7 @@ from harvester.bibliographic.marc21.relators import relator, roles
 from harvester.bibliographic.punctuation import clean, sentences, unbracketed, unclosed
 from harvester.bibliographic.record import Contributor
 
-_FAMILY: Final = "3"
+FAMILY: Final = "3"
 NUMERATION: Final = "b"
 _WORK: Final = "fhklmnoprst"
 _AUTHORITY: Final = re.compile(r"(?=\w*\d)[A-Za-z]{1,12}\d[\w-]*")
@@ -52,7 +52,7 @@ def take_work(found: OpenField) -> str:
 def read_name(found: OpenField, *, main: bool, work: str = "") -> Contributor:
     """Return the name in a field X00, X10, X11 or 720."""
     kind = _KINDS.get(found.tag[1:], "unknown")
-    if kind == "person" and found.indicators[0] == _FAMILY:
+    if kind == "person" and found.indicators[0] == FAMILY:
         kind = "family"
     read = _read_body if kind in {"corporate", "meeting"} else _read_person
     name, titles = read(found, kind)

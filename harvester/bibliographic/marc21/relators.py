@@ -1,4 +1,4 @@
-"""Roles: relator codes, and the words (English, Czech, Slovak, German, Latin) used in catalogues.
+"""Roles: relator codes, and the words (English, Czech, Slovak, German, French, Latin) used in catalogues.
 
 Source: MARC Code List for Relators, Library of Congress.
 """
@@ -7,10 +7,13 @@ import functools
 import re
 from typing import Final
 
+from harvester.bibliographic.marc21.code_lists import RELATORS
 from harvester.bibliographic.text import fold
 
 _AND: Final = re.compile(r"\s+(?:and|und|et|a|&)\s+|\s*[,;/]\s+")
-_CODE: Final = re.compile(r"(?:^|/)([a-z]{3})$")
+_CODE: Final = re.compile(r"(?:^|(/))([a-z]{3})(?(1)(?:\.\w+)?)$")
+_FEMALE: Final = re.compile(r" ?in(?:nen)?$")
+"""The German ending of women, or of persons of any sex: "VerfasserIn", "Verfasser:innen"."""
 
 _WORDS: Final = {
     "abr": "abridger zkracovatel zkr",
@@ -23,15 +26,15 @@ _WORDS: Final = {
     "asn": "associated_name asociovane_jmeno",
     "aui": "author_of_introduction autor_uvodu autorka_uvodu autor_predmluvy autor_predhovoru predml uvod "
     "introd",
-    "aut": "author autor autorka verfasser verf auctor writer spisovatel autori joint_author jt_author "
-    "jt_auth",
+    "aut": "author autor autorka verfasser verf auteur auteur_du_texte auctor writer spisovatel autori "
+    "joint_author jt_author jt_auth",
     "aft": "author_of_afterword autor_doslovu autorka_doslovu doslov",
     "aus": "screenwriter scenarista",
     "bkd": "book_designer knizni_upravce",
     "bnd": "binder vazac knihar",
     "bsl": "bookseller knihkupec",
-    "cmp": "composer skladatel hudobny_skladatel hud komp komponist",
-    "cnd": "conductor dirigent dir dirig",
+    "cmp": "composer skladatel hudobny_skladatel hud komp komponist compositeur",
+    "cnd": "conductor dirigent dirig",
     "col": "collector sberatel zberatel",
     "com": "compiler comp joint_comp sestavovatel sest kompilator zostavovatel zost sestavil poradatel porad",
     "cov": "cover_designer navrhar_obalky autor_obalky",
@@ -47,12 +50,12 @@ _WORDS: Final = {
     "dte": "dedicatee adresat_dedikace",
     "dto": "dedicator autor_dedikace",
     "edt": "editor editorka editori ed eds edit joint_ed jt_ed redaktor redaktorka redig vydavatel_literarni "
-    "herausgeber hrsg hg vedecky_redaktor",
-    "egr": "engraver engr rytec ryt",
+    "herausgeber hrsg hg vedecky_redaktor editeur_scientifique",
+    "egr": "engraver engr rytec ryt graveur",
     "fmo": "former_owner predchozi_vlastnik povodny_vlastnik",
     "fnd": "funder",
     "hnr": "honoree oslavenec jubilant",
-    "ill": "illustrator illustr illus ilustrator ilustratorka ilustr il",
+    "ill": "illustrator illustr illus ilustrator ilustratorka ilustr il illustrateur",
     "ilu": "illuminator iluminator",
     "isb": "issuing_body vydavajici_organ",
     "ive": "interviewee dotazovany respondent",
@@ -65,7 +68,7 @@ _WORDS: Final = {
     "oth": "other jine ine",
     "own": "owner vlastnik majitel",
     "pbl": "publisher publ nakladatel nakl vydavatel vyd verleger",
-    "pht": "photographer photogr phot fotograf fotografka fotogr fot",
+    "pht": "photographer photogr phot fotograf fotografka fotogr fot photographe",
     "prf": "performer perf interpret ucinkujici",
     "prn": "production_company",
     "pro": "producer producent",
@@ -79,10 +82,10 @@ _WORDS: Final = {
     "sng": "singer zpevak spevak",
     "spn": "sponsor sponzor",
     "ths": "thesis_advisor degree_supervisor vedouci_prace skolitel veduci_prace",
-    "trl": "translator tr transl prekladatel prekladatelka prel prekl prelozil ubers ubersetzer",
+    "trl": "translator tr transl prekladatel prekladatelka prel prekl prelozil ubers ubersetzer traducteur",
     "wac": "writer_of_added_commentary",
     "win": "writer_of_introduction",
-    "wpr": "writer_of_preface",
+    "wpr": "writer_of_preface prefacier",
     "wst": "writer_of_supplementary_textual_content",
 }  # fmt: skip
 _CODES: Final = {word.replace("_", " "): code for code, words in _WORDS.items() for word in words.split()}
@@ -96,11 +99,12 @@ def relator(text: str) -> str:
     ('trl', 'trl', 'knihomol')
     """
     plain = text.strip().rstrip(".,; ")
-    word = _CODES.get(fold(plain))
+    folded = fold(plain)
+    word = _CODES.get(folded) or _CODES.get(_FEMALE.sub("", folded))
     if word:  # before codes, for some abbreviations have three letters, too
         return word
-    found = _CODE.search(plain)
-    return found[1] if found else plain
+    found = _CODE.search(plain.lower())
+    return found[2] if found and found[2] in RELATORS else plain
 
 
 @functools.lru_cache(maxsize=1024)

@@ -1,5 +1,7 @@
 """Dublin Core records, simple and qualified, and the rows that they become."""
 
+import itertools
+
 import pytest
 from lxml import etree
 
@@ -187,6 +189,8 @@ def test_control_characters_behind_a_comment_are_reported() -> None:
         ("World Health Organization (WHO)", "World Health Organization (WHO)", ("cre",)),
         ("Bank, World (USA)", "Bank, World (USA)", ("cre",)),
         ("Novák, Jan (xyz)", "Novák, Jan (xyz)", ("cre",)),
+        ("Novák, Jan (AUT)", "Novák, Jan (AUT)", ("cre",)),
+        ("Novák, Jan (Ill.)", "Novák, Jan", ("ill",)),
         ("Novák, Jan (pdr)", "Novák, Jan", ("pdr",)),
         ("Novák, Jan [ed.]", "Novák, Jan", ("edt",)),
         ("Novák, Jan (překladatel)", "Novák, Jan", ("trl",)),
@@ -195,6 +199,42 @@ def test_control_characters_behind_a_comment_are_reported() -> None:
 def test_only_roles_in_brackets_are_taken_off_a_name(written: str, name: str, roles: tuple[str, ...]) -> None:
     (found,) = _converted(f"<dc:creator>{written}</dc:creator>").contributors
     assert (found.name, found.roles) == (name, roles)
+
+
+@pytest.mark.parametrize(
+    ("types", "kind"),
+    [
+        (["Text", "Journal article"], RecordKind.ARTICLE),
+        (["Text", "info:eu-repo/semantics/article"], RecordKind.ARTICLE),
+        (["Collection", "Map", "Image"], RecordKind.MAP),
+        (["Article", "Text"], RecordKind.ARTICLE),
+        (["Text", "Collection"], RecordKind.BOOK),
+        (["Service"], RecordKind.ELECTRONIC),
+        (["Nonsense"], RecordKind.OTHER),
+    ],
+)
+def test_a_general_type_gives_way_to_a_more_specific_one(types: list[str], kind: RecordKind) -> None:
+    assert _converted("".join(f"<dc:type>{one}</dc:type>" for one in types)).kind is kind
+
+
+@pytest.mark.parametrize(
+    ("written", "name", "dates", "roles"),
+    [
+        ("Hus, Jan, 1371-1415", "Hus, Jan", "1371-1415", ("cre",)),
+        ("Hus, Jan (asi 1371-1415)", "Hus, Jan", "asi 1371-1415", ("cre",)),
+        ("Hus, Jan, approximately 1369-1415", "Hus, Jan", "approximately 1369-1415", ("cre",)),
+        ("Novák, Jan (1950-) [ed.]", "Novák, Jan", "1950-", ("edt",)),
+        ("Hugo, Victor (1802-1885). Auteur du texte", "Hugo, Victor", "1802-1885", ("aut",)),
+        ("Univerzita (1882-1945). Fakulta", "Univerzita (1882-1945). Fakulta", "", ("cre",)),
+        ("Sjezd (1998)", "Sjezd (1998)", "", ("cre",)),
+        ("Li, Bo, 1950-2000, 1951", "Li, Bo", "1950-2000, 1951", ("cre",)),
+    ],
+)
+def test_the_years_of_a_person_are_taken_off_the_name(
+    written: str, name: str, dates: str, roles: tuple[str, ...]
+) -> None:
+    (found,) = _converted(f"<dc:creator>{written}</dc:creator>").contributors
+    assert (found.name, found.dates, found.roles) == (name, dates, roles)
 
 
 def test_languages_of_elements_are_kept() -> None:
@@ -279,6 +319,15 @@ def test_an_extent_is_not_mixed_with_media_types() -> None:
     assert {("dc:format", "application/pdf"), ("dc:medium", "pergamen")} <= texts
 
 
+def test_thousands_of_formats_and_languages_are_converted_in_linear_work() -> None:
+    """Quadratic work would take minutes."""
+    codes = ["".join(letters) for letters in itertools.product("abcdefghijklmnopqrstuvwxyz", repeat=3)]
+    formats = "".join(f"<dc:format>{number}</dc:format>" for number in range(40_000))
+    record = _converted(formats + "".join(f"<dc:language>{code}</dc:language>" for code in codes))
+    assert record.extent.count(";") == 39_999
+    assert len(record.languages) > 17_000
+
+
 def test_a_citation_is_a_note_and_a_relator_element_a_role() -> None:
     record = _converted(
         "<dcterms:bibliographicCitation>Naše řeč, 80, 1997, s. 1-10</dcterms:bibliographicCitation>"
@@ -309,6 +358,9 @@ def test_identifiers_are_told_apart() -> None:
         "<dc:identifier>uuid:1234</dc:identifier><dc:identifier>ISBN 80-200-0129-0</dc:identifier>"
         "<dc:identifier>ISMN 979-0-2600-0043-8</dc:identifier><dc:identifier>0000000000</dc:identifier>"
         "<dc:identifier>9790260000438</dc:identifier><dc:identifier>M-2600-0043-8</dc:identifier>"
+        "<dc:identifier>978-80-200-0129-0 (1. sv.)</dc:identifier>"
+        "<dc:identifier>ISBN 80-200-0129-8 (váz.), 80-200-1333-4</dc:identifier>"
+        "<dc:identifier>ISBN 80-200-0129-8, 1998</dc:identifier>"
     )
     assert [(one.scheme, one.value, one.state) for one in record.identifiers] == [
         ("doi", "10.1000/a.1", "valid"),
@@ -320,6 +372,15 @@ def test_identifiers_are_told_apart() -> None:
         ("other", "0000000000", "valid"),
         ("ismn", "9790260000438", "valid"),
         ("ismn", "9790260000438", "valid"),
+        ("isbn", "9788020001290", "valid"),
+        ("isbn", "9788020001290", "valid"),
+        ("isbn", "9788020013330", "valid"),
+        ("isbn", "9788020001290", "valid"),
+    ]
+    assert [one.found for one in record.identifiers[-3:]] == [
+        "ISBN 80-200-0129-8 (váz.)",
+        "80-200-1333-4",
+        "ISBN 80-200-0129-8, 1998",
     ]
     assert record.links == (Link(url="https://doi.org/10.1000/A.1"), Link(url="http://repository.example/1"))
 

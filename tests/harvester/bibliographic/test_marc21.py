@@ -129,6 +129,31 @@ def test_leading_articles_are_dropped_for_sorting() -> None:
 
 
 @pytest.mark.parametrize(
+    ("line", "sorted_by"),
+    [
+        ("245 14 $aal-\u02bcAdab", "adab"),
+        ("245 14 $aal-\u02bfArab", "arab"),
+        ("245 11 $a¿Qué es", "que es"),
+        ("245 11 $a…and", "and"),
+        ("245 11 $a\u2018Kniha\u2019", "kniha"),
+        ("245 15 $a»Der Prozess«", "prozess"),
+    ],
+)
+def test_a_sign_before_the_first_word_is_no_fault(line: str, sorted_by: str) -> None:
+    record = converted(line)
+    assert (record.sort_title, faults(record)) == (sorted_by, {})
+
+
+@pytest.mark.parametrize(
+    ("line", "sorted_by"), [("245 11 $a1984", "1984"), ("245 13 $a»Der Prozess«", "der prozess")]
+)
+def test_digits_and_letters_are_no_signs_before_the_first_word(line: str, sorted_by: str) -> None:
+    record = converted(line)
+    assert record.sort_title == sorted_by
+    assert "are not a leading article" in faults(record)["245"]
+
+
+@pytest.mark.parametrize(
     ("line", "fault"),
     [
         ("245 1x $aThe Czech language", "'x', not a digit"),
@@ -246,6 +271,14 @@ def test_corporate_bodies_meetings_and_families() -> None:
         ("$eautor.$4aut", ("aut",)),
         ("$4http://id.loc.gov/vocabulary/relators/edt", ("edt",)),
         ("$eopisovatel not", ("opisovatel not",)),
+        ("$edir.", ("dir",)),
+        ("$eIll.", ("ill",)),
+        ("$eRed.", ("red",)),
+        ("$4AUT", ("aut",)),
+        ("$4http://id.loc.gov/vocabulary/relators/aut.html", ("aut",)),
+        ("$eVerfasserIn$4aut", ("aut",)),
+        ("$eHerausgeber:innen", ("edt",)),
+        ("$eÜbersetzerin", ("trl",)),
         ("", ()),
     ],
 )
@@ -284,6 +317,11 @@ def test_a_name_with_a_title_is_of_a_work() -> None:
         ("u1917uuuu", Years(first=1917, last=1917)),
         ("|1998    ", Years(first=1371, last=1415)),
         ("d19171948", Years(first=1917, last=1948)),
+        ("d1990uuuu", Years(first=1990)),
+        ("i18309999", Years(first=1830)),
+        ("k18309999", Years(first=1830)),
+        ("d1990    ", Years(first=1990, last=1990)),
+        ("q1990uuuu", Years(first=1990, last=1990)),
         ("t20102009", Years(first=2010, last=2010)),
         ("r19951848", Years(first=1995, last=1995)),
         ("e19980423", Years(first=1998, last=1998)),
@@ -306,6 +344,8 @@ def test_years_come_from_008_and_else_from_the_imprint(fixed: str, years: Years)
         (" 1998    ", "", Years(first=1998, last=1998)),
         ("||||||||| ", "1987.", Years(first=1987, last=1987)),
         ("z1998    ", "", Years(first=1998, last=1998)),
+        ("||||||||| ", "189.", Years(first=1890, last=1899)),
+        ("||||||||| ", "18..", Years(first=1800, last=1899)),
         ("s19uu    ", "[1987]", Years(first=1987, last=1987)),
         ("s19xx    ", "1987-1989", Years(first=1987, last=1989)),
         ("n19uu    ", "", Years(first=1900, last=1999)),
@@ -466,6 +506,44 @@ def test_series_traced_and_untraced() -> None:
         Series(title="Edice Pramen", number="12"),
         Series(title="Neruda, Jan. Spisy", number="1"),
     )
+
+
+def test_thousands_of_series_are_converted_in_linear_work() -> None:
+    """Quadratic work would take minutes."""
+    record = converted(*(f"490 0# $aEdice {number % 8_000}" for number in range(16_000)))
+    assert len(record.series) == 8_000
+
+
+def test_words_beside_the_issn_of_a_series_are_kept() -> None:
+    record = converted(
+        "490 1# $aA$x0317-8471 (online) ;$v1", "830 #0 $aA$xISSN 0317-8471 ;$v1", "490 0# $aB$x1803-8271"
+    )
+    assert [one.issn for one in record.series] == ["0317-8471", "0317-8471", "1803-8271"]
+    assert kept(record) == {"490": "$x 0317-8471 (online) ;"}
+
+
+@pytest.mark.parametrize(
+    ("line", "relation", "label"),
+    [
+        ("780 00 $tA", "preceding", ""),
+        ("780 05 $tA", "preceding", "absorbed"),
+        ("785 06 $tA", "succeeding", "split into"),
+        ("785 07 $iSloučeno s:$tA", "succeeding", "Sloučeno s"),
+        ("785 09 $tA", "succeeding", ""),
+        ("776 08 $tA", "other form", ""),
+    ],
+)
+def test_the_second_indicator_of_a_linking_entry_is_its_label(line: str, relation: str, label: str) -> None:
+    assert converted(line).related == (Related(relation=relation, title="A", label=label),)
+
+
+def test_a_linking_entry_without_words_is_none() -> None:
+    assert converted("780 05 $6880-01").related == ()
+
+
+def test_a_family_as_a_subject_is_of_its_kind() -> None:
+    record = converted("600 34 $aKinští (rod)", "600 14 $aHus, Jan")
+    assert [one.kind for one in record.subjects] == ["family", "person"]
 
 
 def test_subjects_with_their_sources_and_subdivisions() -> None:

@@ -103,8 +103,13 @@ def test_numbers_and_names_are_looked_up_whole(filled: Catalogue) -> None:
 
 async def test_numbers_are_found_as_the_record_writes_them(catalogue: Catalogue) -> None:
     catalogue.put(4, "024 7# $a10.1000/ABC.1$2doi", "024 2# $aM-2600-0043-8", "245 10 $aNoty")
+    catalogue.put(
+        5, "245 10 $aČlánek", "500 ## $aISBN 80-200-1333-4 na obálce", "773 0# $tVěstník$x0317-8471"
+    )
     await catalogue.harvest()
     catalogue.imported()
+    for number in ("80-200-1333-4", '"ISBN 80-200-1333-4"', "0317-8471", "03178471"):
+        assert _found(catalogue, text=number) == ["Článek"]
     for number in (
         "https://doi.org/10.1000/ABC.1",
         "doi:10.1000/abc.1",

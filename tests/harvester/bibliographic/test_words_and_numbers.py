@@ -20,6 +20,7 @@ from harvester.bibliographic.marc21 import relators
 from harvester.bibliographic.punctuation import clean
 from harvester.bibliographic.record import Years
 from harvester.bibliographic.search import full_text
+from harvester.bibliographic.text import fold
 
 
 @pytest.mark.parametrize("module", [dates, text, punctuation, search, relators, codes])
@@ -139,6 +140,27 @@ def test_the_examples_in_docstrings_hold(module: object) -> None:
         ("1895 [ i. e. 1985]", 1985, 1985),
         ("1958 [tj. 1985]", 1985, 1985),
         ("anno 5760 [2000]", 2000, 2000),
+        ("199[5]", 1995, 1995),
+        ("c199[5]", 1995, 1995),
+        ("196[8?]", 1968, 1968),
+        ("[20]05", 2005, 2005),
+        ("[19]98-[20]05", 1998, 2005),
+        ("198[?]", 1980, 1989),
+        ("19[--]", 1900, 1999),
+        ("189.", 1890, 1899),
+        ("[189.]", 1890, 1899),
+        ("18..", 1800, 1899),
+        ("[19..]", 1900, 1999),
+        ("196?-197?", 1960, 1979),
+        ("850-860", 850, 860),
+        ("850.", 850, 850),
+        ("[1]998", 1998, 1998),
+        ("1990[-1995]", 1990, 1995),
+        ("1355 [1976]", 1976, 1976),
+        ("1395 [1975].", 1975, 1975),
+        ("1369 [1990 or 1991]", 1990, 1991),
+        ("1895 [1985]", 1895, 1985),
+        ("2005 (ISBN 80-200-0129-8)", 2005, 2005),
         ("MDCCCXLVIII", 1848, 1848),
         ("s.a.", None, None),
         ("", None, None),
@@ -147,6 +169,11 @@ def test_the_examples_in_docstrings_hold(module: object) -> None:
 )
 def test_years_are_read_out_of_dates(text: str, first: int | None, last: int | None) -> None:
     assert find_years(text) == Years(first=first, last=last)
+
+
+@pytest.mark.parametrize("sign", "\u02b9\u02ba\u02bb\u02bc\u02be\u02bf")
+def test_a_sign_of_transliteration_is_no_letter_of_a_word(sign: str) -> None:
+    assert fold(f"{sign}Abd Qur{sign}\u0101n") == "abd quran"
 
 
 def test_check_digits_tell_numbers_that_are_wrong() -> None:
@@ -245,15 +272,20 @@ def test_isbd_punctuation_is_taken_off(text: str, cleaned: str) -> None:
         ('"Kniha o čem"', "(kniha <-> o <-> cem)"),
         ("kniha -latin", "knih:* & !latin:*"),
         ("kniha nebo rukopis", "(knih:*) | (rukopis:*)"),
-        ("978-80-200-0129-0", "9788020001290:*"),
-        ("0027-8203", "00278203:*"),
+        ("978-80-200-0129-0", "(9788020001290:* | (978 <-> 80 <-> 200 <-> 0129 <-> 0))"),
+        ("978 80 200 0129 0", "(9788020001290:* | (978 <-> 80 <-> 200 <-> 0129 <-> 0))"),
+        ("8020001298", "(9788020001290:* | 8020001298:*)"),
+        ("9788020001290", "9788020001290:*"),
+        ('"ISBN 80-200-0129-8"', "(9788020001290 | (isbn <-> 80 <-> 200 <-> 0129 <-> 8))"),
+        ("0027-8203", "(00278203:* | (0027 <-> 8203:*))"),
+        ("kniha -00278203", "knih:* & !(00278203:* | (0027 <-> 8203:*))"),
         ("Slovensko 1918-1922", "slovensk:* & (19181922:* | (1918 <-> 1922:*))"),
         ("1918\u20131922", "(19181922:* | (1918 <-> 1922:*))"),
         ("1918 1922", "1918:* & 1922:*"),
         ('"válka 1918-1922"', "(valka <-> 1918 <-> 1922)"),
-        ("1801-1705", "18011705:*"),
-        ("979-0-2600-0043-8", "9790260000438:*"),
-        ("M-2600-0043-8", "9790260000438:*"),
+        ("1801-1705", "(18011705:* | (1801 <-> 1705:*))"),
+        ("979-0-2600-0043-8", "(9790260000438:* | (979 <-> 0 <-> 2600 <-> 0043 <-> 8))"),
+        ("M-2600-0043-8", "(9790260000438:* | (m <-> 2600 <-> 0043 <-> 8))"),
         ("10.1007/978-80-200-0129-0", "(10 <-> 1007 <-> 978 <-> 80 <-> 200 <-> 0129 <-> 0)"),
         ("https://doi.org/10.1000/ABC.1", "(10 <-> 1000 <-> abc <-> 1)"),
         ("česko-slovenský", "(cesko <-> slovensk:*)"),
