@@ -141,7 +141,7 @@
   };
 
   // The browser's clock may be wrong: only what it counts since the page was rendered is used.
-  const ahead = Date.now() - new Date(document.documentElement.dataset.now);
+  const ahead = Date.now() - new Date(document.body.dataset.now);
   const serverTime = () => Date.now() - ahead;
 
   // Relative times ("3 min ago") stay right while a page is open; the tooltip has the exact one.
