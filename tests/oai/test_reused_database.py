@@ -159,6 +159,7 @@ def test_a_test_with_a_copy_has_no_connection_to_the_reused_one(
     engine: Engine, reused: ReusedDatabase, request: pytest.FixtureRequest
 ) -> None:
     engine.url = reused.open()
+    engine.dispose()  # an earlier test may have left connections to another copy
     with engine.connect() as connection:
         assert connection.scalar(text("SELECT current_database()")) == reused.name
     settings = request.getfixturevalue("settings")
