@@ -283,12 +283,33 @@ def test_credentials_of_base_urls_are_removed_from_what_earlier_versions_copied(
             url,
             {"base_url": url, "admin_email": "x@y.example"},
             None,
-            {"base_url": url, "failing": [{"repository_name": url}], "failure": "Not http://b:c@d.example"},
+            {"base_url": url, "failing": [{"repository_name": url}], "failure": "Not http://d.example"},
             {"base_url": url},
             url,
             'http://me:s"c@a.example/oai?to=x@y.example',
         )
     ]
+
+
+def test_credentials_are_removed_from_the_failures_of_runs_after_an_upgrade(settings: Settings) -> None:
+    with open_database(settings, check_tables=False) as database:
+        _back_to(database, "0065", _FAILURES_WITH_CREDENTIALS)
+        migrations.upgrade(database.engine)
+        with database.engine.connect() as connection:
+            row = connection.execute(
+                sa.text(
+                    "SELECT h.failure_reason, h.failure_facts, h.warnings, v.last_error, v.last_failure,"
+                    " j.state_reason, j.state_failure, q.reason, r.base_url"
+                    " FROM oai_history h, oai_harvest v, oai_recurring_job j, oai_quarantine q,"
+                    " oai_repository r"
+                )
+            ).one()
+    sentence = "GET http://a.example/oai?to=x@y.example failed, write to x@y.example"
+    fact = {"url": "http://a.example/oai", "text": sentence}
+    assert tuple(row) == (
+        sentence, fact, [sentence, "two\nlines"], sentence, fact, sentence, fact, sentence,
+        'http://me:s"c@a.example/oai',
+    )  # fmt: skip
 
 
 def test_takedowns_of_directories_in_force_cover_their_front_pages_after_an_upgrade(
@@ -379,6 +400,26 @@ n AS (INSERT INTO notice (occasion, channel, target, facts)
       FROM url)
 INSERT INTO oai_repository (base_url, base_dir, repository_name, examination)
 SELECT url, 'a', url, jsonb_build_object('base_url', url) FROM url
+"""
+
+
+_FAILURES_WITH_CREDENTIALS = """
+WITH said AS (
+    SELECT base AS url, 'GET ' || base || '?to=x@y.example failed, write to x@y.example' AS text
+    FROM (VALUES ('http://me:s"c@a.example/oai')) AS given (base)
+),
+facts AS (SELECT text, url, jsonb_build_object('url', url, 'text', text) AS fact FROM said),
+r AS (INSERT INTO oai_repository (base_url, base_dir) SELECT url, 'a' FROM said RETURNING repository_id),
+h AS (INSERT INTO oai_history (repository_id, harvest_start_time, status, failure_reason, failure_facts,
+          warnings)
+      SELECT repository_id, now(), 'failed', text, fact, jsonb_build_array(text, E'two\\nlines')
+      FROM r, facts),
+v AS (INSERT INTO oai_harvest (repository_id, metadata_prefix, last_error, last_failure)
+      SELECT repository_id, 'oai_dc', text, fact FROM r, facts),
+j AS (INSERT INTO oai_recurring_job (repository_id, state_reason, state_failure)
+      SELECT repository_id, text, fact FROM r, facts)
+INSERT INTO oai_quarantine (repository_id, metadata_prefix, reason, url, raw, raw_size, last_run, fault_key)
+SELECT repository_id, 'oai_dc', text, '', '', 0, now(), gen_random_uuid() FROM r, facts
 """
 
 
