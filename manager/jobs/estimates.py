@@ -10,7 +10,7 @@ from typing import Any
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from harvester.models import Harvest, Repository
+from harvester.models import Harvest
 from manager.jobs.reasons import Code, WaitReason
 from manager.leader.admission import host_of
 from manager.models import Job, JobStatus, Leader, RecurringJob
@@ -231,9 +231,9 @@ class Estimate:
 
 
 def estimate(
-    session: Session, rows: Sequence[tuple[Job, Harvest | None]], now: datetime
+    session: Session, rows: Sequence[tuple[Job, Harvest | None, str]], now: datetime
 ) -> dict[int, Estimate]:
-    """Return an estimate for each of the jobs, which must be all jobs, each with its harvest's row.
+    """Return an estimate for each job; these must be all jobs, with their harvests' rows and base URLs.
 
     The end of a running harvest is estimated from its own rate and the size that the repository reports, or
     else from the duration of the schedule's earlier runs, without which a job has no duration. Waiting jobs
@@ -242,10 +242,10 @@ def estimate(
     begin before, plus one; jobs without a known start count as if they began when they are due, after those
     that begin at that time.
     """
-    usual = _usual_seconds(session, {job.recurring_id for job, _ in rows})
+    usual = _usual_seconds(session, {job.recurring_id for job, *_ in rows})
     left: dict[int, float | None] = {}
     found: dict[int, Estimate] = {}
-    for job, harvest in rows:
+    for job, harvest, _ in rows:
         seconds = usual.get(job.recurring_id or 0)
         left[job.job_id] = seconds
         if job.status not in (*_WAITING, *_OFF):
@@ -258,24 +258,24 @@ def estimate(
 
 def _in_line(
     session: Session,
-    rows: Sequence[tuple[Job, Harvest | None]],
+    rows: Sequence[tuple[Job, Harvest | None, str]],
     left: Mapping[int, float | None],
     now: datetime,
 ) -> dict[int, Estimate]:
     """Return the estimates of the waiting jobs; `left` is how long each job takes or continues to run."""
-    hosts = _hosts(session, rows)
+    hosts = {job.job_id: host_of(base_url) for job, _, base_url in rows}
 
     def timed(job: Job) -> TimedJob:
         return TimedJob(
             job_id=job.job_id,
             repository_id=job.repository_id,
-            host=hosts[job.repository_id],
+            host=hosts[job.job_id],
             earliest=_earliest(job),
             seconds=left[job.job_id],
         )
 
-    running = [timed(job) for job, _ in rows if job.status not in (*_WAITING, *_OFF)]
-    waiting = sorted((job for job, _ in rows if job.status in _WAITING), key=lambda job: _order(job, now))
+    running = [timed(job) for job, *_ in rows if job.status not in (*_WAITING, *_OFF)]
+    waiting = sorted((job for job, *_ in rows if job.status in _WAITING), key=lambda job: _order(job, now))
     begin = starts([timed(job) for job in waiting], running, _capacity(session), now)
 
     def turn(job: Job) -> tuple[datetime, bool]:
@@ -316,12 +316,6 @@ def _capacity(session: Session) -> Capacity:
     limits = session.execute(select(Leader.per_host, Leader.overall)).one_or_none()
     per_host, overall = limits or (None, None)
     return Capacity(places=registry.places(session), per_host=per_host, overall=overall)
-
-
-def _hosts(session: Session, rows: Iterable[tuple[Job, Harvest | None]]) -> Mapping[int, str]:
-    numbers = {job.repository_id for job, _ in rows}
-    query = select(Repository.repository_id, Repository.base_url).where(Repository.repository_id.in_(numbers))
-    return {number: host_of(base_url) for number, base_url in session.execute(query)}
 
 
 def _order(job: Job, now: datetime) -> tuple[bool, bool, int, datetime, int]:

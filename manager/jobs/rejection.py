@@ -7,6 +7,7 @@ summaries name it until a person has corrected it.
 import logging
 from pathlib import Path
 
+from sqlalchemy import delete, func
 from sqlalchemy.orm import Session
 
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
@@ -42,7 +43,14 @@ def is_valid(session: Session, job: Job, data: Path | None) -> bool:
 
 
 def reject_schedule(session: Session, schedule: RecurringJob, failure: Failure | None, reason: str) -> None:
-    """Reject a schedule: it makes no jobs until a person has corrected it. The caller commits."""
+    """Reject a schedule: it makes no jobs until a person has corrected it. The caller commits.
+
+    Its jobs that are not due yet are removed; those that are due are rejected when they are launched.
+    """
+    later = Job.harvest_start_time > func.now()
+    session.execute(
+        delete(Job).where(Job.recurring_id == schedule.id, Job.status == JobStatus.SCHEDULED, later)
+    )
     schedule.state = RecurringState.SET_ASIDE
     schedule.explain(failure or Failure(code=FailureCode.REQUEST_INVALID), reason)
     logger.warning("schedule %d rejected: %s", schedule.id, reason)

@@ -182,10 +182,10 @@ def _views(
 ) -> list[JobView]:
     now = database_now(session)
     first = session.execute(_rows(most)).all()
-    estimates = estimate(session, [(job, harvest) for job, _, harvest, _ in first], now)
+    estimates = estimate(session, [(row[0], row[2], row[4]) for row in first], now)
     all_of_them = not wanted and after is None
     rows = first if all_of_them else session.execute(_rows(most, *wanted, after=after)).all()
-    importing = _importing(session, [job for job, _, harvest, _ in rows if harvest is None])
+    importing = _importing(session, [job for job, _, harvest, *_ in rows if harvest is None])
     return [
         _view(
             job,
@@ -195,7 +195,7 @@ def _views(
             _state(job, harvest, now, importing=job.job_id in importing),
             now,
         )
-        for job, name, harvest, protocol in rows
+        for job, name, harvest, protocol, _ in rows
     ]
 
 
@@ -248,14 +248,17 @@ def remove_history(session: Session, history_id: int) -> None:
 
 def _rows(
     most: int | None, *conditions: ColumnElement[bool], after: JobPlace | None = None
-) -> Select[Job, str, Harvest | None, str]:
-    """Select the first jobs with the repository's name and the harvest's row, in the order of lists."""
+) -> Select[Job, str, Harvest | None, str, str]:
+    """Select the first jobs with what lists show of their repositories and harvests, in the order of lists.
+
+    In one statement, because repositories may be removed at any time.
+    """
     first = union_all(
         *(_first(most, *conditions, under_way=under_way, after=after) for under_way in (True, False))
     ).subquery()
     order = (Job.status.not_in(IN_HAND), Job.harvest_start_time, Job.job_id)
     return (
-        select(Job, Repository.display_name, Harvest, Repository.protocol)
+        select(Job, Repository.display_name, Harvest, Repository.protocol, Repository.base_url)
         .join(first, first.c.job_id == Job.job_id)
         .join(Repository, Repository.repository_id == Job.repository_id)
         .outerjoin(Harvest, Harvest.harvest_id == func.coalesce(_running(), _paused()))

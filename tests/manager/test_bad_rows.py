@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -127,6 +127,18 @@ def test_a_schedule_whose_rule_file_is_gone_is_rejected_when_its_job_is_due_and_
     tables("UPDATE oai_recurring_job SET state = 0")
     tick(database)
     assert len(tables("SELECT FROM oai_job")) == 1
+
+
+def test_a_rejected_schedule_has_no_next_run(database: Database, tables: Tables) -> None:
+    repository = tables.repository()
+    tables.add("oai_recurring_job", repository_id=repository)
+    make_jobs(database)
+    tables("UPDATE oai_job SET files_per_dir = 0")
+    later = datetime.now(UTC) + timedelta(hours=1)
+    tables.add("oai_job", repository_id=repository, recurring_id=1, harvest_start_time=later)
+    tick(database)
+    assert tables.one("SELECT state FROM oai_recurring_job") == 4
+    assert tables("SELECT FROM oai_job") == []
 
 
 def test_a_named_pipe_as_a_rule_file_is_rejected_unread(

@@ -89,7 +89,7 @@ def test_users_are_invited_given_roles_and_disabled(zatva: Zatva) -> None:
         "organisation_id": 1, "short_name": "mzk", "max_records": 100, "max_bytes": 500_000_000,
     }  # fmt: skip
     both = zatva("organisation", "limit", "mzk", "--records", "1000", "--gigabytes", "1")
-    assert both.stdout == "'mzk' may store 1,000 records and 1,000,000,000 bytes at most\n"
+    assert both.stdout == "'mzk' may store 1,000 records at most and 1,000,000,000 bytes at most\n"
     usual = zatva("organisation", "limit", "mzk", "--records", "default")
     assert usual.stdout == "'mzk' may store the default number of records at most\n"
     for wrong in (("--records", "-1"), ("--gigabytes", "many"), ()):

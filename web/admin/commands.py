@@ -212,12 +212,14 @@ def limit(invocation: Invocation) -> None:
         limit_organisation(session, number, **limits)
     invocation.about(number, arguments.short_name, **limits)
     units = {"max_records": "record", "max_bytes": "byte"}
-    shown = " and ".join(
-        f"the default number of {units[name]}s" if value is None else counted(value, units[name])
+    shown = [
+        f"any number of {units[name]}s" if value == 0
+        else f"the default number of {units[name]}s at most" if value is None
+        else f"{counted(value, units[name])} at most"
         for name, value in limits.items()
-    )
+    ]  # fmt: skip
     result = {"organisation_id": number, "short_name": arguments.short_name, **limits}
-    invocation.console.result(result, f"{arguments.short_name!r} may store {shown} at most")
+    invocation.console.result(result, f"{arguments.short_name!r} may store {' and '.join(shown)}")
 
 
 def _limit(given: str, option: str, unit: int, most: int) -> int | None:
