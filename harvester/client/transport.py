@@ -293,10 +293,11 @@ def _redirected(request: HttpRequest, status: int, location: str, arguments: Arg
     """Return the request for the target of a redirect."""
     try:
         target = _target(request.url, location)
+        host = target.host  # raises for an impossible port, too
     except ValueError:
         reason = f"redirected to {location!r}, which is not a valid address"
         raise TransportError(request.url, TransportKind.REDIRECT, reason) from None
-    if target.scheme not in {"http", "https"} or not target.host:
+    if target.scheme not in {"http", "https"} or not host:
         reason = f"redirected to {location!r}, which is not an http or https address"
         raise TransportError(request.url, TransportKind.REDIRECT, reason)
     kept = [pair for pair in request.headers if pair[0] != AUTHORIZATION]

@@ -242,6 +242,7 @@ async def test_a_redirect_that_forgets_the_arguments_is_given_them() -> None:
         "gopher://x/",
         "http:///nowhere",
         "http://[x",
+        "http://127.0.0.1:99999/oai",
     ],
 )
 async def test_redirects_lead_to_http_alone(location: str) -> None:
