@@ -292,6 +292,11 @@ async def test_a_redirect_keeps_what_is_encoded_and_encodes_what_is_not() -> Non
     assert server.asked[1].startswith("GET /n%C4%9B%20co?a=%2Fb%20c HTTP/1.1")
 
 
+async def test_a_large_answer_with_an_error_status_is_read_whole() -> None:
+    body = _IDENTIFY.replace(b"</OAI-PMH>", b"<!--" + b"x" * 500_000 + b"--></OAI-PMH>")
+    assert await _name(RawServer(answer=lambda _: reply(body, status="404 Not Found"))) == "Fake"
+
+
 async def test_an_internationalised_host_name_is_sent_in_ascii() -> None:
     sent: list[HttpRequest] = []
 
