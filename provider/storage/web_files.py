@@ -74,10 +74,13 @@ class WebFiles:
         try:
             with self._request(prefix, {}, _LONGEST_LIST) as answer:
                 content: bytes = answer.read(_LONGEST_LIST + 1)
+                missing = answer.length or 0  # the library raises for a cut answer of unknown length only
         except (OSError, ValueError, http.client.HTTPException) as error:
             _refuse(prefix, error)
         if len(content) > _LONGEST_LIST:
             raise OSError(f"{prefix}: the list is longer than {_LONGEST_LIST:,} bytes")
+        if missing:
+            raise OSError(f"{prefix}: the list is cut off: {missing:,} bytes are missing; try again")
         for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
             if name := line.strip():
                 url = urljoin(str(prefix), name)

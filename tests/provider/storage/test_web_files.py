@@ -15,7 +15,7 @@ from pytest_aiohttp import AiohttpClient
 from sqlalchemy import select
 
 from oai.database import Database
-from oai.errors import UsageError
+from oai.errors import RemoteError, UsageError
 from oai.settings import Settings
 from provider.app import create_app
 from provider.indexing.archive_search import search
@@ -208,3 +208,11 @@ def test_a_server_that_is_too_slow_is_asked_once(files: Files) -> None:
         WebFiles(seconds=0.2).read(ObjectUrl(f"{faults.address}/x.warc.gz"), 0, 100, '"tag"')
     faults.held.set()
     assert len(faults.asked) == 1
+
+
+def test_a_list_of_files_that_is_cut_on_the_way_is_refused(files: Files) -> None:
+    folder, faults = files
+    (folder / "list.txt").write_text("x.warc.gz\ny.warc.gz\n")
+    faults.cut = 10
+    with pytest.raises(RemoteError, match="10 bytes are missing"):
+        search([place_given(f"{faults.address}/list.txt")])
