@@ -3,13 +3,14 @@
 import contextlib
 import http.client
 import re
+import string
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NoReturn
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
 from oai.deadline import Deadline
 from oai.errors import UsageError
@@ -81,7 +82,7 @@ class WebFiles:
             raise OSError(f"{prefix}: the list is longer than {_LONGEST_LIST:,} bytes")
         if missing:
             raise OSError(f"{prefix}: the list is cut off: {missing:,} bytes are missing; try again")
-        for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
+        for number, line in enumerate(content.decode("utf-8-sig", errors="replace").splitlines(), 1):
             if name := line.strip():
                 url = urljoin(str(prefix), name)
                 if not url.startswith(SCHEMES):
@@ -115,7 +116,9 @@ class WebFiles:
         """Yield the answer, which has about `size` bytes; its type depends on the scheme."""
         # Compressed on the way, the bytes would not be those of the range.
         sent = {"User-Agent": _AGENT, "Accept-Encoding": "identity", **headers}
-        request = urllib.request.Request(str(place), headers=sent)  # noqa: S310 the opener knows http and https only
+        # Existing percent-encoding stays.
+        url = quote(str(place), safe=string.punctuation)
+        request = urllib.request.Request(url, headers=sent)  # noqa: S310 the opener knows http and https only
         with Deadline(self._seconds + size / _SLOWEST) as deadline:
             opener = guarded_opener(Trail(deadline=deadline))
             try:

@@ -216,3 +216,13 @@ def test_a_list_of_files_that_is_cut_on_the_way_is_refused(files: Files) -> None
     faults.cut = 10
     with pytest.raises(RemoteError, match="10 bytes are missing"):
         search([place_given(f"{faults.address}/list.txt")])
+
+
+def test_a_list_may_begin_with_a_byte_order_mark_and_name_files_with_accents(
+    database: Database, files: Files
+) -> None:
+    folder, faults = files
+    write_pages(folder / "žatva.warc.gz", _PAGES)
+    (folder / "list.txt").write_text("žatva.warc.gz\r\n", encoding="utf-8-sig")
+    (file,) = search([place_given(f"{faults.address}/list.txt")]).archives
+    assert counts(index_file(database, file, _OPTIONS)) == (3, 0, 0, 0)
