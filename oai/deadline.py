@@ -27,7 +27,7 @@ class Deadline:
     @property
     def error(self) -> TimeoutError:
         """The error for an exchange that was cut off."""
-        return TimeoutError(f"no complete answer in {self._seconds:g} seconds")
+        return TimeoutError(f"no complete answer in {self._seconds:.3g} seconds")
 
     def __enter__(self) -> Self:
         self._timer.start()

@@ -18,6 +18,7 @@ from oai.database import Database
 from oai.errors import RemoteError, UsageError
 from oai.settings import Settings
 from provider.app import create_app
+from provider.http.admission import READING
 from provider.indexing.archive_search import search
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
@@ -174,6 +175,32 @@ async def test_a_slow_server_of_archive_files_does_not_stop_other_answers(
     faults.held.set()
     assert [answer.status for answer in answers] == [200, 200]
     assert [(await answer).status for answer in slow] == [200, 200, 200]
+
+
+async def test_a_client_that_leaves_a_slow_document_stops_nobody(
+    database: Database, settings: Settings, files: Files, aiohttp_client: AiohttpClient
+) -> None:
+    folder, faults = files
+    write_pages(
+        folder / "x.warc.gz", [Page(url="http://a.example/", body=random.Random(1).randbytes(9 << 20))]
+    )
+    index_file(database, place_given(f"{faults.address}/x.warc.gz"), _OPTIONS)
+    with database.session() as session:
+        key = session.scalars(select(Document.key)).one().hex
+    app = create_app(settings, database, base_url=BASE_URL)
+    client = await aiohttp_client(app, auto_decompress=False)
+    faults.asked.clear()
+    answer = await client.get(f"/archive/{key}")
+    faults.held = threading.Event()
+    before = len(faults.asked)
+    reading = asyncio.create_task(answer.read())
+    await asyncio.to_thread(until, lambda: len(faults.asked) > before)
+    reading.cancel()
+    answer.close()
+    served = [(await client.get("/readyz")).status for _ in range(3)]
+    still_reading = app[READING].working
+    faults.held.set()
+    assert (served, still_reading) == ([200, 200, 200], 1)
 
 
 def test_a_server_that_sends_byte_by_byte_is_given_up(dripping: str) -> None:
