@@ -4,7 +4,7 @@ import contextlib
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
@@ -20,6 +20,7 @@ from oai.embedded import EmbeddedServer, cluster_folder
 from oai.errors import DatabaseNotReadyError, required
 from oai.settings import Settings
 
+_Result = TypeVar("_Result")
 _POOL = 5
 _DRIVER = "postgresql+psycopg"
 _CONNECT_SECONDS: Final = 10
@@ -68,6 +69,11 @@ class Database:
         with self.session() as session:
             yield session
             session.commit()
+
+    def read(self, work: Callable[[Session], _Result], /) -> _Result:
+        """Return what the work returns for such a session."""
+        with self.reading() as session:
+            return work(session)
 
     @property
     def url(self) -> URL:

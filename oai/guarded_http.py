@@ -8,18 +8,25 @@ import socket
 import urllib.request
 from typing import Any
 
+from oai.deadline import Deadline
 from oai.reach import UnreachableZoneError, Zone, ZoneOf, check_address, zone_of
 
 
 class Trail:
-    """The connections of one request and its redirects: none leads from a public address to a private one."""
+    """The connections of one request and its redirects: none leads from a public address to a private one.
 
-    def __init__(self, zone_of: ZoneOf = zone_of) -> None:
+    All are shut down at the `deadline`.
+    """
+
+    def __init__(self, zone_of: ZoneOf = zone_of, *, deadline: Deadline | None = None) -> None:
         self._zone_of = zone_of
+        self._deadline = deadline
         self._public = False
 
     def add(self, connection: socket.socket) -> None:
         """Raise UnreachableZoneError if a connection may not follow those before it."""
+        if self._deadline is not None:
+            self._deadline.add(connection)
         address = str(connection.getpeername()[0])
         zone = check_address(address, private=not self._public, zone_of=self._zone_of)
         self._public |= zone is Zone.PUBLIC

@@ -23,7 +23,7 @@ from provider.http import (
     title_sitemap,
     titles,
 )
-from provider.http.admission import ADMISSION, Admission, admitted
+from provider.http.admission import ADMISSION, READING, Admission, DaemonThreads, admitted
 from provider.http.aggregate import AGGREGATING, Aggregating, aggregating
 from provider.http.keys import BASE_URL, DATABASE, REPLICAS, SETTINGS
 from provider.http.metrics import METRICS, Metrics, metrics_listener
@@ -86,8 +86,10 @@ def create_app(
     app[REPLICAS] = Replicas(database, replicas, most_behind=settings.provider.replica_seconds)
     app[AGGREGATING] = Aggregating()
     app.cleanup_ctx.extend(
-        (_watch_replicas, _admission, write_statistics, aggregating, titles.counting, metrics_listener)
+        (_watch_replicas, _admission, _reading, write_statistics, aggregating, titles.counting)
     )
+    app.cleanup_ctx.append(metrics_listener)
+    app.on_shutdown.append(_stop_reading)
     for add_routes in _ROUTES:
         add_routes(app)
     return app
@@ -116,6 +118,25 @@ async def _admission(app: web.Application) -> AsyncIterator[None]:
     yield
     await app[PAGES_AHEAD].close()
     await app[ADMISSION].close()
+
+
+async def _reading(app: web.Application) -> AsyncIterator[None]:
+    provider = app[SETTINGS].provider
+    # However slow remote servers are, half of the threads are left for files of this machine.
+    app[READING] = Admission(
+        threads=2 * provider.threads,
+        lengthy=provider.threads,
+        waiting_room=provider.waiting_room,
+        wait_seconds=provider.wait_seconds,
+        statements=Statements([]),
+        pool=DaemonThreads(),
+    )
+    yield
+    await app[READING].close()
+
+
+async def _stop_reading(app: web.Application) -> None:
+    app[READING].stop_soon()
 
 
 def _watch(app: web.Application) -> None:

@@ -26,6 +26,9 @@ from oai.reach import UnreachableZoneError, ZoneOf, zone_of
 
 _CHUNK = 256 * 1024
 _MAX_ERROR_BODY = 64 * 1024
+"""Bytes that are read of a page of HTTP's errors; some servers send OAI-PMH answers with such a status."""
+_ROOT = b"OAI-PMH"
+_HEAD_BYTES = 4096
 _FIRST_FAILURE = 400
 _LONGEST_LINE = 64 * 1024
 """Maximum bytes of a header line: redirects contain tokens, and tokens may be long."""
@@ -99,13 +102,14 @@ class SessionSender:
 
     async def _read(self, answer: aiohttp.ClientResponse, url: str, received: Gathering) -> None:
         """Read the body into `received`, which keeps what was received if the body is truncated."""
-        size = 0
+        size, head = 0, b""
         try:
             async with asyncio.timeout(None) as limit:
                 pace = _Pace(limit, self.slow_seconds, self.slow_rate)
                 async for chunk in answer.content.iter_chunked(_CHUNK):
                     size += len(chunk)
-                    if answer.status >= _FIRST_FAILURE and size > _MAX_ERROR_BODY:
+                    head += chunk[: _HEAD_BYTES - len(head)]
+                    if answer.status >= _FIRST_FAILURE and size > _MAX_ERROR_BODY and _ROOT not in head:
                         return
                     most = self.limits.answer_bytes
                     if size > most:

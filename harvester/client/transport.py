@@ -108,9 +108,12 @@ def check_http_url(base_url: str) -> str:
 def request_url(base_url: str, arguments: Arguments) -> str:
     """Return the address of a GET request; reserved characters are encoded according to section 3.1.1.3.
 
-    User name and password in the base URL are not part of it: they are sent as a header.
+    User name and password in the base URL are not part of it: they are sent as a header. An
+    internationalised host name is in ASCII (RFC 5890), as in the header Host.
     """
     base_url = without_credentials(base_url)
+    with contextlib.suppress(ValueError):  # the request then fails with the reason
+        base_url = _with_ascii_host(base_url)
     base_url = urldefrag(base_url).url if "#" in base_url else base_url
     if not arguments:
         return base_url
@@ -293,10 +296,11 @@ def _redirected(request: HttpRequest, status: int, location: str, arguments: Arg
     """Return the request for the target of a redirect."""
     try:
         target = _target(request.url, location)
+        host = target.host  # raises for an impossible port, too
     except ValueError:
         reason = f"redirected to {location!r}, which is not a valid address"
         raise TransportError(request.url, TransportKind.REDIRECT, reason) from None
-    if target.scheme not in {"http", "https"} or not target.host:
+    if target.scheme not in {"http", "https"} or not host:
         reason = f"redirected to {location!r}, which is not an http or https address"
         raise TransportError(request.url, TransportKind.REDIRECT, reason)
     kept = [pair for pair in request.headers if pair[0] != AUTHORIZATION]
@@ -328,8 +332,20 @@ def _authorization(base_url: str) -> list[tuple[str, str]]:
     return [(AUTHORIZATION, f"Basic {base64.b64encode(pair.encode()).decode()}")]
 
 
+def _with_ascii_host(url: str) -> str:
+    """Return an address whose host name is in ASCII. Raises ValueError if that is not possible."""
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    if host.isascii():
+        return url
+    netloc = URL.build(scheme="http", host=host).raw_host or ""
+    credentials, at, _ = parts.netloc.rpartition("@")
+    port = "" if parts.port is None else f":{parts.port}"
+    return parts._replace(netloc=f"{credentials}{at}{netloc}{port}").geturl()
+
+
 def _target(url: str, location: str) -> URL:
     # Existing percent-encoding stays; blanks and non-ASCII letters must be encoded.
-    text = quote(location.strip(), safe=string.punctuation)
+    text = quote(_with_ascii_host(location.strip()), safe=string.punctuation)
     target = URL(url, encoded=True).join(URL(text, encoded=True))
     return target.with_fragment(None) if target.raw_fragment else target

@@ -3,6 +3,7 @@
 import contextlib
 import re
 import smtplib
+import socket
 import ssl
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -24,6 +25,7 @@ from manager.notices.models import Language, Occasion
 from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError, UnconfirmedError
 from manager.notices.webhooks import secret_of
 from manager.schedules.frequency import parse_zone
+from oai.deadline import Deadline
 from oai.errors import UsageError
 from oai.failures import Explanation, Failure, FailureCode, explained
 from oai.languages import minute
@@ -58,6 +60,7 @@ _NAMES: Final = ("repository_name", "metadata_prefix", "set_spec")
 _PERMANENT = range(500, 600)
 _START_OF_MAIL: Final = 354
 _DOT: Final = re.compile(rb"^\.", re.MULTILINE)
+_WHOLE_SESSION_FACTOR: Final = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -238,20 +241,21 @@ def send(
     if settings.host is None:
         raise NotConfiguredError("no mail server is set; set mail.host")
     where = f"mail server {settings.host}, port {settings.port}"
-    try:
-        server = _connected(settings, context or ssl.create_default_context())
-    except (OSError, smtplib.SMTPException) as error:
-        raise NotSentError(f"{where}: {_message_of(error)}") from None
-    try:
-        _envelope(server, message, where)
-        if before_sending is not None:
-            before_sending()
-        _hand_in(server, message, where)
-        # The server has accepted the message, so errors while closing the connection do not matter.
-        with contextlib.suppress(OSError, smtplib.SMTPException):
-            server.quit()
-    finally:
-        server.close()
+    with Deadline(settings.timeout * _WHOLE_SESSION_FACTOR) as deadline:
+        try:
+            server = _connected(settings, context or ssl.create_default_context(), deadline)
+        except (OSError, smtplib.SMTPException) as error:
+            raise NotSentError(f"{where}: {_message_of(error)}") from None
+        try:
+            _envelope(server, message, where)
+            if before_sending is not None:
+                before_sending()
+            _hand_in(server, message, where)
+            # The server has accepted the message, so errors while closing the connection do not matter.
+            with contextlib.suppress(OSError, smtplib.SMTPException):
+                server.quit()
+        finally:
+            server.close()
 
 
 def _envelope(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
@@ -278,12 +282,43 @@ def _hand_in(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
         ) from None
 
 
-def _connected(settings: MailSettings, context: ssl.SSLContext) -> smtplib.SMTP:
-    host, port, timeout = str(settings.host), settings.port, settings.timeout
+class _Smtp(smtplib.SMTP):
+    """A session whose connection is shut down at the deadline."""
+
+    def __init__(self, settings: MailSettings, deadline: Deadline) -> None:
+        self.deadline = deadline
+        super().__init__(str(settings.host), settings.port, timeout=settings.timeout)
+
+    def _get_socket(self, host: str, port: int, timeout: float) -> socket.socket:
+        connection = socket.create_connection((host, port), timeout)
+        self.deadline.add(connection)
+        return connection
+
+    def getreply(self) -> tuple[int, bytes]:
+        """Return the server's answer; the library accepts one that is cut off."""
+        try:
+            answer = super().getreply()
+        except (OSError, smtplib.SMTPException):
+            if not self.deadline.is_over:
+                raise
+        if self.deadline.is_over:
+            self.close()
+            raise self.deadline.error
+        return answer
+
+
+class _TlsSmtp(smtplib.SMTP_SSL, _Smtp):
+    """The same with TLS, which begins after `_Smtp._get_socket`."""
+
+    def __init__(self, settings: MailSettings, deadline: Deadline, context: ssl.SSLContext) -> None:
+        self.deadline = deadline
+        host, port, timeout = str(settings.host), settings.port, settings.timeout
+        smtplib.SMTP_SSL.__init__(self, host, port, timeout=timeout, context=context)
+
+
+def _connected(settings: MailSettings, context: ssl.SSLContext, deadline: Deadline) -> smtplib.SMTP:
     server = (
-        smtplib.SMTP_SSL(host, port, timeout=timeout, context=context)
-        if settings.security == "tls"
-        else smtplib.SMTP(host, port, timeout=timeout)
+        _TlsSmtp(settings, deadline, context) if settings.security == "tls" else _Smtp(settings, deadline)
     )
     try:
         server.ehlo_or_helo_if_needed()

@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 
 import aiohttp
 from pydantic import SecretStr
+from yarl import URL
 
 from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError
 from oai.errors import SettingsError, UsageError
@@ -33,6 +34,10 @@ def check_url(url: str, *, private_networks: bool) -> None:
         raise UsageError(
             "%(url)s is not a web address; give one that begins with https:// or http://", url=repr(url)
         )
+    try:
+        (URL.build(scheme="http", host=host).raw_host or "").encode("idna")
+    except ValueError:
+        raise UsageError("%(url)s is not a web address: the host name is not valid", url=repr(url)) from None
     if parts.username is not None or parts.password is not None:
         raise UsageError(
             "the address contains a user name or password; remove them, because lists show the address"

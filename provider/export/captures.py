@@ -131,7 +131,7 @@ class CaptureReader:
 
     def _read(self, asked: Holding) -> ExportedCapture | LeftOut:
         try:
-            opened = open_holding(self.database, self.settings, asked, None, staff=self.reading_room)
+            opened = open_holding(self.database.read, self.settings, asked, None, staff=self.reading_room)
         except NotServedError as refusal:
             return _left_out(asked, refusal)
         try:

@@ -40,7 +40,7 @@ def export_warc(
             left_out.append(f"from {capture[1]} on: {_FULL}")
             break
         try:
-            opened = open_document(database, settings, capture[0], reader)
+            opened = open_document(database.read, settings, capture[0], reader)
         except NotServedError as refusal:
             left_out.append(f"{capture[1]} {capture[2]:%Y-%m-%dT%H:%M:%SZ}: {refusal}")
             continue

@@ -6,16 +6,16 @@ server answered "not modified".
 """
 
 import logging
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, NamedTuple
+from functools import partial
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 from uuid import UUID
 
 from sqlalchemy import ColumnElement, Row, Select, and_, func, select
 from sqlalchemy.orm import Session
 
-from oai.database import Database
 from oai.errors import ZatvaError
 from oai.proxies import Address
 from oai.sections import ProviderSettings
@@ -27,6 +27,7 @@ from provider.reading.archived_record import ArchivedRecord, DigestError
 from provider.reading.content import DamageError
 from provider.storage.files import open_record
 from provider.storage.objects import ReplacedError
+from provider.storage.places import SCHEMES
 
 _HELD: Final = 256 * 1024
 """A checked document up to this many bytes is held in memory; a larger one is read again for sending."""
@@ -34,7 +35,15 @@ _HELD: Final = 256 * 1024
 _MOST_STEPS: Final = 5
 """Revisits that are followed to the capture with the payload."""
 
+_Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
+
+
+class Query(Protocol):
+    """Does work in a session of the database that only reads, such as `Database.read`."""
+
+    def __call__(self, work: Callable[[Session], _Result], /) -> _Result:
+        """Return what the work returns."""
 
 
 class NotServedError(ZatvaError):
@@ -83,6 +92,11 @@ class Holding:
         return Rule(access=Access(self.access), embargo_until=self.embargo_until)
 
     @property
+    def is_remote(self) -> bool:
+        """Whether its archive file is behind a URL."""
+        return self.path is not None and self.path.startswith(SCHEMES)
+
+    @property
     def place(self) -> str:
         """File and offset, for logs."""
         return f"{self.path or self.arc}, offset {self.offset}"
@@ -109,21 +123,26 @@ class OpenDocument:
 
 
 def open_document(
-    database: Database, settings: ProviderSettings, key: UUID, reader: Address | None
+    query: Query, settings: ProviderSettings, key: UUID, reader: Address | None
 ) -> OpenDocument:
     """Return the document with this key for a reader at this address, open and, unless it is large, checked.
 
     Raises NotServedError with the reason if the document is not available.
     """
-    with database.reading() as session:
-        asked = _one(session, _holdings().where(Document.key == key, Document.datestamp < UNLISTED))
-    if asked is None:
+    return open_holding(query, settings, query(partial(find_document, key=key)), reader)
+
+
+def find_document(session: Session, *, key: UUID) -> Holding:
+    """Return the listed document with this key. Raises NotServedError if there is no such document."""
+    found = _holdings().where(Document.key == key, Document.datestamp < UNLISTED)
+    row = session.execute(found.limit(1)).one_or_none()
+    if row is None:
         raise NotServedError(404, "no document has this identifier")
-    return open_holding(database, settings, asked, reader)
+    return _holding(row)
 
 
 def open_holding(
-    database: Database,
+    query: Query,
     settings: ProviderSettings,
     asked: Holding,
     reader: Address | None,
@@ -132,7 +151,7 @@ def open_holding(
 ) -> OpenDocument:
     """Return a document whose row has been read, likewise.
 
-    Staff may see reading-room documents wherever they are.
+    Staff may see reading-room documents wherever they are. No query is under way while files are read.
     """
     rights = _Rights(settings, staff or in_reading_room(settings, reader))
     rights.admit(asked)
@@ -140,8 +159,7 @@ def open_holding(
     captures = [asked]
     try:
         if record.description.record_type == "revisit":
-            with database.reading() as session:
-                captures, original = _original(session, rights, asked, record)
+            captures, original = _original(query, rights, asked, record)
             if original is not record:
                 record.close()
                 address = record.description.ip_address
@@ -280,11 +298,6 @@ def _holdings() -> Select[Any]:
     return select(*columns).join(Arc, Arc.id == Document.arc_id)
 
 
-def _one(session: Session, statement: Select[Any]) -> Holding | None:
-    row = session.execute(statement.limit(1)).one_or_none()
-    return None if row is None else _holding(row)
-
-
 def _holding(row: Row[Any]) -> Holding:
     return Holding(**row._mapping)  # noqa: SLF001 a row's public name
 
@@ -305,7 +318,7 @@ class _Step(NamedTuple):
 
 
 def _original(
-    session: Session, rights: _Rights, asked: Holding, record: ArchivedRecord
+    query: Query, rights: _Rights, asked: Holding, record: ArchivedRecord
 ) -> tuple[list[Holding], ArchivedRecord]:
     """Return a revisit, those between, and the capture with the payload; and the open record of the latter.
 
@@ -315,7 +328,7 @@ def _original(
     """
     steps = [_Step(asked, record)]
     while True:
-        for holder, is_certain in _candidates(session, steps):
+        for holder, is_certain in _candidates(query, steps):
             rights.admit_original(holder)
             original = _record(holder)
             if is_certain or all(step.revisit.has_length(original.description) for step in steps):
@@ -326,7 +339,7 @@ def _original(
             original.close()
         if steps[0].revisit.is_empty:
             return [asked], record
-        between = _named_revisit(session, steps)
+        between = query(lambda session: _named_revisit(session, steps))
         if between is None or len(steps) == _MOST_STEPS:
             break
         rights.admit_original(between)
@@ -339,10 +352,11 @@ def _original(
     )
 
 
-def _candidates(session: Session, steps: Sequence[_Step]) -> Iterator[tuple[Holding, bool]]:
+def _candidates(query: Query, steps: Sequence[_Step]) -> Iterator[tuple[Holding, bool]]:
     """Yield captures that may be the original, and whether their digest proves it; the most certain first."""
-    for search in steps[-1].revisit.searches(session):
-        yield from _found(session, search, steps, Document.record_type != "revisit")
+    condition = Document.record_type != "revisit"
+    for search in query(lambda session: list(steps[-1].revisit.searches(session))):
+        yield from query(partial(_found, search=search, steps=steps, condition=condition))
 
 
 def _named_revisit(session: Session, steps: Sequence[_Step]) -> Holding | None:
@@ -357,12 +371,14 @@ def _named_revisit(session: Session, steps: Sequence[_Step]) -> Holding | None:
 
 def _found(
     session: Session, search: Search, steps: Sequence[_Step], condition: ColumnElement[bool]
-) -> Iterator[tuple[Holding, bool]]:
-    """Yield the captures whose digest may be that of the revisits, and whether it is; the nearest first."""
+) -> list[tuple[Holding, bool]]:
+    """Return the captures whose digest may be that of the revisits, and whether it is; the nearest first."""
     nearest = func.abs(func.extract("epoch", Document.archived - search.moment))
     found = _holdings().where(search.condition, condition, Document.datestamp < UNLISTED)
+    captures = []
     for row in session.execute(found.order_by(nearest, Document.id).limit(MOST_CANDIDATES)):
         holding = _holding(row)
         are_same = [step.revisit.has_digest(holding.digest) for step in steps]
         if False not in are_same:
-            yield holding, True in are_same
+            captures.append((holding, True in are_same))
+    return captures

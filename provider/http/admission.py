@@ -1,12 +1,15 @@
 """Load control: a bounded number of requests work, a bounded number wait, and the others get 503.
 
-A route does all of its blocking database work in one call of `admitted`.
+A route does all of its blocking database work in one call of `admitted`. Archive files are read elsewhere
+(`READING`), because the server of a file may be slow: that must not occupy the threads of lists.
 """
 
 import asyncio
+import contextlib
 import logging
+import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from enum import StrEnum
 from typing import Any, Final, TypeVar
 
@@ -20,6 +23,7 @@ from provider.http.query_cancellation import Statements
 
 _RETRY_BUSY: Final = 10
 _RETRY_DATABASE: Final = 60
+_END_SECONDS: Final = 3.0
 
 _Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
@@ -49,22 +53,52 @@ class TryLater(web.HTTPServiceUnavailable):
         self.why = why
 
 
-class Admission:
-    """A bounded pool of threads with a bounded queue in front of it.
+class DaemonThreads(Executor):
+    """Does each call in a thread of its own, for which neither `shutdown` nor the process's end waits."""
 
-    Lengthy work, such as a page of a list, may use a quarter of the threads: building pages occupies one
-    core however many threads do it, and with more of them a single record waits longer
+    def submit(self, work: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> Future[_Result]:  # noqa: ANN401 any work
+        """Begin the call."""
+        future: Future[_Result] = Future()
+        future.set_running_or_notify_cancel()
+
+        def run() -> None:
+            try:
+                result = work(*args, **kwargs)
+            except BaseException as error:  # noqa: BLE001 whoever waits for the result handles it
+                future.set_exception(error)
+            else:
+                future.set_result(result)
+
+        threading.Thread(target=run, name="provider-reading", daemon=True).start()
+        return future
+
+
+class Admission:
+    """A bounded number of threads, of `pool` or an own one, with a bounded queue in front of it.
+
+    Lengthy work, such as a page of a list, may use a quarter of the threads, or as many as given: building
+    pages occupies one core however many threads do it, and with more of them a single record waits longer
     (docs/performance.md).
 
     The counters change only in the event loop's thread: a finished thread schedules the change there.
     """
 
     def __init__(
-        self, *, threads: int, waiting_room: int, wait_seconds: float, statements: Statements
+        self,
+        *,
+        threads: int,
+        waiting_room: int,
+        wait_seconds: float,
+        statements: Statements,
+        lengthy: int | None = None,
+        pool: Executor | None = None,
     ) -> None:
-        self._pool = ThreadPoolExecutor(max_workers=threads, thread_name_prefix="provider")
+        self._pool = pool or ThreadPoolExecutor(max_workers=threads, thread_name_prefix="provider")
         self._free = asyncio.Semaphore(threads)
-        self._free_for_lengthy = asyncio.Semaphore(max(1, threads // 4))
+        self._free_for_lengthy = asyncio.Semaphore(lengthy or max(1, threads // 4))
+        self._results: set[asyncio.Timeout] = set()
+        self._end: float | None = None
+        """When results are no longer waited for, by the loop's clock."""
         self._waiting_room = waiting_room
         self._wait_seconds = wait_seconds
         self._statements = statements
@@ -74,14 +108,17 @@ class Admission:
         self.working = 0
         """Threads that are working."""
 
-    async def run(self, work: Callable[[], _Result], *, lengthy: bool = False) -> _Result:
+    async def run(
+        self, work: Callable[[], _Result], *, lengthy: bool = False, patient: bool = False
+    ) -> _Result:
         """Do the blocking work in a thread and return its result.
 
-        Raises TryLaterError if the queue is full, or the wait was too long. A caller that disconnects
-        while it waits leaves no work behind; if its work has started, the running statement is cancelled.
+        Raises TryLaterError if the queue is full, or the wait was too long, unless the work is `patient`.
+        A caller that disconnects while it waits leaves no work behind; if its work has started, the running
+        statement is cancelled.
         """
         doors = [self._free_for_lengthy, self._free] if lengthy else [self._free]
-        await self._enter(doors)
+        await self._enter(doors, patient=patient)
         loop = asyncio.get_running_loop()
         call = self._statements.call()
         try:
@@ -97,14 +134,25 @@ class Admission:
 
         def done(_: Future[Any]) -> None:
             # Called in the worker thread, which must not touch semaphores and counters of the loop.
-            loop.call_soon_threadsafe(leave)
+            with contextlib.suppress(RuntimeError):  # the loop is closed: a daemon thread outlasts it
+                loop.call_soon_threadsafe(leave)
 
         future.add_done_callback(done)
         try:
-            return await asyncio.wrap_future(future)
+            return await self._result(future)
         except asyncio.CancelledError:
             self._statements.cancel(call)
             raise
+
+    def begin(self, work: Callable[[], object]) -> None:
+        """Begin work whose result does not matter, without waiting for a free thread."""
+        self._pool.submit(work)
+
+    def stop_soon(self) -> None:
+        """Wait a few more seconds for results; those that are not there then become TryLaterError."""
+        self._end = asyncio.get_running_loop().time() + _END_SECONDS
+        for limit in self._results:
+            limit.reschedule(self._end)
 
     @property
     def is_idle(self) -> bool:
@@ -116,14 +164,27 @@ class Admission:
         await asyncio.to_thread(self._pool.shutdown)
         self._statements.close()
 
-    async def _enter(self, doors: Sequence[asyncio.Semaphore]) -> None:
+    async def _result(self, future: Future[_Result]) -> _Result:
+        limit = asyncio.timeout_at(self._end)
+        try:
+            async with limit:
+                self._results.add(limit)
+                return await asyncio.wrap_future(future)
+        except TimeoutError:
+            if not limit.expired():
+                raise
+            raise TryLaterError("the provider is shutting down") from None
+        finally:
+            self._results.discard(limit)
+
+    async def _enter(self, doors: Sequence[asyncio.Semaphore], *, patient: bool) -> None:
         """Acquire the semaphores one by one; a failure or cancellation releases those already acquired."""
-        if any(door.locked() for door in doors) and self.waiting >= self._waiting_room:
+        if any(door.locked() for door in doors) and self.waiting >= self._waiting_room and not patient:
             raise TryLaterError(f"all threads are busy, and {self.waiting} requests are already waiting")
         self.waiting += 1
         passed: list[asyncio.Semaphore] = []
         try:
-            async with asyncio.timeout(self._wait_seconds):
+            async with asyncio.timeout(None if patient else self._wait_seconds):
                 for door in doors:
                     await door.acquire()
                     passed.append(door)
@@ -142,9 +203,17 @@ def _release(doors: Sequence[asyncio.Semaphore]) -> None:
 
 
 ADMISSION: Final = web.AppKey("admission", Admission)
+READING: Final = web.AppKey("reading", Admission)
+"""For reading archive files; `lengthy` is what a remote server sends. It has no database connections."""
 
 
-async def admitted(request: web.Request, work: Callable[[], _Result], *, lengthy: bool = False) -> _Result:
+async def admitted(
+    request: web.Request,
+    work: Callable[[], _Result],
+    *,
+    lengthy: bool = False,
+    where: web.AppKey[Admission] = ADMISSION,
+) -> _Result:
     """Do a request's blocking database work in the provider's bounded pool, and return its result.
 
     `lengthy` work leaves three quarters of the threads to other requests.
@@ -154,7 +223,7 @@ async def admitted(request: web.Request, work: Callable[[], _Result], *, lengthy
     because a slow reader would hold its thread.
     """
     try:
-        return await request.app[ADMISSION].run(work, lengthy=lengthy)
+        return await request.app[where].run(work, lengthy=lengthy)
     except TryLaterError as error:
         raise TryLater(Why.BUSY, str(error), _RETRY_BUSY) from None
     except (OperationalError, InterfaceError, PoolTimeoutError) as error:

@@ -10,16 +10,19 @@ separate fields, because the response is archived content and not a current page
 import asyncio
 import logging
 import re
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from email.utils import format_datetime
-from typing import Final
+from functools import partial
+from typing import Final, TypeVar
 from uuid import UUID
 
 from aiohttp import ETag, web
 from prometheus_client import Counter
+from sqlalchemy.orm import Session
 
-from provider.holdings.documents import NotServedError, OpenDocument, open_document
-from provider.http.admission import admitted
+from oai.errors import TryLaterError
+from provider.holdings.documents import NotServedError, OpenDocument, Query, find_document, open_holding
+from provider.http.admission import READING, admitted
 from provider.http.keys import DATABASE, SETTINGS
 from provider.http.memento import Links, links_of
 from provider.http.metrics import METRICS
@@ -41,6 +44,7 @@ _EMPTY_SUFFIX: Final = re.compile(r"bytes=-0+")
 """The last zero bytes; aiohttp takes them for all bytes."""
 _DAMAGED: Final = web.AppKey("damaged_documents", Counter)
 
+_Result = TypeVar("_Result")
 _log = logging.getLogger("provider.http.document_routes")
 
 
@@ -61,16 +65,38 @@ async def _answer(request: web.Request) -> web.StreamResponse:
     address = None if reader.ours else reader.address
     opened: list[OpenDocument] = []
     try:
-        await admitted(request, lambda: opened.append(open_document(database, settings, key, address)))
+        asked = await admitted(request, lambda: database.read(partial(find_document, key=key)))
+        query = _query(request)
+        await admitted(
+            request,
+            lambda: opened.append(open_holding(query, settings, asked, address)),
+            lengthy=asked.is_remote,
+            where=READING,
+        )
         return await _send(request, opened[0])
     except NotServedError as error:
         if error.status == web.HTTPInternalServerError.status_code:
             request.app[_DAMAGED].inc()
         return _not_served(error)
+    except (asyncio.CancelledError, ConnectionError):
+        while opened:
+            # A thread may still be reading the file, and closing it waits for that.
+            request.app[READING].begin(opened.pop().record.close)
+        raise
     finally:
         # Also if the client disconnected while the document was being opened.
         for document in opened:
             document.record.close()
+
+
+def _query(request: web.Request) -> Query:
+    """Return how a thread that reads files queries the database: in the threads for that."""
+    loop, database = asyncio.get_running_loop(), request.app[DATABASE]
+
+    def query(work: Callable[[Session], _Result], /) -> _Result:
+        return asyncio.run_coroutine_threadsafe(admitted(request, lambda: database.read(work)), loop).result()
+
+    return query
 
 
 def _not_served(error: NotServedError) -> web.Response:
@@ -115,27 +141,31 @@ async def _stream(
     """
     held = b""
     try:
-        async for piece in _pieces(document.record.blocks(document.holder.digest), begin, end):
+        async for piece in _pieces(request, document, begin, end):
             if held:
                 await response.write(held)
             held = piece
     except ConnectionError:
         raise  # raised for the client's connection
-    except (DamageError, DigestError, OSError) as fault:
-        request.app[_DAMAGED].inc()
+    except (DamageError, DigestError, OSError, TryLaterError) as fault:
+        request.app[_DAMAGED].inc(not isinstance(fault, TryLaterError))
         _log.error("document %s: %s: %s", document.holder.key, document.holder.place, fault)
         if request.transport is not None:
             request.transport.abort()
-        raise ConnectionAbortedError(f"document {document.holder.key} is damaged") from None
+        raise ConnectionAbortedError(f"document {document.holder.key} was not sent whole") from None
     await response.write(held)
 
 
-async def _pieces(blocks: Iterator[bytes], begin: int, end: int | None) -> AsyncIterator[bytes]:
-    place = 0
+async def _pieces(
+    request: web.Request, document: OpenDocument, begin: int, end: int | None
+) -> AsyncIterator[bytes]:
+    blocks, place = document.record.blocks(document.holder.digest), 0
     # Read to the very end for the whole document, because its digest is compared there.
     while begin == 0 or end is None or place < end:
         # Each block is awaited before the next one is requested, so one thread at a time uses the iterator.
-        block = await asyncio.to_thread(next, blocks, None)
+        block = await request.app[READING].run(
+            lambda: next(blocks, None), lengthy=document.holder.is_remote, patient=True
+        )
         if block is None:
             return
         wanted = block[max(0, begin - place) : None if end is None else max(0, end - place)]

@@ -3,14 +3,16 @@
 import contextlib
 import http.client
 import re
+import string
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from typing import Any, Final, NoReturn
-from urllib.parse import urljoin
+from urllib.parse import quote, urljoin
 
+from oai.deadline import Deadline
 from oai.errors import UsageError
 from oai.guarded_http import Trail, guarded_opener
 from oai.reach import UnreachableZoneError
@@ -18,7 +20,9 @@ from provider.storage.objects import ObjectFacts, ReplacedError
 from provider.storage.places import SCHEMES, ObjectUrl
 
 _SECONDS: Final = 30.0
-"""For each wait."""
+"""For each wait, and for the whole answer in addition to the time that its bytes may take."""
+_SLOWEST: Final = 64 << 10
+"""Bytes per second."""
 _TRIES: Final = 3
 _PARTIAL: Final = 206
 _EMPTY: Final = 416
@@ -31,12 +35,18 @@ _AGENT: Final = "zatva-provider"
 
 
 class WebFiles:
-    """Files of any server that answers range requests and sends a strong ETag or a date of modification."""
+    """Files of any server that answers range requests and sends a strong ETag or a date of modification.
+
+    `seconds` are for each wait, and for a whole answer without the time that its bytes may take.
+    """
+
+    def __init__(self, *, seconds: float = _SECONDS) -> None:
+        self._seconds = seconds
 
     def facts(self, place: ObjectUrl) -> ObjectFacts:
         """Return size and tag, from the answer for the first byte: not every server answers HEAD."""
         try:
-            with _request(place, {"Range": "bytes=0-0"}) as answer:
+            with self._request(place, {"Range": "bytes=0-0"}, 1) as answer:
                 return _facts(place, answer.status, answer.headers)
         except urllib.error.HTTPError as error:
             if error.code == _EMPTY:
@@ -47,11 +57,11 @@ class WebFiles:
             _refuse(place, error)
 
     def read(self, place: ObjectUrl, begin: int, end: int, tag: str) -> bytes:
-        """Return a range of the file with this tag; tries again where the server fails."""
+        """Return a range of the file with this tag; tries again where the server fails, not if it is slow."""
         for left in reversed(range(_TRIES)):
             try:
                 return self._read(place, begin, end, tag)
-            except (FileNotFoundError, PermissionError, ReplacedError):
+            except (FileNotFoundError, PermissionError, ReplacedError, TimeoutError):
                 raise
             except OSError:
                 if not left:
@@ -63,13 +73,16 @@ class WebFiles:
         if not prefix.name.lower().endswith(_LIST):
             self.folder(prefix)
         try:
-            with _request(prefix, {}) as answer:
+            with self._request(prefix, {}, _LONGEST_LIST) as answer:
                 content: bytes = answer.read(_LONGEST_LIST + 1)
+                missing = answer.length or 0  # the library raises for a cut answer of unknown length only
         except (OSError, ValueError, http.client.HTTPException) as error:
             _refuse(prefix, error)
         if len(content) > _LONGEST_LIST:
             raise OSError(f"{prefix}: the list is longer than {_LONGEST_LIST:,} bytes")
-        for number, line in enumerate(content.decode(errors="replace").splitlines(), 1):
+        if missing:
+            raise OSError(f"{prefix}: the list is cut off: {missing:,} bytes are missing; try again")
+        for number, line in enumerate(content.decode("utf-8-sig", errors="replace").splitlines(), 1):
             if name := line.strip():
                 url = urljoin(str(prefix), name)
                 if not url.startswith(SCHEMES):
@@ -86,7 +99,7 @@ class WebFiles:
         condition = "If-Unmodified-Since" if tag.startswith(_DATED) else "If-Match"
         sent = {"Range": f"bytes={begin}-{end - 1}", condition: tag.removeprefix(_DATED)}
         try:
-            with _request(place, sent) as answer:
+            with self._request(place, sent, end - begin) as answer:
                 now = _facts(place, answer.status, answer.headers)
                 # A server that ignores the condition sends the new file, with its own tag.
                 if now.tag != tag:
@@ -98,18 +111,28 @@ class WebFiles:
             raise OSError(f"{place}: received {len(content):,} of {end - begin:,} bytes")
         return content
 
+    @contextlib.contextmanager
+    def _request(self, place: ObjectUrl, headers: dict[str, str], size: int) -> Iterator[Any]:
+        """Yield the answer, which has about `size` bytes; its type depends on the scheme."""
+        # Compressed on the way, the bytes would not be those of the range.
+        sent = {"User-Agent": _AGENT, "Accept-Encoding": "identity", **headers}
+        # Existing percent-encoding stays.
+        url = quote(str(place), safe=string.punctuation)
+        request = urllib.request.Request(url, headers=sent)  # noqa: S310 the opener knows http and https only
+        with Deadline(self._seconds + size / _SLOWEST) as deadline:
+            opener = guarded_opener(Trail(deadline=deadline))
+            try:
+                with contextlib.closing(opener.open(request, timeout=self._seconds)) as answer:
+                    yield answer
+            finally:
+                if deadline.is_over:
+                    raise deadline.error from None
+
 
 _REPLACED: Final = "{place}: the file was replaced after it was indexed; index it again"
 _GONE: Final = frozenset({404, 410})
 _FORBIDDEN: Final = frozenset({401, 403})
 _FAILED_CONDITION: Final = 412
-
-
-def _request(place: ObjectUrl, headers: dict[str, str]) -> Any:  # noqa: ANN401 the library's type depends on the scheme
-    # Compressed on the way, the bytes would not be those of the range.
-    sent = {"User-Agent": _AGENT, "Accept-Encoding": "identity", **headers}
-    request = urllib.request.Request(str(place), headers=sent)  # noqa: S310 the opener knows http and https only
-    return contextlib.closing(guarded_opener(Trail()).open(request, timeout=_SECONDS))
 
 
 def _facts(place: ObjectUrl, status: int, headers: Any) -> ObjectFacts:  # noqa: ANN401 an HTTPMessage
@@ -151,6 +174,8 @@ def _refuse(place: ObjectUrl, error: Exception) -> NoReturn:
             raise ReplacedError(_REPLACED.format(place=place)) from None
         raise OSError(f"{place}: the server answers with status {error.code}") from None
     reason = getattr(error, "reason", None) or error
+    if isinstance(reason, TimeoutError):
+        raise TimeoutError(f"{place}: the server is too slow: {reason}") from None
     if isinstance(error, OSError) and not isinstance(error, urllib.error.URLError):
         raise error
     if isinstance(reason, UnreachableZoneError):

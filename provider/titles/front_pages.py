@@ -210,7 +210,7 @@ def _text(
     Raises _UnreadableError if it cannot be read.
     """
     try:
-        opened = open_holding(database, settings, holding, None)
+        opened = open_holding(database.read, settings, holding, None)
     except NotServedError as error:
         raise _UnreadableError(str(error)) from error
     try:

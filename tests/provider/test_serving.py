@@ -4,14 +4,24 @@ import signal
 import socket
 import subprocess
 import threading
+import urllib.error
+import urllib.request
+from pathlib import Path
 
 import psycopg
 import pytest
+from sqlalchemy import select
 
 from oai.database import Database
+from provider.indexing.indexer import IndexOptions, index_file
+from provider.models import Document
+from provider.storage.places import place_given
 from tests.provider.archive import Archive
+from tests.provider.archives import Page, write_pages
 from tests.provider.raw import get
 from tests.provider.served import SECONDS, Serve, alive, ask, refuses_connections, until
+from tests.provider.storage.fault_proxy import fault_proxy
+from tests.provider.storage.file_server import file_server
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
@@ -59,6 +69,35 @@ def test_open_answers_are_finished_first(serve: Serve, archive: Archive, databas
     asking.join(SECONDS)
     assert served.process.wait(SECONDS) == 0
     assert [answer.codes for answer in answers] == [[]]
+
+
+def test_it_ends_although_the_server_of_an_archive_file_does_not_answer(
+    serve: Serve, database: Database, tmp_path: Path
+) -> None:
+    write_pages(tmp_path / "x.warc.gz", [Page(url="http://a.example/")])
+    with file_server(tmp_path) as port, fault_proxy("127.0.0.1", port) as faults:
+        index_file(database, place_given(f"{faults.address}/x.warc.gz"), IndexOptions(margin=1))
+        with database.session() as session:
+            key = session.scalars(select(Document.key)).one().hex
+        served = serve()
+        address = served.address().removesuffix("/oai")
+        faults.asked.clear()
+        faults.held = threading.Event()
+        answers: list[int] = []
+        asking = threading.Thread(target=lambda: answers.append(status_of(f"{address}/archive/{key}")))
+        asking.start()
+        until(lambda: faults.asked)
+        code = served.end()
+        faults.held.set()
+        asking.join(SECONDS)
+    assert (code, answers) == (0, [503])
+
+
+def status_of(url: str) -> int:
+    with pytest.raises(urllib.error.HTTPError) as refused, urllib.request.urlopen(url, timeout=SECONDS):  # noqa: S310 our own address
+        pass
+    refused.value.close()
+    return refused.value.code
 
 
 def waiting_for_the_lock(database: Database) -> bool:

@@ -7,9 +7,10 @@ from urllib.parse import parse_qs
 import aiohttp
 import pytest
 
+from harvester.client.exchange import HttpRequest, RawReply
 from harvester.client.peers import corrected_header, open_sessions
 from harvester.client.repository_client import Client, open_client
-from harvester.client.transport import MAX_REDIRECTS, HttpReply, open_transport, request_url
+from harvester.client.transport import MAX_REDIRECTS, HttpReply, HttpTransport, open_transport, request_url
 from harvester.reading.errors import (
     AnswerTooLargeError,
     HttpStatusError,
@@ -242,6 +243,7 @@ async def test_a_redirect_that_forgets_the_arguments_is_given_them() -> None:
         "gopher://x/",
         "http:///nowhere",
         "http://[x",
+        "http://127.0.0.1:99999/oai",
     ],
 )
 async def test_redirects_lead_to_http_alone(location: str) -> None:
@@ -288,6 +290,26 @@ async def test_a_redirect_keeps_what_is_encoded_and_encodes_what_is_not() -> Non
     server = RawServer(answer=answer)
     assert await _name(server) == "Fake"
     assert server.asked[1].startswith("GET /n%C4%9B%20co?a=%2Fb%20c HTTP/1.1")
+
+
+async def test_a_large_answer_with_an_error_status_is_read_whole() -> None:
+    body = _IDENTIFY.replace(b"</OAI-PMH>", b"<!--" + b"x" * 500_000 + b"--></OAI-PMH>")
+    assert await _name(RawServer(answer=lambda _: reply(body, status="404 Not Found"))) == "Fake"
+
+
+async def test_an_internationalised_host_name_is_sent_in_ascii() -> None:
+    sent: list[HttpRequest] = []
+
+    async def send(request: HttpRequest) -> RawReply:
+        sent.append(request)
+        location = [("Location", "//me@ŽLUŤ.example:81/ně?verb=Identify")] if len(sent) == 1 else []
+        return RawReply(status=302 if location else 200, reason="", headers=location, body=b"")
+
+    await HttpTransport(send=send)("http://žatva.example:8080/oai", [("verb", "Identify")])
+    assert [request.url for request in sent] == [
+        "http://xn--atva-kbb.example:8080/oai?verb=Identify",
+        "http://me@xn--lu-yta1h.example:81/n%C4%9B?verb=Identify",
+    ]
 
 
 async def test_a_status_of_redirection_without_a_place_is_a_status() -> None:

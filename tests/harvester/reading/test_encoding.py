@@ -30,6 +30,8 @@ def test_the_bytes_are_left_alone(body: bytes, content_type: str) -> None:
     [
         (_said("utf-16", "UTF-16"), "", False),
         (_said("utf-16-le", None), "", False),
+        (_said("utf-32-le", "UCS-4"), "", False),
+        (_said("utf-32-be", "UCS-4"), "", False),
         (_said("cp1250", None), "text/xml; charset=windows-1250", False),
         (_said("cp1250", "UTF-8"), "text/xml; charset=windows-1250", True),
         (_said("utf-8", "ISO-8859-1"), "text/xml", True),

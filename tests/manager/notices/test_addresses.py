@@ -12,7 +12,7 @@ from oai.proxies import is_public
     [
         "ftp://example.org/", "file:///etc/passwd", "https://", "https:///x", "example.org", "http://[::1",
         "https://user:word@example.org/", "http://exa mple.org/", "http://example.org:99999/",
-        "javascript:alert(1)",
+        "javascript:alert(1)", "https://library..example/", f"https://{'a' * 64}.example/", "https://ž..example/",
     ],
 )  # fmt: skip
 def test_what_is_no_web_address_is_refused(url: str) -> None:

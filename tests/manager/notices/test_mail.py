@@ -1,6 +1,7 @@
 """The mail server's side: encryption, signing in, and headers that nobody can break."""
 
 import asyncio
+import contextlib
 import email
 import shutil
 import ssl
@@ -70,6 +71,26 @@ async def test_the_connection_is_encrypted_and_signed_in_with_the_password_of_th
         believed = ssl.create_default_context(cafile=certificate)
         await asyncio.to_thread(letters.send, MESSAGE, settings, context=believed)
     assert [(one.encrypted, one.user) for one in server.mails] == [(True, "zatva")]
+
+
+async def test_a_server_that_sends_byte_by_byte_is_given_up() -> None:
+    over = asyncio.Event()
+
+    async def drip(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError):
+            while True:
+                writer.write(b"2")
+                await writer.drain()
+                await asyncio.sleep(0.01)
+        writer.close()
+        over.set()
+
+    async with await asyncio.start_server(drip, "127.0.0.1") as server:
+        port = server.sockets[0].getsockname()[1]
+        settings = MailSettings(host="127.0.0.1", port=port, security="none", timeout=0.1)
+        with pytest.raises(NotSentError, match=r"no complete answer in 0\.4 seconds"):
+            await asyncio.to_thread(letters.send, MESSAGE, settings)
+        await over.wait()
 
 
 async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> None:

@@ -103,7 +103,7 @@ def contents(database: Database) -> list[tuple[Any, ...]]:
         columns = (KEY, Document.url, Document.digest, Document.length, Document.title, Document.record_type)
         rows: list[Any] = [tuple(row) for row in session.execute(select(*columns).order_by(KEY))]
     for row in rows:
-        opened = open_document(database, ProviderSettings(), row[0], None)
+        opened = open_document(database.read, ProviderSettings(), row[0], None)
         with_body = b"".join(opened.record.blocks(opened.holder.digest))
         opened.record.close()
         found.append((*row, opened.checked, opened.record.description.http_status, with_body))

@@ -24,6 +24,8 @@ class Faults:
     """How many requests get that answer; afterwards all is well. 0: all of them."""
     seconds: float = 0
     """Wait before each answer."""
+    held: threading.Event | None = None
+    """Wait for this before each answer."""
     cut: int = 0
     """Send this many bytes of the content and close the connection."""
     cuts: int = 0
@@ -89,6 +91,8 @@ class _Handler(BaseHTTPRequestHandler):
         faults.asked.append((self.command, self.path, fields))
         body = self.rfile.read(int(fields.get("content-length", 0)))
         time.sleep(faults.seconds)
+        if faults.held is not None:
+            faults.held.wait()
         if status := faults.failure():
             self.send_response(status)
             self.send_header("Content-Length", "0")

@@ -1,7 +1,13 @@
 """Archive files behind HTTP: indexed and served by ranges, where the server can do that safely."""
 
+import asyncio
+import contextlib
 import os
 import random
+import socket
+import threading
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,18 +15,21 @@ from pytest_aiohttp import AiohttpClient
 from sqlalchemy import select
 
 from oai.database import Database
-from oai.errors import UsageError
+from oai.errors import RemoteError, UsageError
 from oai.settings import Settings
 from provider.app import create_app
+from provider.http.admission import READING
 from provider.indexing.archive_search import search
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
 from provider.storage.files import Presence, look_at, presence
-from provider.storage.places import place_given
+from provider.storage.places import ObjectUrl, place_given
+from provider.storage.web_files import WebFiles
 from tests.provider.archives import Page, frame, skippable, warc_record, write_pages
 from tests.provider.conftest import BASE_URL
 from tests.provider.indexing.indexed import counts
 from tests.provider.reading.test_zstd_frames import DICTIONARIES
+from tests.provider.served import until
 from tests.provider.storage.fault_proxy import Faults
 from tests.provider.waczs import multi_wacz, wacz
 
@@ -143,3 +152,104 @@ def test_a_folder_cannot_be_listed_and_a_list_names_files_only(files: Files) -> 
     (folder / "list.txt").write_text("x.warc.gz\nfile:///etc/passwd\n")
     with pytest.raises(UsageError, match="line 2"):
         search([place_given(f"{faults.address}/list.txt")])
+
+
+async def test_a_slow_server_of_archive_files_does_not_stop_other_answers(
+    database: Database, settings: Settings, files: Files, aiohttp_client: AiohttpClient, tmp_path: Path
+) -> None:
+    folder, faults = files
+    write_pages(folder / "x.warc.gz", _PAGES)
+    here = Page(url="http://b.example/")
+    index_file(database, place_given(f"{faults.address}/x.warc.gz"), _OPTIONS)
+    index_file(database, write_pages(tmp_path / "y.warc.gz", [here]), _OPTIONS)
+    with database.session() as session:
+        keys = {row.url: row.key.hex for row in session.execute(select(Document.url, Document.key))}
+    provider = settings.provider.model_copy(update={"threads": 1, "wait_seconds": 60})
+    app = create_app(settings.model_copy(update={"provider": provider}), database, base_url=BASE_URL)
+    client = await aiohttp_client(app, auto_decompress=False)
+    faults.asked.clear()
+    faults.held = threading.Event()
+    slow = [asyncio.create_task(client.get(f"/archive/{keys[page.url]}")) for page in _PAGES]
+    await asyncio.to_thread(until, lambda: faults.asked)
+    answers = [await client.get(path) for path in ("/readyz", f"/archive/{keys[here.url]}")]
+    faults.held.set()
+    assert [answer.status for answer in answers] == [200, 200]
+    assert [(await answer).status for answer in slow] == [200, 200, 200]
+
+
+async def test_a_client_that_leaves_a_slow_document_stops_nobody(
+    database: Database, settings: Settings, files: Files, aiohttp_client: AiohttpClient
+) -> None:
+    folder, faults = files
+    write_pages(
+        folder / "x.warc.gz", [Page(url="http://a.example/", body=random.Random(1).randbytes(9 << 20))]
+    )
+    index_file(database, place_given(f"{faults.address}/x.warc.gz"), _OPTIONS)
+    with database.session() as session:
+        key = session.scalars(select(Document.key)).one().hex
+    app = create_app(settings, database, base_url=BASE_URL)
+    client = await aiohttp_client(app, auto_decompress=False)
+    faults.asked.clear()
+    answer = await client.get(f"/archive/{key}")
+    faults.held = threading.Event()
+    before = len(faults.asked)
+    reading = asyncio.create_task(answer.read())
+    await asyncio.to_thread(until, lambda: len(faults.asked) > before)
+    reading.cancel()
+    answer.close()
+    served = [(await client.get("/readyz")).status for _ in range(3)]
+    still_reading = app[READING].working
+    faults.held.set()
+    assert (served, still_reading) == ([200, 200, 200], 1)
+
+
+def test_a_server_that_sends_byte_by_byte_is_given_up(dripping: str) -> None:
+    place = ObjectUrl(f"{dripping}/x.warc.gz")
+    with pytest.raises(TimeoutError, match=r"no complete answer in 0\.5"):
+        WebFiles(seconds=0.5).read(place, 0, 100, '"tag"')
+
+
+@pytest.fixture
+def dripping() -> Iterator[str]:
+    """The address of a server that sends a byte every now and then, without end, to one client."""
+
+    def drip() -> None:
+        connection, _ = listener.accept()
+        with connection, contextlib.suppress(OSError):
+            connection.sendall(b"HTTP/1.1 206 Partial Content\r\nX: ")
+            while True:
+                connection.sendall(b"x")
+                time.sleep(0.01)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=drip)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        thread.join()
+
+
+def test_a_server_that_is_too_slow_is_asked_once(files: Files) -> None:
+    _, faults = files
+    faults.held = threading.Event()
+    with pytest.raises(TimeoutError):
+        WebFiles(seconds=0.2).read(ObjectUrl(f"{faults.address}/x.warc.gz"), 0, 100, '"tag"')
+    faults.held.set()
+    assert len(faults.asked) == 1
+
+
+def test_a_list_of_files_that_is_cut_on_the_way_is_refused(files: Files) -> None:
+    folder, faults = files
+    (folder / "list.txt").write_text("x.warc.gz\ny.warc.gz\n")
+    faults.cut = 10
+    with pytest.raises(RemoteError, match="10 bytes are missing"):
+        search([place_given(f"{faults.address}/list.txt")])
+
+
+def test_a_list_may_begin_with_a_byte_order_mark_and_name_files_with_accents(
+    database: Database, files: Files
+) -> None:
+    folder, faults = files
+    write_pages(folder / "žatva.warc.gz", _PAGES)
+    (folder / "list.txt").write_text("žatva.warc.gz\r\n", encoding="utf-8-sig")
+    (file,) = search([place_given(f"{faults.address}/list.txt")]).archives
+    assert counts(index_file(database, file, _OPTIONS)) == (3, 0, 0, 0)
