@@ -11,6 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from enum import StrEnum
+from queue import SimpleQueue
 from typing import Any, Final, TypeVar
 
 from aiohttp import web
@@ -54,7 +55,12 @@ class TryLater(web.HTTPServiceUnavailable):
 
 
 class DaemonThreads(Executor):
-    """Does each call in a thread of its own, for which neither `shutdown` nor the process's end waits."""
+    """As many threads as there are calls, for which neither `shutdown` nor the process's end waits."""
+
+    def __init__(self) -> None:
+        self._calls: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
+        self._idle = threading.Semaphore(0)
+        self._closed = False
 
     def submit(self, work: Callable[..., _Result], /, *args: Any, **kwargs: Any) -> Future[_Result]:  # noqa: ANN401 any work
         """Begin the call."""
@@ -69,8 +75,23 @@ class DaemonThreads(Executor):
             else:
                 future.set_result(result)
 
-        threading.Thread(target=run, name="provider-reading", daemon=True).start()
+        self._calls.put(run)
+        if not self._idle.acquire(blocking=False):
+            threading.Thread(target=self._serve, name="provider-reading", daemon=True).start()
         return future
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:  # noqa: ARG002, FBT001, FBT002 inherited
+        """End the threads: idle ones now, others after their call."""
+        self._closed = True
+        while self._idle.acquire(blocking=False):
+            self._calls.put(None)
+
+    def _serve(self) -> None:
+        while (call := self._calls.get()) is not None:
+            call()
+            if self._closed:
+                break
+            self._idle.release()
 
 
 class Admission:
