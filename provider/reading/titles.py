@@ -9,6 +9,7 @@ import codecs
 import html
 import re
 import zlib
+from collections.abc import Iterator
 from typing import Final
 
 from oai.charsets import text_codec
@@ -28,8 +29,9 @@ _MARKS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16-le"),
     (codecs.BOM_UTF16_BE, "utf-16-be"),
 )
-# Pages declared as Latin-1 or ASCII are windows-1252 (WHATWG, Encoding Standard, section 4.2).
-_LABELS: Final = {"iso8859-1": "cp1252", "ascii": "cp1252"}
+
+_WIDE: Final = ("utf-16", "utf-32")
+"""Character sets in which markup is not ASCII: a page cannot declare them in itself."""
 
 # Beginning and end are searched apart: one expression for both would be tried at each of many beginnings.
 _TITLE = re.compile(rb"<title[\s>]", re.IGNORECASE)
@@ -142,7 +144,8 @@ def in_one_line(text: str) -> str:
 
 def decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
     """Return bytes of a page as text, in the first character set that it declares and that decodes them."""
-    if raw.isascii():
+    # ISO 2022, HZ and UTF-16 write other characters with bytes of ASCII.
+    if raw.isascii() and not (b"\x1b" in raw or b"~{" in raw or b"\0" in raw):
         return raw.decode("ascii")
     for charset in (*_stated(page, head), "utf-8"):
         try:
@@ -153,14 +156,19 @@ def decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
     return raw.decode("cp1250" if central else "cp1252", "replace")
 
 
-def _stated(page: bytes, head: bytes) -> list[str]:
-    """Return the character sets that the page declares, by Python's names, strongest first."""
-    labels = [charset for mark, charset in _MARKS if page.startswith(mark)]
-    for pattern, text in ((_HTTP_CHARSET, head), (_META, page[:8192])):
-        found = pattern.search(text)
-        if found:
-            labels.append(found[1].decode("ascii"))
-    return [_LABELS.get(name, name) for name in map(text_codec, labels) if name]
+def _stated(page: bytes, head: bytes) -> Iterator[str]:
+    """Yield the character sets that the page declares, by Python's names, strongest first."""
+    yield from (charset for mark, charset in _MARKS if page.startswith(mark))
+    by_http = _codec(_HTTP_CHARSET.search(head))
+    if by_http and (b"\0" in page or not by_http.startswith(_WIDE)):
+        yield by_http
+    by_itself = _codec(_META.search(page[:8192]))
+    if by_itself and not by_itself.startswith(_WIDE):
+        yield by_itself
+
+
+def _codec(declared: re.Match[bytes] | None) -> str:
+    return text_codec(declared[1].decode("ascii")) if declared else ""
 
 
 def has_known_encoding(head: bytes) -> bool:

@@ -74,6 +74,25 @@ def test_a_title_is_decoded_by_what_is_stated_or_likely(page: bytes, http: bytes
     assert title(page, http, host) == "žluť"
 
 
+@pytest.mark.parametrize(
+    ("label", "codec", "text"),
+    [
+        ("iso-2022-jp", "iso2022_jp", "日本語"),
+        ("hz-gb-2312", "hz", "中文"),
+        ("x-sjis", "cp932", "①日本語"),
+        ("gb2312", "gbk", "朱镕基"),
+        ("x-mac-ce", "mac_latin2", "žluť"),
+        # What is written as bytes of ASCII is in no wider character set.
+        ("utf-16", "utf-8", "žluť"),
+        ("utf-32", "utf-8", "žluť"),
+    ],
+)
+def test_a_label_means_what_it_means_to_browsers(label: str, codec: str, text: str) -> None:
+    page = f"<title>{text}</title>".encode(codec)
+    assert title(page, head(b"Content-Type: text/html; charset=" + label.encode())) == text
+    assert title(f"<meta charset={label}>".encode() + page) == text
+
+
 def test_other_hosts_pages_are_taken_for_western() -> None:
     assert title("<title>café “x”</title>".encode("cp1252")) == "café “x”"
 
