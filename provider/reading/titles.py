@@ -1,8 +1,8 @@
 """Finds the title of an archived HTML page, at bounded cost.
 
 Only the payload's beginning is searched, as bytes, and only the title itself is decoded. The character
-set is the first of these that exists and decodes it: byte order mark, HTTP header, `meta`, UTF-8; then
-windows-1250 for hosts of central Europe and windows-1252 for all others.
+set is the first of these that exists and in which it is valid, except for a few bytes: byte order mark, HTTP
+header, `meta`, UTF-8; then windows-1250 for hosts of central Europe and windows-1252 for all others.
 """
 
 import codecs
@@ -143,17 +143,36 @@ def in_one_line(text: str) -> str:
 
 
 def decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
-    """Return bytes of a page as text, in the first character set that it declares and that decodes them."""
+    """Return bytes of a page as text, in the first character set that it declares and that fits them.
+
+    Invalid bytes, or a character that is cut, become U+FFFD.
+    """
     # ISO 2022, HZ and UTF-16 write other characters with bytes of ASCII.
     if raw.isascii() and not (b"\x1b" in raw or b"~{" in raw or b"\0" in raw):
         return raw.decode("ascii")
     for charset in (*_stated(page, head), "utf-8"):
-        try:
-            return raw.decode(charset)
-        except UnicodeDecodeError:
-            continue
-    central = host.rpartition(".")[2] in _CENTRAL_EUROPE
-    return raw.decode("cp1250" if central else "cp1252", "replace")
+        text = raw.decode(charset, "replace")
+        if "\ufffd" not in text:
+            return text
+        if _is_mostly_valid(text):
+            break
+    else:
+        central = host.rpartition(".")[2] in _CENTRAL_EUROPE
+        text = raw.decode("cp1250" if central else "cp1252", "replace")
+    try:
+        return raw.decode()  # hardly any text of another character set is valid UTF-8
+    except UnicodeDecodeError:
+        return text
+
+
+def _is_mostly_valid(text: str) -> bool:
+    """Return whether more characters that are not ASCII were decoded than replaced as invalid.
+
+    All other characters are right if a single byte is invalid or cut off. In a page that declares UTF-8 and
+    is in windows-1250 as a whole, a common fault, nearly each character that is not ASCII is invalid.
+    """
+    other_than_ascii = len(text) - len(text.encode("ascii", "ignore"))
+    return other_than_ascii > 2 * text.count("\ufffd")
 
 
 def _stated(page: bytes, head: bytes) -> Iterator[str]:

@@ -93,6 +93,43 @@ def test_a_label_means_what_it_means_to_browsers(label: str, codec: str, text: s
     assert title(f"<meta charset={label}>".encode() + page) == text
 
 
+UTF_8 = head(b"Content-Type: text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    ("raw", "http", "expected"),
+    [
+        ("Žluť ".encode() + b"\xa9 2005", UTF_8, "Žluť \ufffd 2005"),
+        ("Žluť ".encode() + b"\xa9 2005", HEAD, "Žluť \ufffd 2005"),
+        ("Žluť ďábelské".encode()[:-1] + b"...", UTF_8, "Žluť ďábelsk\ufffd..."),
+        (
+            "①日本語".encode("cp932") + b"\x81",
+            head(b"Content-Type: text/html; charset=x-sjis"),
+            "①日本語\ufffd",
+        ),
+        # Nothing but the invalid byte speaks for another character set than ASCII.
+        (b"Copyright \xa9 2005", UTF_8, "Copyright © 2005"),
+        (b"caf\xe9", HEAD, "café"),
+        ("Žluťoučký kůň".encode("cp1250"), UTF_8, "Žluťoučký kůň"),
+        ("R\ufffdv\ufffd".encode(), UTF_8, "R\ufffdv\ufffd"),
+        ("ÁŘ řádná".encode(), head(b"Content-Type: text/html; charset=windows-1250"), "ÁŘ řádná"),
+    ],
+)
+def test_a_few_invalid_bytes_do_not_change_the_character_set(raw: bytes, http: bytes, expected: str) -> None:
+    assert title(b"<title>" + raw + b"</title>", http, "a.cz") == expected
+
+
+def test_one_invalid_byte_does_not_give_way_to_a_later_declaration() -> None:
+    page = b"<meta charset=windows-1250><title>" + "Žluťoučký".encode() + b" \xa9</title>"
+    assert title(page, UTF_8) == "Žluťoučký \ufffd"
+
+
+@pytest.mark.parametrize("http", [HEAD, UTF_8])
+def test_a_title_that_is_cut_within_a_character_keeps_its_character_set(http: bytes) -> None:
+    found = title(b"<title>a" + "č".encode() * 6000 + b"</title>", http, "a.cz")
+    assert found == "a" + "č" * 298 + "…"
+
+
 def test_other_hosts_pages_are_taken_for_western() -> None:
     assert title("<title>café “x”</title>".encode("cp1252")) == "café “x”"
 

@@ -21,6 +21,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
         ("<p>Žluťoučký".encode(), "Žluťoučký"),
         (b"<p>nul \0 bell \7 end", "nul bell end"),
         (b"plain words", "plain words"),
+        ("<meta charset=utf-8><p>Žluťoučký kůň".encode() + b" \xa9 2005", "Žluťoučký kůň \ufffd 2005"),
+        ("<p>Žluťoučký kůň".encode()[:-1], "Žluťoučký ků\ufffd"),
         (b"", ""),
         (b" \n ", ""),
         (b"<!-- only -->", ""),
