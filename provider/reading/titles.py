@@ -45,11 +45,11 @@ _META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]
 _HTTP_CHARSET = re.compile(
     rb"\ncontent-type[ \t]*:[^\r\n]*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
 )
-_ENCODING = re.compile(
-    rb"\n(?:content-encoding[ \t]*:[ \t]*|transfer-encoding[ \t]*:[ \t]*(?!chunked))([a-z-]+)", re.IGNORECASE
-)
-_KNOWN_ENCODINGS: Final = frozenset({b"gzip", b"x-gzip", b"deflate", b"identity"})
-_CHUNKED = re.compile(rb"\ntransfer-encoding[ \t]*:[^\r\n]{0,100}?\bchunked", re.IGNORECASE)
+_ENCODING = re.compile(rb"\n(content|transfer)-encoding[ \t]*:([^\r\n]*)", re.IGNORECASE)
+_COMPRESSIONS: Final = frozenset({b"gzip", b"x-gzip", b"deflate"})
+_KNOWN_ENCODINGS: Final = frozenset({b"", b"chunked", b"identity", *_COMPRESSIONS})
+_MOST_ENCODINGS: Final = 4
+_GZIP: Final = b"\x1f\x8b"
 _CHUNK = re.compile(rb"([0-9A-Fa-f]{1,8})[^\r\n]{0,200}\r\n")
 # With halves of surrogate pairs, which JSON may contain and nothing can store.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
@@ -191,35 +191,43 @@ def _codec(declared: re.Match[bytes] | None) -> str:
 
 
 def has_known_encoding(head: bytes) -> bool:
-    """Return whether `unpacked` knows the encoding of an HTTP header, or there is none."""
-    encoding = _ENCODING.search(head)
-    return encoding is None or encoding[1].lower() in _KNOWN_ENCODINGS
+    """Return whether `unpacked` knows the encodings of an HTTP header, or there are none."""
+    return _KNOWN_ENCODINGS.issuperset(_encodings(head))
 
 
 def unpacked(payload: bytes, head: bytes, most: int = TITLE_WINDOW) -> bytes:
     """Return the beginning of a payload without chunks and compression; up to `most` bytes if compressed.
 
-    Empty if its encoding (of content or transfer) is wrong; unchanged if it is unknown.
+    An encoding (of content or transfer) that the payload does not have is ignored, as is an unknown one.
+    Empty if the compressed data are damaged.
     """
-    if _CHUNKED.search(head):
-        payload = _joined(payload)
-    encoding = _ENCODING.search(head)
-    if encoding is None:
-        return payload
-    name = encoding[1].lower()
-    if name in {b"gzip", b"x-gzip"}:
-        return _inflated(payload, 16 + zlib.MAX_WBITS, most)
-    if name == b"deflate":
-        # Servers send it with and without zlib's header.
-        return _inflated(payload, zlib.MAX_WBITS, most) or _inflated(payload, -zlib.MAX_WBITS, most)
+    for name in _encodings(head)[:_MOST_ENCODINGS]:
+        if name == b"chunked":
+            payload = _joined(payload)
+        elif name in _COMPRESSIONS:
+            payload = _inflated(payload, name, most)
     return payload
 
 
-def _inflated(payload: bytes, window: int, most: int) -> bytes:
-    try:
-        return zlib.decompressobj(window).decompress(payload, most)
-    except zlib.error:
-        return b""
+def _encodings(head: bytes) -> list[bytes]:
+    """Return the encodings in the order in which they are undone: those of the transfer first."""
+    fields = _ENCODING.findall(head)
+    if not fields:
+        return []
+    if len(fields) > 1:
+        fields.sort(key=lambda field: field[0].lower())
+    names = b",".join([value for _, value in fields]).lower().split(b",")
+    return [name.strip() for name in reversed(names)]
+
+
+def _inflated(payload: bytes, name: bytes, most: int) -> bytes:
+    # Servers send deflate with and without zlib's header.
+    for window in (32 + zlib.MAX_WBITS, -zlib.MAX_WBITS) if name == b"deflate" else (32 + zlib.MAX_WBITS,):
+        try:
+            return zlib.decompressobj(window).decompress(payload, most)
+        except zlib.error:
+            continue
+    return b"" if payload.startswith(_GZIP) else payload
 
 
 def _joined(payload: bytes) -> bytes:

@@ -147,6 +147,39 @@ def test_a_compressed_page_is_unpacked(encoding: bytes, pack: "type[bytes]") -> 
     assert title(packed, head(b"Content-Encoding: " + encoding)) == "Packed"
 
 
+@pytest.mark.parametrize("encoding", [b"gzip", b"deflate", b"gzip, deflate"])
+def test_a_page_that_is_not_compressed_as_stated_is_read_as_it_is(encoding: bytes) -> None:
+    assert title(b"<title>Plain</title>", head(b"Content-Encoding: " + encoding)) == "Plain"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (b"Content-Encoding: deflate, gzip",),
+        (b"Content-Encoding: deflate", b"Content-Encoding:gzip"),
+        (b"Transfer-Encoding: gzip, chunked", b"Content-Encoding: deflate"),
+        (b"Content-Encoding: gzip, deflate, gzip",),
+    ],
+)
+def test_a_page_that_is_compressed_twice_is_unpacked_twice(fields: tuple[bytes, ...]) -> None:
+    packed = gzip.compress(zlib.compress(b"<title>Packed</title>"))
+    assert title(packed, head(*fields)) == "Packed"
+
+
+def test_damaged_compressed_data_have_no_title() -> None:
+    page = gzip.compress(b"<title>Packed</title>")[:10] + b"\xff<title>Damaged</title>"
+    assert title(page, head(b"Content-Encoding: gzip")) is None
+
+
+def test_the_fields_of_a_header_may_be_folded() -> None:
+    packed = gzip.compress("<title>žluť</title>".encode("iso-8859-2"))
+    lines = "Content-Encoding:\r\n gzip\r\nContent-Type: text/html;\r\n\tcharset=iso-8859-2\r\n"
+    page = Page(url="http://a.example/", body=packed, mime_type=None, http_headers=lines)
+    (found,) = read_captures(io.BytesIO(warc_record(page)))
+    assert isinstance(found, Capture)
+    assert (found.title, found.mime_type) == ("žluť", "text/html; charset=iso-8859-2")
+
+
 @pytest.mark.parametrize("encoding", [b"gzip", b"br", b"deflate"])
 def test_what_cannot_be_unpacked_has_no_title(encoding: bytes) -> None:
     assert title(b"\x8b\x00nonsense", head(b"Content-Encoding: " + encoding)) is None
