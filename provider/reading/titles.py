@@ -38,9 +38,13 @@ _TITLE = re.compile(rb"<title[\s>]", re.IGNORECASE)
 _TITLE_END = re.compile(rb"</title", re.IGNORECASE)
 _NO_MARKUP: Final = {b"<!--": b"-->", b"<script": b"</script", b"<style": b"</style"}
 """What contains no elements, and how it ends."""
-_BEGIN_OF_NO_MARKUP = re.compile(b"|".join(_NO_MARKUP))
+_RARE: Final = ("iframe", "noembed", "noframes", "noscript", "svg", "template", "textarea", "xmp")
+"""Further elements in which a title is not that of the page."""
+_BEGIN_OF_RARE = re.compile(f"<(?:{'|'.join(_RARE)})".encode())
+_BEGIN_OF_NO_MARKUP = re.compile(b"|".join(_NO_MARKUP) + b"|" + _BEGIN_OF_RARE.pattern)
 _MOST_CANDIDATES: Final = 10
-_BODY = re.compile(rb"<body[\s>]", re.IGNORECASE)
+_IN_VALUE = re.compile(rb"<[A-Za-z](?:[^\"'>]|\"[^\"]*+\"|'[^']*+')*+([\"'])[^>]*+")
+_CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
 _META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _HTTP_CHARSET = re.compile(
     rb"\ncontent-type[ \t]*:[^\r\n]*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
@@ -82,51 +86,66 @@ def find_title(payload: bytes, head: bytes, host: str) -> str | None:
     begin = page.find(b"<t")
     if begin < 0 and page.find(b"<T") < 0:
         return None
-    raw = _title_in(page)
-    return None if raw is None else tidy(html.unescape(decoded(raw[:_LONGEST_RAW], page, head, host)))
+    found = _in_markup(page, _TITLE)
+    begin = page.find(b">", found.end() - 1) + 1 if found else 0
+    end = _TITLE_END.search(page, begin) if begin else None
+    if end is None:
+        return None
+    text = decoded(page[begin : end.start()][:_LONGEST_RAW], page, head, host)
+    if "<![" in text:
+        text = _CDATA.sub(lambda section: html.escape(section[1]), text)
+    return tidy(html.unescape(text))
 
 
-def _title_in(page: bytes) -> bytes | None:
-    """Return the content of the first title element before the body; None if there is none."""
+def _in_markup(page: bytes, tag: re.Pattern[bytes]) -> re.Match[bytes] | None:
+    """Return the first of these tags that begins an element of the page; None if there is none."""
     place = 0
     for _ in range(_MOST_CANDIDATES):
-        found = _TITLE.search(page, place)
-        if found is None or _BODY.search(page, 0, found.start()):
+        found = tag.search(page, place)
+        after = found and _after_no_markup(page, found.start())
+        if found is None or after is None:
             return None
-        after = _after_no_markup(page, found.start())
-        if after is None:
-            return None
+        if after == found.start():
+            return found
         place = after
-        if place == found.start():
-            begin = page.find(b">", found.end() - 1) + 1
-            end = _TITLE_END.search(page, begin) if begin else None
-            return page[begin : end.start()] if end else None
     return None
 
 
 def _after_no_markup(page: bytes, place: int) -> int | None:
-    """Return where the comment, script or style around a position ends; the position if there is none.
+    """Return where the comment, script, attribute, … around a position ends; the position if there is none.
 
     None if it does not end.
     """
     before = page[:place].lower()
     # Nearly always true, and quicker than to go from one to the next.
-    if all(_is_closed(before, begin, end) for begin, end in _NO_MARKUP.items()):
-        return place
-    lower = before + page[place:].lower()
+    if _BEGIN_OF_RARE.search(before) is None and not _is_open(before):
+        return _after_value(page, place)
     at = 0
-    while found := _BEGIN_OF_NO_MARKUP.search(lower, at, place):
-        at = lower.find(_NO_MARKUP[found[0]], found.end())
+    while found := _BEGIN_OF_NO_MARKUP.search(before, at):
+        end = _NO_MARKUP.get(found[0]) or b"</" + found[0][1:]
+        at = before.find(end, found.end())
         if at < 0:
-            return None
-        if at > place:
-            return at
-    return place
+            at = page[place:].lower().find(end)
+            return None if at < 0 else place + at
+    return _after_value(page, place)
 
 
-def _is_closed(before: bytes, begin: bytes, end: bytes) -> bool:
-    last = before.rfind(begin)
-    return last < 0 or before.find(end, last) > 0
+def _is_open(before: bytes) -> bool:
+    """Return whether a comment, script or style begins in these bytes and does not end in them."""
+    for begin, end in _NO_MARKUP.items():
+        last = before.rfind(begin)
+        if last >= 0 and before.find(end, last) < 0:
+            return True
+    return False
+
+
+def _after_value(page: bytes, place: int) -> int:
+    """Return where the attribute's value around a position ends; the position if there is none."""
+    begin = page.rfind(b"<", 0, place)
+    if begin < 0 or page.find(b">", begin, place) >= 0:
+        return place
+    found = _IN_VALUE.fullmatch(page, begin, place)
+    return (found and page.find(found[1], place) + 1) or place
 
 
 def tidy(text: str) -> str | None:
@@ -148,8 +167,10 @@ def decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
     Invalid bytes, or a character that is cut, become U+FFFD.
     """
     # ISO 2022, HZ and UTF-16 write other characters with bytes of ASCII.
-    if raw.isascii() and not (b"\x1b" in raw or b"~{" in raw or b"\0" in raw):
-        return raw.decode("ascii")
+    if raw.isascii():
+        text = raw.decode("ascii")
+        if "\x1b" not in text and "~{" not in text and "\0" not in text:
+            return text
     for charset in (*_stated(page, head), "utf-8"):
         text = raw.decode(charset, "replace")
         if "\ufffd" not in text:
@@ -177,7 +198,9 @@ def _is_mostly_valid(text: str) -> bool:
 
 def _stated(page: bytes, head: bytes) -> Iterator[str]:
     """Yield the character sets that the page declares, by Python's names, strongest first."""
-    yield from (charset for mark, charset in _MARKS if page.startswith(mark))
+    for mark, charset in _MARKS:
+        if page.startswith(mark):
+            yield charset
     by_http = _codec(_HTTP_CHARSET.search(head))
     if by_http and (b"\0" in page or not by_http.startswith(_WIDE)):
         yield by_http

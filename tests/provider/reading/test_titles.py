@@ -39,11 +39,35 @@ def title(page: bytes, http: bytes = HEAD, host: str = "a.example") -> str | Non
         (b"<title never ends" + b"<title " * 9000, None),
         (b"<title>" * 9000, None),
         (b"<body><svg><title>An icon</title></svg>", None),
+        (b"<body><head><title>An old page</title></head>", "An old page"),
+        (b"<![CDATA[<title>", None),
+        (b"<title><![CDATA[A & B &amp; C]]></title>", "A & B &amp; C"),
+        (b'<a title="a < b" <title>Not closed</title>', "Not closed"),
+        (b"<p>it's 1 < 2 \"<title>In a text</title>", "In a text"),
         (b"", None),
     ],
 )
 def test_a_title_is_tidied(page: bytes, expected: str | None) -> None:
     assert title(page) == expected
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"<script>document.write('<body >')</script>",
+        b"<!-- <body> -->",
+        b"<SVG><title>Wrong</title></SVG>",
+        b"<svg></svg><svg><style>a {}</style><title>Wrong</title></svg>",
+        b"<script>'<svg>'</script>",
+        b"<template><title>Wrong</title></template>",
+        b"<textarea><title>Wrong</title></textarea>",
+        b"<noscript><title>Wrong</title></noscript>",
+        b'<meta name=x content="<title>Wrong</title>">',
+        b"<meta name=\"it's\" content='<title>Wrong</title>'>",
+    ],
+)
+def test_only_an_element_of_the_page_is_its_title(before: bytes) -> None:
+    assert title(before + b"<title>Right</title>") == "Right"
 
 
 @pytest.mark.parametrize(
