@@ -2,7 +2,8 @@
 
 Only the payload's beginning is searched, as bytes, and only the title itself is decoded. The character
 set is the first of these that exists and in which it is valid, except for a few bytes: byte order mark, HTTP
-header, `meta`, UTF-8; then windows-1250 for hosts of central Europe and windows-1252 for all others.
+header, `meta`, XML declaration, UTF-8; then windows-1250 for hosts of central Europe and windows-1252 for
+all others.
 """
 
 import codecs
@@ -46,6 +47,7 @@ _MOST_CANDIDATES: Final = 10
 _IN_VALUE = re.compile(rb"<[A-Za-z](?:[^\"'>]|\"[^\"]*+\"|'[^']*+')*+([\"'])[^>]*+")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
 _META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_XML = re.compile(rb"<\?xml\s[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_:.-]{1,40})")
 _HTTP_CHARSET = re.compile(
     rb"\ncontent-type[ \t]*:[^\r\n]*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE
 )
@@ -171,7 +173,7 @@ def decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
         text = raw.decode("ascii")
         if "\x1b" not in text and "~{" not in text and "\0" not in text:
             return text
-    for charset in (*_stated(page, head), "utf-8"):
+    for charset in _likely(page, head):
         text = raw.decode(charset, "replace")
         if "\ufffd" not in text:
             return text
@@ -196,17 +198,19 @@ def _is_mostly_valid(text: str) -> bool:
     return other_than_ascii > 2 * text.count("\ufffd")
 
 
-def _stated(page: bytes, head: bytes) -> Iterator[str]:
-    """Yield the character sets that the page declares, by Python's names, strongest first."""
+def _likely(page: bytes, head: bytes) -> Iterator[str]:
+    """Yield the character sets that the page declares, by Python's names, strongest first, then UTF-8."""
     for mark, charset in _MARKS:
         if page.startswith(mark):
             yield charset
     by_http = _codec(_HTTP_CHARSET.search(head))
     if by_http and (b"\0" in page or not by_http.startswith(_WIDE)):
         yield by_http
-    by_itself = _codec(_META.search(page[:8192]))
-    if by_itself and not by_itself.startswith(_WIDE):
-        yield by_itself
+    for found in (_in_markup(page[:TITLE_WINDOW], _META), _XML.match(page)):
+        by_itself = _codec(found)
+        if by_itself and not by_itself.startswith(_WIDE):
+            yield by_itself
+    yield "utf-8"
 
 
 def _codec(declared: re.Match[bytes] | None) -> str:

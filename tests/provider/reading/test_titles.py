@@ -88,6 +88,23 @@ def test_only_an_element_of_the_page_is_its_title(before: bytes) -> None:
         ),
         ("<title>žluť</title>".encode("utf-16"), HEAD, "a.example"),
         ("\ufeff<title>žluť</title>".encode(), head(b"Content-Type: text/html; charset=cp1250"), "a.cz"),
+        (
+            "<!-- <meta charset=koi8-r> --><meta charset=iso-8859-2><title>žluť</title>".encode("iso-8859-2"),
+            HEAD,
+            "a.cz",
+        ),
+        (
+            b"<script>"
+            + b"x" * 9000
+            + "</script><meta charset=iso-8859-2><title>žluť</title>".encode("iso-8859-2"),
+            HEAD,
+            "a.cz",
+        ),
+        (
+            '<?xml version="1.0" encoding="iso-8859-2"?>\n<title>žluť</title>'.encode("iso-8859-2"),
+            head(b"Content-Type: application/xhtml+xml"),
+            "a.cz",
+        ),
         # What is stated cannot be, or is no character set for text.
         ("<title>žluť</title>".encode("cp1250"), head(b"Content-Type: text/html; charset=utf-8"), "a.sk"),
         ("<title>žluť</title>".encode(), head(b"Content-Type: text/html; charset=hex"), "a.example"),
