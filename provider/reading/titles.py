@@ -160,7 +160,8 @@ def tidy(text: str) -> str | None:
 
 def in_one_line(text: str) -> str:
     """Return a text without control characters and repeated blanks."""
-    return " ".join(_CONTROL.sub(" ", text).split())
+    # Nearly all titles are printable, and the check is much quicker.
+    return " ".join((text if text.isprintable() else _CONTROL.sub(" ", text)).split())
 
 
 def decoded(raw: bytes, page: bytes, head: bytes, host: str) -> str:
