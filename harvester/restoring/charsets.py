@@ -22,14 +22,6 @@ _LOOKED_AT: Final = 1024
 _META: Final = re.compile(rb"<meta[\s/][^>]*?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 _XML: Final = re.compile(rb"\A<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]+)[\"']")
 _CSS: Final = re.compile(rb'\A@charset "([A-Za-z0-9_.:-]+)";')
-_MEANT: Final = {
-    "iso-8859-1": "cp1252", "latin-1": "cp1252", "latin1": "cp1252", "us-ascii": "cp1252", "ascii": "cp1252",
-    "iso-8859-9": "cp1254", "gb2312": "gb18030", "gbk": "gb18030", "x-sjis": "cp932", "shift_jis": "cp932",
-    "shift-jis": "cp932", "euc-kr": "cp949", "ks_c_5601-1987": "cp949", "big5": "big5hkscs",
-    "windows-31j": "cp932", "x-user-defined": "latin-1", "unicode": "utf-16-le", "utf-16": "utf-16-le",
-    "iso-8859-8-i": "iso-8859-8", "tis-620": "cp874", "iso-8859-11": "cp874", "utf8": "utf-8",
-}  # fmt: skip
-"""Names that browsers interpret differently from Python (Encoding Standard, section 4.2)."""
 _REFERENCE: Final = re.compile(r"&(#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[A-Za-z][A-Za-z0-9]*;?)(=?)")
 
 
@@ -41,11 +33,6 @@ def charset_of(content_type: str) -> str:
         return str(message.get_param("charset") or "").strip(" \"'")
     except (LookupError, ValueError):
         return ""
-
-
-def codec(name: str) -> str:
-    """Return the name of Python's codec for a character set; empty if it is unknown."""
-    return text_codec(_MEANT.get(name.lower(), name))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,11 +69,12 @@ def _found(
         if body.startswith(mark):
             return Charset(codec=name)
     declared = declaration.search(body[:looked_at])
-    own = codec(declared[1].decode("ascii")) if declared else ""
+    own = text_codec(declared[1].decode("ascii")) if declared else ""
     own = "utf-8" if own.startswith("utf-16") else own  # a declaration in ASCII cannot be in UTF-16
-    by_http = charset_of(content_type)
-    if codec(by_http):
-        return Charset(codec=codec(by_http), declared_by_http="" if codec(by_http) == own else by_http)
+    label = charset_of(content_type)
+    by_http = text_codec(label)
+    if by_http:
+        return Charset(codec=by_http, declared_by_http="" if by_http == own else label)
     return Charset(codec=own or default)
 
 

@@ -5,8 +5,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from harvester.restoring.charsets import Edit, Text, codec, escaped, unescaped
+from harvester.restoring.charsets import Edit, Text, escaped, unescaped
 from harvester.restoring.links import Link, PageLinks
+from oai.charsets import text_codec
 
 _START: Final = re.compile(r"<(?:[A-Za-z]|/[A-Za-z]|[!?/])")
 _NAME: Final = re.compile(r"[^\s/>]+", re.ASCII)
@@ -318,7 +319,7 @@ def _meta(tag: Tag, links: PageLinks) -> Iterator[Edit]:
 def _script_charset(tag: Tag, src: Attribute, link: Link, page_codec: str) -> Iterator[Edit]:
     """Declare a script's character set if it differs from the page's, in which it would be read."""
     charset = link.target.charset if link.target else ""
-    if charset and codec(charset) not in {"", page_codec} and tag.get("charset") is None:
+    if charset and text_codec(charset) not in {"", page_codec} and tag.get("charset") is None:
         yield Edit(begin=src.begin, end=src.begin, text=f'charset="{codec_label(charset)}" ')
 
 

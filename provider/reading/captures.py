@@ -24,6 +24,7 @@ from provider.reading.headers import (
     http_mime_type,
     http_status,
     read_header,
+    unfolded,
 )
 from provider.reading.languages import TEXT_CHARACTERS, language_of, refuse_without_library
 from provider.reading.titles import (
@@ -204,6 +205,7 @@ class _Captures:
         check: DigestCheck | None = None,
     ) -> Capture:
         head, payload = http_head(content, header)
+        head = unfolded(head)
         status, mime_type = http_status(head), http_mime_type(head) if head else header.own_type
         shown = _Shown(None, None, None)
         if header.record_type != "revisit":

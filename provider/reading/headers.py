@@ -15,6 +15,7 @@ _HTTP_LENGTH: Final = 5
 _WARC: Final = b"WARC/"
 
 _BLANK_LINE = re.compile(rb"\n\r?\n")
+_FOLD = re.compile(rb"\n[ \t]")
 _FOLDED = re.compile(rb"\r?\n[ \t]+")
 _FIELDS = re.compile(
     rb"\n(warc-(?:type|target-uri|date|payload-digest|block-digest|segment-number)|content-(?:type|length))"
@@ -137,9 +138,12 @@ def _warc_fields(head: bytes) -> dict[bytes, bytes]:
     Folded lines are joined (WARC 1.1, section 4). warcio's parser returns the same at four times the
     cost.
     """
-    if b"\n " in head or b"\n\t" in head:
-        head = _FOLDED.sub(b" ", head)
-    return {name.lower(): value.strip() for name, value in reversed(_FIELDS.findall(head))}
+    return {name.lower(): value.strip() for name, value in reversed(_FIELDS.findall(unfolded(head)))}
+
+
+def unfolded(head: bytes) -> bytes:
+    """Return a header in which each field is one line, also if it was folded (RFC 9112, section 5.2)."""
+    return _FOLDED.sub(b" ", head) if _FOLD.search(head) else head  # nearly none is
 
 
 def decoded(raw: bytes) -> str:

@@ -151,7 +151,9 @@ def recognise(front: bytes) -> str | None:
     for pattern, name in _COMPILED:
         if pattern.match(front):
             return name
-    text = front.removeprefix(_MARKS[-1]).lstrip(_BLANKS)
+    is_utf_16 = front.startswith(_MARKS[:2])
+    text = front.decode("utf-16", "replace").encode() if is_utf_16 else front.removeprefix(_MARKS[-1])
+    text = text.lstrip(_BLANKS)
     if text.startswith(b"<?xml"):
         return _root_type(text) or "text/xml"
     if text.startswith(b"<svg"):

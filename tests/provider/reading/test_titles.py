@@ -39,11 +39,35 @@ def title(page: bytes, http: bytes = HEAD, host: str = "a.example") -> str | Non
         (b"<title never ends" + b"<title " * 9000, None),
         (b"<title>" * 9000, None),
         (b"<body><svg><title>An icon</title></svg>", None),
+        (b"<body><head><title>An old page</title></head>", "An old page"),
+        (b"<![CDATA[<title>", None),
+        (b"<title><![CDATA[A & B &amp; C]]></title>", "A & B &amp; C"),
+        (b'<a title="a < b" <title>Not closed</title>', "Not closed"),
+        (b"<p>it's 1 < 2 \"<title>In a text</title>", "In a text"),
         (b"", None),
     ],
 )
 def test_a_title_is_tidied(page: bytes, expected: str | None) -> None:
     assert title(page) == expected
+
+
+@pytest.mark.parametrize(
+    "before",
+    [
+        b"<script>document.write('<body >')</script>",
+        b"<!-- <body> -->",
+        b"<SVG><title>Wrong</title></SVG>",
+        b"<svg></svg><svg><style>a {}</style><title>Wrong</title></svg>",
+        b"<script>'<svg>'</script>",
+        b"<template><title>Wrong</title></template>",
+        b"<textarea><title>Wrong</title></textarea>",
+        b"<noscript><title>Wrong</title></noscript>",
+        b'<meta name=x content="<title>Wrong</title>">',
+        b"<meta name=\"it's\" content='<title>Wrong</title>'>",
+    ],
+)
+def test_only_an_element_of_the_page_is_its_title(before: bytes) -> None:
+    assert title(before + b"<title>Right</title>") == "Right"
 
 
 @pytest.mark.parametrize(
@@ -64,6 +88,23 @@ def test_a_title_is_tidied(page: bytes, expected: str | None) -> None:
         ),
         ("<title>žluť</title>".encode("utf-16"), HEAD, "a.example"),
         ("\ufeff<title>žluť</title>".encode(), head(b"Content-Type: text/html; charset=cp1250"), "a.cz"),
+        (
+            "<!-- <meta charset=koi8-r> --><meta charset=iso-8859-2><title>žluť</title>".encode("iso-8859-2"),
+            HEAD,
+            "a.cz",
+        ),
+        (
+            b"<script>"
+            + b"x" * 9000
+            + "</script><meta charset=iso-8859-2><title>žluť</title>".encode("iso-8859-2"),
+            HEAD,
+            "a.cz",
+        ),
+        (
+            '<?xml version="1.0" encoding="iso-8859-2"?>\n<title>žluť</title>'.encode("iso-8859-2"),
+            head(b"Content-Type: application/xhtml+xml"),
+            "a.cz",
+        ),
         # What is stated cannot be, or is no character set for text.
         ("<title>žluť</title>".encode("cp1250"), head(b"Content-Type: text/html; charset=utf-8"), "a.sk"),
         ("<title>žluť</title>".encode(), head(b"Content-Type: text/html; charset=hex"), "a.example"),
@@ -72,6 +113,62 @@ def test_a_title_is_tidied(page: bytes, expected: str | None) -> None:
 )
 def test_a_title_is_decoded_by_what_is_stated_or_likely(page: bytes, http: bytes, host: str) -> None:
     assert title(page, http, host) == "žluť"
+
+
+@pytest.mark.parametrize(
+    ("label", "codec", "text"),
+    [
+        ("iso-2022-jp", "iso2022_jp", "日本語"),
+        ("hz-gb-2312", "hz", "中文"),
+        ("x-sjis", "cp932", "①日本語"),
+        ("gb2312", "gbk", "朱镕基"),
+        ("x-mac-ce", "mac_latin2", "žluť"),
+        # What is written as bytes of ASCII is in no wider character set.
+        ("utf-16", "utf-8", "žluť"),
+        ("utf-32", "utf-8", "žluť"),
+    ],
+)
+def test_a_label_means_what_it_means_to_browsers(label: str, codec: str, text: str) -> None:
+    page = f"<title>{text}</title>".encode(codec)
+    assert title(page, head(b"Content-Type: text/html; charset=" + label.encode())) == text
+    assert title(f"<meta charset={label}>".encode() + page) == text
+
+
+UTF_8 = head(b"Content-Type: text/html; charset=utf-8")
+
+
+@pytest.mark.parametrize(
+    ("raw", "http", "expected"),
+    [
+        ("Žluť ".encode() + b"\xa9 2005", UTF_8, "Žluť \ufffd 2005"),
+        ("Žluť ".encode() + b"\xa9 2005", HEAD, "Žluť \ufffd 2005"),
+        ("Žluť ďábelské".encode()[:-1] + b"...", UTF_8, "Žluť ďábelsk\ufffd..."),
+        (
+            "①日本語".encode("cp932") + b"\x81",
+            head(b"Content-Type: text/html; charset=x-sjis"),
+            "①日本語\ufffd",
+        ),
+        # Nothing but the invalid byte speaks for another character set than ASCII.
+        (b"Copyright \xa9 2005", UTF_8, "Copyright © 2005"),
+        (b"caf\xe9", HEAD, "café"),
+        ("Žluťoučký kůň".encode("cp1250"), UTF_8, "Žluťoučký kůň"),
+        ("R\ufffdv\ufffd".encode(), UTF_8, "R\ufffdv\ufffd"),
+        ("ÁŘ řádná".encode(), head(b"Content-Type: text/html; charset=windows-1250"), "ÁŘ řádná"),
+    ],
+)
+def test_a_few_invalid_bytes_do_not_change_the_character_set(raw: bytes, http: bytes, expected: str) -> None:
+    assert title(b"<title>" + raw + b"</title>", http, "a.cz") == expected
+
+
+def test_one_invalid_byte_does_not_give_way_to_a_later_declaration() -> None:
+    page = b"<meta charset=windows-1250><title>" + "Žluťoučký".encode() + b" \xa9</title>"
+    assert title(page, UTF_8) == "Žluťoučký \ufffd"
+
+
+@pytest.mark.parametrize("http", [HEAD, UTF_8])
+def test_a_title_that_is_cut_within_a_character_keeps_its_character_set(http: bytes) -> None:
+    found = title(b"<title>a" + "č".encode() * 6000 + b"</title>", http, "a.cz")
+    assert found == "a" + "č" * 298 + "…"
 
 
 def test_other_hosts_pages_are_taken_for_western() -> None:
@@ -89,6 +186,39 @@ def test_other_hosts_pages_are_taken_for_western() -> None:
 def test_a_compressed_page_is_unpacked(encoding: bytes, pack: "type[bytes]") -> None:
     packed = pack(b"<title>Packed</title>" + b"x" * 1000)
     assert title(packed, head(b"Content-Encoding: " + encoding)) == "Packed"
+
+
+@pytest.mark.parametrize("encoding", [b"gzip", b"deflate", b"gzip, deflate"])
+def test_a_page_that_is_not_compressed_as_stated_is_read_as_it_is(encoding: bytes) -> None:
+    assert title(b"<title>Plain</title>", head(b"Content-Encoding: " + encoding)) == "Plain"
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [
+        (b"Content-Encoding: deflate, gzip",),
+        (b"Content-Encoding: deflate", b"Content-Encoding:gzip"),
+        (b"Transfer-Encoding: gzip, chunked", b"Content-Encoding: deflate"),
+        (b"Content-Encoding: gzip, deflate, gzip",),
+    ],
+)
+def test_a_page_that_is_compressed_twice_is_unpacked_twice(fields: tuple[bytes, ...]) -> None:
+    packed = gzip.compress(zlib.compress(b"<title>Packed</title>"))
+    assert title(packed, head(*fields)) == "Packed"
+
+
+def test_damaged_compressed_data_have_no_title() -> None:
+    page = gzip.compress(b"<title>Packed</title>")[:10] + b"\xff<title>Damaged</title>"
+    assert title(page, head(b"Content-Encoding: gzip")) is None
+
+
+def test_the_fields_of_a_header_may_be_folded() -> None:
+    packed = gzip.compress("<title>žluť</title>".encode("iso-8859-2"))
+    lines = "Content-Encoding:\r\n gzip\r\nContent-Type: text/html;\r\n\tcharset=iso-8859-2\r\n"
+    page = Page(url="http://a.example/", body=packed, mime_type=None, http_headers=lines)
+    (found,) = read_captures(io.BytesIO(warc_record(page)))
+    assert isinstance(found, Capture)
+    assert (found.title, found.mime_type) == ("žluť", "text/html; charset=iso-8859-2")
 
 
 @pytest.mark.parametrize("encoding", [b"gzip", b"br", b"deflate"])

@@ -63,6 +63,9 @@ CONTENT: Sequence[tuple[bytes, str | None]] = (
     (b'<svg xmlns="http://www.w3.org/2000/svg">', "image/svg+xml"),
     ("Příliš žluťoučký kůň".encode("cp1250"), "text/plain"),
     ("﻿Příliš".encode("utf-16"), "text/plain"),
+    ("\n<!DOCTYPE html><title>Žluť</title>".encode("utf-16"), "text/html"),
+    ("\ufeff<?xml version='1.0'?><rss>".encode("utf-16-be"), "application/rss+xml"),
+    ("\ufeff \n".encode("utf-16-le"), None),
     (bytes(range(256)), None),
     (b"", None),
 )  # fmt: skip

@@ -21,6 +21,8 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
         ("<p>Žluťoučký".encode(), "Žluťoučký"),
         (b"<p>nul \0 bell \7 end", "nul bell end"),
         (b"plain words", "plain words"),
+        ("<meta charset=utf-8><p>Žluťoučký kůň".encode() + b" \xa9 2005", "Žluťoučký kůň \ufffd 2005"),
+        ("<p>Žluťoučký kůň".encode()[:-1], "Žluťoučký ků\ufffd"),
         (b"", ""),
         (b" \n ", ""),
         (b"<!-- only -->", ""),
@@ -35,7 +37,8 @@ def test_the_text_is_visible(page: bytes, text: str) -> None:
     ("encoding", "payload", "text"),
     [
         (b"gzip", gzip.compress(b"<p>packed", mtime=0), "packed"),
-        (b"gzip", b"<p>not packed", ""),
+        (b"gzip, gzip", gzip.compress(gzip.compress(b"<p>packed", mtime=0)), "packed"),
+        (b"gzip", b"<p>not packed", "not packed"),
         (b"br", b"\x1b\x05\x00", ""),
     ],
 )
