@@ -37,7 +37,8 @@ REMINDER: Final = timedelta(days=1)
 _LONG_AGO: Final = datetime(1970, 1, 2, tzinfo=UTC)
 TOO_OLD: Final = timedelta(days=7)
 """A run that ended longer ago than this when a manager finds it is not announced."""
-_AT_ONCE: Final = 200
+_AT_ONCE: Final = 50
+"""Few, so that sending does not wait for long while many harvests end."""
 _ONE_AT_A_TIME: Final = 0x7A_61_6E_6F
 
 

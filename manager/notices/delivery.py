@@ -250,19 +250,31 @@ class NoticeSender:
     async def run(self) -> None:
         """Tick until cancelled; errors are logged, and the next tick follows regardless."""
         while True:
+            next_tick = time.monotonic() + self._settings.manager.tick_seconds
             try:
                 await self.tick()
+                await self._refill(next_tick)
             except OperationalError as error:
                 logger.warning("the database does not answer: %s", first_line(error))
             except NotLeadingError as error:
                 logger.warning("%s", error)
             except Exception:
                 logger.exception("internal error while sending notifications; the manager tries again")
-            await asyncio.sleep(self._settings.manager.tick_seconds)
+            await asyncio.sleep(max(next_tick - time.monotonic(), 0))
 
     async def tick(self) -> None:
         """Write notices, and start sending those that are due."""
-        for one in await self._fenced.run(self._write, Counter(self.under_way.values())):
+        await self._fenced.run(self._write)
+        await self._begin()
+
+    async def _refill(self, next_tick: float) -> None:
+        """Start sending further notices as places become free."""
+        while self.under_way and (left := next_tick - time.monotonic()) > 0:
+            await asyncio.wait(self.under_way, timeout=left, return_when=asyncio.FIRST_COMPLETED)
+            await self._begin()
+
+    async def _begin(self) -> None:
+        for one in await self._fenced.run(self._claim, Counter(self.under_way.values())):
             task = asyncio.create_task(self._see_through(one))
             self.under_way[task] = Channel(one.channel)
             task.add_done_callback(self.under_way.pop)
@@ -280,8 +292,7 @@ class NoticeSender:
         if left:
             await asyncio.wait(left)
 
-    def _write(self, session: Session, busy: Mapping[Channel, int]) -> list[Claimed]:
-        """Write notices, and claim those that are due for the free places of their channels."""
+    def _write(self, session: Session) -> None:
         announce(session, self._settings.manager.hooks)
         announce_audits(session)
         summarise(session, ZoneInfo(self._settings.web.time_zone))
@@ -295,6 +306,8 @@ class NoticeSender:
             outbox.prune(session)
             report_what_lasts(session)
             self._pruned = time.monotonic()
+
+    def _claim(self, session: Session, busy: Mapping[Channel, int]) -> list[Claimed]:
         return [
             one
             for channel in outbox.due_channels(session)

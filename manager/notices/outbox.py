@@ -64,14 +64,24 @@ def due_channels(session: Session) -> list[Channel]:
 def claim(session: Session, channel: Channel, *, most: int, lease: float) -> list[Claimed]:
     """Claim up to `most` due notices, oldest first, for `lease` seconds. The caller commits.
 
-    Notices to one recipient about one repository stay in order: a notice waits for earlier ones.
+    Notices to one recipient about one repository stay in order: a notice waits for earlier ones. Those for
+    which a person waits are first, however many others are due.
     """
+    urgent = Notice.occasion.in_((Occasion.TEST, Occasion.CONFIRM))
+    first = _claim(session, channel, urgent, most=most, lease=lease)
+    return [*first, *_claim(session, channel, ~urgent, most=most - len(first), lease=lease)]
+
+
+def _claim(
+    session: Session, channel: Channel, kind: ColumnElement[bool], *, most: int, lease: float
+) -> list[Claimed]:
     # SKIP LOCKED: rows that another manager is claiming are passed over, so no notice is claimed twice.
     due = (
         select(Notice.notice_id)
         .where(
             *_is_due(),
             Notice.channel == channel,
+            kind,
             ~_is_behind(),
             ~_is_unconfirmed(),
         )

@@ -8,11 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from manager.leader.lock import NotLeadingError
+from manager.leader.lock import Fenced, NotLeadingError
 from manager.notices import outbox
+from manager.notices.delivery import deliver_notices
 from manager.notices.models import Channel
+from manager.notices.rules import put_trial_into_outbox
 from oai.database import Database
+from oai.executor import DatabaseExecutor
 from oai.settings import Settings
+from tests.manager.conftest import until
 from tests.manager.notices.conftest import MAILBOX, Announcer, notice_sender, outgoing, take_over
 from tests.manager.notices.mail_server import mail_server
 from tests.manager.notices.receiver import receiver
@@ -88,6 +92,29 @@ async def test_a_server_that_says_later_is_tried_again_later_under_the_same_numb
     assert server.mails[0].message["Message-ID"].startswith("<1.")
     assert "Times are in the time zone UTC." in server.mails[0].text
     assert announcer.tables.one("SELECT tries FROM notice") == 2
+
+
+async def test_many_mails_leave_within_one_tick_and_a_test_first(
+    settings: Settings, database: Database, announcer: Announcer
+) -> None:
+    rule = announcer.rule()
+    for number in range(12):
+        announcer.run("failed", set_spec=str(number))
+    announcer.announce()
+    with database.session() as session, session.begin():
+        put_trial_into_outbox(session, rule)
+    async with mail_server() as server:
+        sending = outgoing(settings, mail_port=server.port)
+        slow = sending.model_copy(
+            update={"manager": sending.manager.model_copy(update={"tick_seconds": 3600.0})}
+        )
+        with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
+            leader = Fenced(transactions, await transactions.run(take_over))
+            async with deliver_notices(slow, transactions, leader):
+                await until(lambda: set(announcer.states()) == {"sent"})
+    assert len(server.mails) == 13
+    first = announcer.tables("SELECT occasion FROM notice ORDER BY ended LIMIT 4")
+    assert "test" in [row.occasion for row in first]
 
 
 async def test_a_server_that_says_never_is_not_tried_again(
