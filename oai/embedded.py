@@ -383,8 +383,12 @@ def _initialise(cluster: Path, account: _Account, programs: Path) -> None:
 
 
 def _socket_folder(cluster: Path, account: _Account) -> Path:
-    """Return the cluster's folder, which is closed to others, or a shorter one if its path is too long."""
-    if len(os.fsencode(cluster / ".s.PGSQL.5432")) <= _SOCKET_PATH_LIMIT:
+    """Return the cluster's folder, which is closed to others, or one for a path too long or not in UTF-8.
+
+    For this process a path is not in UTF-8, too, if its locale has another encoding.
+    """
+    path = os.fsencode(cluster / ".s.PGSQL.5432")
+    if len(path) <= _SOCKET_PATH_LIMIT and os.fsencode(cluster) == str(cluster).encode(errors="replace"):
         return cluster
     digest = hashlib.sha256(os.fsencode(cluster)).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"zatva-{account.uid}-{digest}"
