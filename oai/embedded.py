@@ -30,7 +30,7 @@ from sqlalchemy import URL
 
 from oai import keeper
 from oai.errors import DatabaseNotReadyError
-from oai.noted_cluster import check_noted, is_cluster, note_cluster, noted_cluster
+from oai.noted_cluster import check_noted, check_owner, is_cluster, note_cluster, noted_cluster
 
 _NEEDED: Final = 32 * 1024**2
 """Bytes: PostgreSQL preallocates whole segments of 16 MB (its documentation, "WAL Configuration")."""
@@ -143,6 +143,7 @@ class EmbeddedServer:
         # The start lock serialises processes, so two never start the same cluster; the shared users' lock
         # is taken before the server is started, so that no other process stops it in between.
         _make_data_folder(self._data)
+        check_owner(cluster_folder(self._data), SYSTEM_USER)
         with _locked(self._data / "postgres.start.lock"):
             check_noted(self._data.resolve())
             self._users = os.open(self._data / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)

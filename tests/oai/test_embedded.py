@@ -226,6 +226,15 @@ def test_a_data_folder_whose_name_is_not_in_the_encoding_of_the_locale_has_a_ser
         assert ended.returncode == 0
 
 
+def test_the_server_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "postgres").mkdir()
+    other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    with pytest.raises(DatabaseNotReadyError, match=r"belongs to the user .*; run the command as that user"):
+        EmbeddedServer(tmp_path).acquire()
+    assert [file.name for file in tmp_path.iterdir()] == ["postgres"]
+
+
 def test_a_server_that_was_trusted_too_soon_gets_its_database(data: Path) -> None:
     first, second = EmbeddedServer(data), EmbeddedServer(data)
     first.acquire()
