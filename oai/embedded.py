@@ -35,13 +35,13 @@ from oai.noted_cluster import check_noted, check_owner, is_cluster, note_cluster
 _NEEDED: Final = 32 * 1024**2
 """Bytes: PostgreSQL preallocates whole segments of 16 MB (its documentation, "WAL Configuration")."""
 _TAIL: Final = 8192
-_FATAL: Final = re.compile(r"(?:FATAL|PANIC): +(.+)")
+_FATAL: Final = re.compile(r"(?:FATAL|PANIC|initdb: error): +(.+)")
 
 
 def why_not(
     cluster: Path, otherwise: str, *, needed: int = _NEEDED, logged: int = 0, pid: int | None = None
 ) -> str:
-    """Return why the server does not start and what to do; `otherwise` if disk and log show no reason.
+    """Return why the server does not start and what to do; `otherwise`, or its error, if nothing shows it.
 
     `logged` is the size of the log in bytes before the start. With the `pid` of a server that is running,
     `otherwise` says why it does not accept connections.
@@ -57,7 +57,9 @@ def why_not(
         reason = otherwise.partition("\n")[0]
         return f"the server (process {pid}) is running but does not accept connections: {reason}; see {log}"
     errors = _FATAL.findall(_tail(log, logged))
-    return f"{errors[-1]}; see {log}" if errors else otherwise
+    if errors:
+        return f"{errors[-1]}; see {log}"
+    return next(iter(_FATAL.findall(otherwise)), otherwise)  # of initdb, which has no log
 
 
 def _tail(log: Path, logged: int) -> str:
