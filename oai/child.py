@@ -104,9 +104,11 @@ class Companion:
 
     def __init__(self, module: str, *arguments: str, files: Sequence[int] = ()) -> None:
         command = module_command(module, *arguments, str(os.getpid()))
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files
-        )
+        # Until it calls `end_with_parent`, it would end with a traceback.
+        with interrupts_held_back(signal.SIGTERM):
+            self._process = subprocess.Popen(
+                command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, pass_fds=files
+            )
         self._requests = required(self._process.stdin, "a pipe was requested")
         self._answers = required(self._process.stdout, "a pipe was requested")
         for pipe in (self._requests, self._answers):
@@ -260,12 +262,12 @@ def _watch_size(most: int) -> None:
 
 
 @contextlib.contextmanager
-def interrupts_held_back() -> Iterator[None]:
+def interrupts_held_back(*others: signal.Signals) -> Iterator[None]:
     """Start the block's processes deaf to Ctrl-C and to a closed terminal: the parent alone decides.
 
-    It does so once the block is over.
+    It does so once the block is over. `others` are further signals to which they are deaf.
     """
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP, *others})
     try:
         yield
     finally:

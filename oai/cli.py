@@ -142,14 +142,37 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
 
     Without a command, the help of the group is printed.
     """
-    _prepare_streams()
-    arguments = parser.parse_args(_command_first(parser, sys.argv[1:] if argv is None else argv))
-    if hasattr(arguments, "handler"):
-        return _run(arguments)
     from oai.errors import ExitCode
 
+    _prepare_streams()
+    try:
+        arguments = parser.parse_args(_command_first(parser, sys.argv[1:] if argv is None else argv))
+    except SystemExit as ended:  # after the help, the version, or an error
+        ended.code = _flushed(int(ended.code or ExitCode.DONE))
+        raise
+    if hasattr(arguments, "handler"):
+        return _flushed(_run(arguments))
     arguments.shown.print_overview()
-    return ExitCode.USAGE
+    return _flushed(ExitCode.USAGE)
+
+
+def _flushed(code: int) -> int:
+    """Flush the standard streams and return the exit code: a fault if results cannot be written.
+
+    Otherwise the interpreter would try at its end, and end with 120 whatever the code.
+    """
+    from oai.errors import ExitCode
+
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            stream.flush()
+        except OSError as error:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+            # A reader that closed the pipe, as `head` does, is not an error.
+            if stream is sys.stdout and code == ExitCode.DONE and not isinstance(error, BrokenPipeError):
+                write_error(f"zatva: standard output: {error.strerror}")
+                code = ExitCode.FAULT
+    return code
 
 
 def _prepare_streams() -> None:
@@ -186,7 +209,6 @@ def _run(arguments: argparse.Namespace) -> int:
         return _interrupted()
     except BrokenPipeError:
         # The reader of standard output closed the pipe, as `head` does; this is not an error.
-        _discard_output()
         return ExitCode.DONE
     except ZatvaError as error:
         return _print_error(error, verbose=arguments.verbose)
@@ -271,10 +293,6 @@ def _print_error(error: "ZatvaError", *, verbose: bool) -> int:
     if verbose:
         traceback.print_exc()
     write_error(f"zatva: {error}")
-    try:
-        sys.stdout.flush()
-    except OSError:  # the interpreter would try again at its end, and end with a status of its own
-        _discard_output()
     return error.exit_code
 
 
@@ -283,11 +301,6 @@ def write_error(text: str) -> None:
     # The exit code of the command must not become that of a full disk on which standard error is.
     with contextlib.suppress(OSError):
         sys.stderr.write(f"{text}\n")
-
-
-def _discard_output() -> None:
-    """Discard what standard output has not taken."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _as_zatva_error(error: Exception, invocation: Invocation | None) -> "ZatvaError | None":

@@ -30,18 +30,18 @@ from sqlalchemy import URL
 
 from oai import keeper
 from oai.errors import DatabaseNotReadyError
-from oai.noted_cluster import check_noted, is_cluster, note_cluster, noted_cluster
+from oai.noted_cluster import check_noted, check_owner, is_cluster, note_cluster, noted_cluster
 
 _NEEDED: Final = 32 * 1024**2
 """Bytes: PostgreSQL preallocates whole segments of 16 MB (its documentation, "WAL Configuration")."""
 _TAIL: Final = 8192
-_FATAL: Final = re.compile(r"(?:FATAL|PANIC): +(.+)")
+_FATAL: Final = re.compile(r"(?:FATAL|PANIC|initdb: error): +(.+)")
 
 
 def why_not(
     cluster: Path, otherwise: str, *, needed: int = _NEEDED, logged: int = 0, pid: int | None = None
 ) -> str:
-    """Return why the server does not start and what to do; `otherwise` if disk and log show no reason.
+    """Return why the server does not start and what to do; `otherwise`, or its error, if nothing shows it.
 
     `logged` is the size of the log in bytes before the start. With the `pid` of a server that is running,
     `otherwise` says why it does not accept connections.
@@ -57,7 +57,9 @@ def why_not(
         reason = otherwise.partition("\n")[0]
         return f"the server (process {pid}) is running but does not accept connections: {reason}; see {log}"
     errors = _FATAL.findall(_tail(log, logged))
-    return f"{errors[-1]}; see {log}" if errors else otherwise
+    if errors:
+        return f"{errors[-1]}; see {log}"
+    return next(iter(_FATAL.findall(otherwise)), otherwise)  # of initdb, which has no log
 
 
 def _tail(log: Path, logged: int) -> str:
@@ -143,6 +145,7 @@ class EmbeddedServer:
         # The start lock serialises processes, so two never start the same cluster; the shared users' lock
         # is taken before the server is started, so that no other process stops it in between.
         _make_data_folder(self._data)
+        check_owner(cluster_folder(self._data), SYSTEM_USER)
         with _locked(self._data / "postgres.start.lock"):
             check_noted(self._data.resolve())
             self._users = os.open(self._data / keeper.USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
@@ -383,8 +386,12 @@ def _initialise(cluster: Path, account: _Account, programs: Path) -> None:
 
 
 def _socket_folder(cluster: Path, account: _Account) -> Path:
-    """Return the cluster's folder, which is closed to others, or a shorter one if its path is too long."""
-    if len(os.fsencode(cluster / ".s.PGSQL.5432")) <= _SOCKET_PATH_LIMIT:
+    """Return the cluster's folder, which is closed to others, or one for a path too long or not in UTF-8.
+
+    For this process a path is not in UTF-8, too, if its locale has another encoding.
+    """
+    path = os.fsencode(cluster / ".s.PGSQL.5432")
+    if len(path) <= _SOCKET_PATH_LIMIT and os.fsencode(cluster) == str(cluster).encode(errors="replace"):
         return cluster
     digest = hashlib.sha256(os.fsencode(cluster)).hexdigest()[:16]
     folder = Path(tempfile.gettempdir()) / f"zatva-{account.uid}-{digest}"

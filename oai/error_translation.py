@@ -7,6 +7,7 @@ import errno
 import os
 import tempfile
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Final
 
 import psycopg
@@ -141,8 +142,28 @@ def _path_advice(error: OSError, settings: Settings | None) -> str | None:
     elif error.errno is not None and error.errno in _PLACES and error.filename is not None:
         advice = _PLACES[error.errno]
     else:
-        return None
+        return _missing_folder(error)
     return f"{_file(error, settings)}: {error.strerror}; {advice}"
+
+
+def _missing_folder(error: OSError) -> str | None:
+    """Return what to do if the system names no path because a folder that each program needs is missing."""
+    if not isinstance(error, FileNotFoundError) or error.filename is not None:
+        return None
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        return f"the current folder no longer exists; change to another one, {_AGAIN}"
+    if _temporary_folder() is None:
+        return f"no folder for temporary files is writable or has space; set TMPDIR to another, {_AGAIN}"
+    return None
+
+
+def _temporary_folder() -> str | None:
+    try:
+        return tempfile.gettempdir()
+    except FileNotFoundError:
+        return None
 
 
 def _file(error: OSError, settings: Settings | None) -> str:
@@ -152,4 +173,5 @@ def _file(error: OSError, settings: Settings | None) -> str:
         return os.fsdecode(name) if isinstance(name, bytes) else str(name)
     if settings is None:
         return "a file"
-    return f"a file in {settings.data}, in {tempfile.gettempdir()}, or at a path given on the command line"
+    places = ", in ".join(map(str, filter(None, (settings.data, _temporary_folder()))))
+    return f"a file in {places}, or at a path given on the command line"

@@ -47,9 +47,11 @@ def remove_stale_files(cluster: Path, sockets: Path) -> None:
 
 def _lines(file: Path) -> list[str]:
     try:
-        return file.read_text().splitlines()
+        lines = file.read_bytes().splitlines()
     except FileNotFoundError:
         return []
+    # Not in the encoding of the locale: psycopg writes addresses in UTF-8, also that of the socket.
+    return [line.decode(errors="surrogateescape") for line in lines]
 
 
 def _lives(pid: int) -> bool:

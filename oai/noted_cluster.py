@@ -6,6 +6,8 @@ copied one.
 """
 
 import os
+import pwd
+import shlex
 from pathlib import Path
 from typing import Final
 
@@ -53,6 +55,27 @@ def check_noted(data: Path) -> None:
     if cluster.parent != data and _lines(former) == lines and not note.samefile(former / _NOTE):
         raise DatabaseNotReadyError(
             f"the data folder {data} is a copy of {former}, which uses the database in {cluster}; {otherwise}"
+        )
+
+
+def check_owner(cluster: Path, system_user: str) -> None:
+    """Raise DatabaseNotReadyError if another user runs the server, whose commands could not use new files.
+
+    Root runs servers as the system user.
+    """
+    try:
+        owner = cluster.stat().st_uid
+    except OSError:
+        return
+    try:
+        name = pwd.getpwuid(owner).pw_name
+    except KeyError:  # a user of another machine or container
+        name = f"#{owner}"
+    user = os.geteuid()
+    if owner != user and not (user == 0 and name == system_user):
+        raise DatabaseNotReadyError(
+            f"the database in {cluster} belongs to the user {name}; run the command as that user "
+            f"(`sudo -u {shlex.quote(name)} …`)"
         )
 
 

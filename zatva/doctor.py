@@ -1,6 +1,7 @@
 """`zatva doctor`: check whether everything needed is available, and say what to do otherwise."""
 
 import asyncio
+import errno
 import importlib.util
 import platform
 import tempfile
@@ -69,14 +70,20 @@ def _python(_: Settings) -> Iterator[SetupFinding]:
 
 def _folders(settings: Settings) -> Iterator[SetupFinding]:
     for check, folder in (("data folder", settings.data), ("store", settings.store)):
-        there, advice = nearest_existing(folder), ""
+        there, advice = nearest_existing(folder.absolute()), ""
         try:
             # Written to, because neither mode nor owner shows that a file system is read-only or remote.
             with tempfile.TemporaryFile(dir=there):
                 pass
         except OSError as error:
-            advice = f"{there}: {error.strerror}; make it writable for this user, or set ZATVA_DATA"
-        found = f"{folder}" + ("" if there == folder.absolute() else " (will be created)")
+            full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+            remedy = "free some space or inodes (`df -i`)" if full else "make it writable for this user"
+            advice = f"{there}: {error.strerror}; {remedy}, or set ZATVA_DATA"
+        found, missing = str(folder), folder.absolute().relative_to(there).parts
+        if missing and (link := there / missing[0]).is_symlink():
+            advice = f"{link} is a symbolic link that leads to no folder; correct it, or set ZATVA_DATA"
+        elif missing:
+            found += " (will be created)"
         yield SetupFinding(check=check, well=not advice, found=found, advice=advice)
 
 

@@ -70,6 +70,13 @@ def _importing(invocation: Invocation) -> Iterator[Progress]:
 @contextlib.contextmanager
 def _stopped_by_signals(stop: asyncio.Event, invocation: Invocation) -> Iterator[None]:
     loop = asyncio.get_running_loop()
+    before = signal.getsignal(signal.SIGTERM)
+
+    def release() -> None:
+        for number in _SIGNALS:
+            loop.remove_signal_handler(number)
+        # asyncio sets the system's default handler, which would kill this process.
+        signal.signal(signal.SIGTERM, before)
 
     def ask() -> None:
         # The event loop calls this, not the signal handler itself, so it may set an asyncio event.
@@ -77,13 +84,11 @@ def _stopped_by_signals(stop: asyncio.Event, invocation: Invocation) -> Iterator
         # If the parent has ended, the reader of our standard error has ended, too.
         with contextlib.suppress(OSError):
             invocation.console.note("finishing this page; to stop at once, interrupt again")
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
+        release()
 
     for number in _SIGNALS:
         loop.add_signal_handler(number, ask)
     try:
         yield
     finally:
-        for number in _SIGNALS:
-            loop.remove_signal_handler(number)
+        release()

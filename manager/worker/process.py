@@ -114,7 +114,7 @@ class PreforkServer:
                 words,
                 environment,
                 (standard_input, nothing, standard_error),
-                folder=str(Path.cwd()),
+                folder=_folder(),
                 new_session=True,
             )
         finally:
@@ -272,9 +272,18 @@ async def started(
         stdin=standard_input,
         stdout=asyncio.subprocess.DEVNULL,
         stderr=standard_error,
+        cwd=_folder(),
         env=environment,
         start_new_session=True,
     )
+
+
+def _folder() -> str:
+    """Return the working folder, or `/` if it was removed: a harvest could not import its records there."""
+    try:
+        return str(Path.cwd())
+    except FileNotFoundError:
+        return "/"
 
 
 def _signal_group(group: int, number: signal.Signals) -> None:

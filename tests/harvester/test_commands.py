@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 from lxml import etree
-from sqlalchemy import select
+from sqlalchemy import select, text
 
 from harvester.models import Harvest, History, Repository
 from oai.database import Database
@@ -141,6 +141,36 @@ async def test_a_signal_ends_the_process_with_a_history_row(
         assert (history.status, history.verdict, history.job_id) == ("incomplete", "partial", 5)
         assert history.record_count == 20
         assert session.scalars(select(Harvest.resumption_token)).one() == "20|||"
+
+
+async def test_a_second_signal_during_a_page_interrupts_the_harvest_at_once(
+    fake: FakeRepository, environment: dict[str, str], database: Database
+) -> None:
+    reached = stuck_at(fake, "20|")
+    process = start(environment, "harvester", "--repository-id", str(_repository(database, fake.url)))
+    await asyncio.wait_for(reached.wait(), 30)
+    process.terminate()
+    assert process.stderr
+    while "interrupt again" not in await asyncio.to_thread(process.stderr.readline):
+        pass
+    process.terminate()
+    assert (await ended(process)).code == 130
+
+
+async def test_a_signal_during_the_import_after_a_harvest_interrupts_only_the_import(
+    fake: FakeRepository, environment: dict[str, str], database: Database
+) -> None:
+    repository_id = _repository(database, fake.url)
+    with database.engine.begin() as connection:
+        connection.execute(text("LOCK TABLE bibliographic_record IN ACCESS EXCLUSIVE MODE"))
+        process = start(environment, "harvester", "--repository-id", str(repository_id))
+        waiting = text("SELECT FROM pg_locks WHERE NOT granted AND relation = :table ::regclass")
+        while not connection.execute(waiting, {"table": "bibliographic_record"}).rowcount:
+            assert process.poll() is None
+            await asyncio.sleep(0.02)
+        process.terminate()
+    done = await ended(process)
+    assert (done.code, "interrupted after 0 records; the next import continues" in done.err) == (0, True)
 
 
 async def test_the_end_of_its_parent_ends_the_process(

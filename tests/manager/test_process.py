@@ -73,6 +73,21 @@ async def test_a_forked_process_has_what_it_was_given_and_nothing_of_others() ->
 
 
 @linux
+async def test_processes_of_a_worker_whose_working_folder_was_removed_have_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    monkeypatch.chdir(removed)
+    removed.rmdir()
+    async with serving() as server:
+        forked = await (await started(server, "about", NAME="forked")).wait()
+    program = "import os, sys; sys.stderr.write(os.getcwd())"
+    new = await (await HarvestProcess.start([sys.executable, "-c", program], {})).wait()
+    assert (forked.stderr[:9], new.stderr) == ("forked / ", "/")
+
+
+@linux
 async def test_the_environment_of_a_forked_process_cannot_be_read_from_outside() -> None:
     async with serving() as server:
         process = await started(

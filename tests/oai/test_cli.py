@@ -247,4 +247,24 @@ def test_output_on_a_full_disk_ends_with_the_code_of_a_fault() -> None:
     [("notes", ExitCode.TRY_LATER), ("refused", ExitCode.STRICT_CHECK), ("terminated", ExitCode.INTERRUPTED)],
 )
 def test_a_full_disk_of_standard_error_does_not_change_the_exit_code(handler: str, code: ExitCode) -> None:
-    _in_a_process(handler, redirected="2>/dev/full", code=code)
+    _in_a_process(handler, redirected="2>/dev/full", code=code, PYTHONUNBUFFERED="")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+@pytest.mark.parametrize(
+    ("words", "redirected", "code"),
+    [
+        ("--version", ">/dev/full", ExitCode.FAULT),
+        ("--help", ">/dev/full", ExitCode.FAULT),
+        ("nonsense", "2>/dev/full", ExitCode.USAGE),
+        ("", "2>/dev/full", ExitCode.USAGE),
+        ("nonsense", ">/dev/full", ExitCode.USAGE),
+    ],
+)
+def test_help_and_errors_of_the_command_line_on_a_full_disk_have_the_usual_exit_codes(
+    words: str, redirected: str, code: ExitCode
+) -> None:
+    command = f'exec "{sys.executable}" -m zatva {words} {redirected}'
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).parents[2]), "PYTHONUNBUFFERED": ""}
+    done = subprocess.run(["/bin/sh", "-c", command], env=environment, capture_output=True, check=False)
+    assert done.returncode == code

@@ -6,6 +6,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -202,6 +203,36 @@ def test_the_stale_lock_of_a_socket_is_found_in_another_folder(tmp_path: Path) -
     lock.write_text(f"{os.getpid()}\n{tmp_path}\n")
     keeper.remove_stale_files(tmp_path, lock.parent)
     assert not lock.exists()
+
+
+@pytest.mark.parametrize(
+    ("name", "environment"),
+    [
+        ("é".encode(), {"LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}),
+        ("é".encode("latin-1"), {"LC_ALL": "C.UTF-8"}),
+    ],
+)
+def test_a_data_folder_whose_name_is_not_in_the_encoding_of_the_locale_has_a_server(
+    name: bytes, environment: dict[str, str]
+) -> None:
+    # Not in a folder that is closed to others: for root, the server's folder would be elsewhere.
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o711)
+        program = [sys.executable, "-c", _USER, str(Path(folder) / os.fsdecode(name))]
+        ended = subprocess.run(
+            program, env={**os.environ, **environment}, input="", capture_output=True, text=True, check=False
+        )
+        assert ended.stdout == "ready\n", ended.stderr
+        assert ended.returncode == 0
+
+
+def test_the_server_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "postgres").mkdir()
+    other = os.geteuid() + 1
+    monkeypatch.setattr(os, "geteuid", lambda: other)
+    with pytest.raises(DatabaseNotReadyError, match=r"belongs to the user .*; run the command as that user"):
+        EmbeddedServer(tmp_path).acquire()
+    assert [file.name for file in tmp_path.iterdir()] == ["postgres"]
 
 
 def test_a_server_that_was_trusted_too_soon_gets_its_database(data: Path) -> None:

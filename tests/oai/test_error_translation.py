@@ -5,8 +5,10 @@ import logging
 import os
 import pickle
 import signal
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import psycopg
 import pytest
@@ -236,6 +238,40 @@ def test_a_place_that_cannot_be_used_is_told_with_what_to_do(number: int, advice
     assert type(found) is ZatvaError
     assert str(found).startswith(f"/srv/records: {os.strerror(number)}; {advice}")
     assert str(found).endswith("then run the command again")
+
+
+def needs_a_temporary_file(_: Invocation) -> int:
+    with tempfile.TemporaryFile():
+        return ExitCode.DONE
+
+
+def test_a_missing_folder_for_temporary_files_is_reported(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse() -> NoReturn:
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found")
+
+    monkeypatch.setattr(tempfile, "gettempdir", refuse)
+    assert command("needs_a_temporary_file") == ExitCode.FAULT
+    assert "no folder for temporary files is writable or has space; set TMPDIR" in capsys.readouterr().err
+    assert command("fills_a_device") == ExitCode.FAULT
+    assert "No space left on device; free some space" in capsys.readouterr().err
+
+
+def needs_its_folder(_: Invocation) -> int:
+    Path("here").absolute()
+    return ExitCode.DONE
+
+
+def test_a_removed_working_folder_is_reported(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    removed = tmp_path / "removed"
+    removed.mkdir()
+    monkeypatch.chdir(removed)
+    removed.rmdir()
+    assert command("needs_its_folder") == ExitCode.FAULT
+    assert "the current folder no longer exists; change to another one" in capsys.readouterr().err
 
 
 def test_a_place_as_bytes_is_told_as_text() -> None:

@@ -49,6 +49,12 @@ def test_a_full_disk_is_told_before_all_else(tmp_path: Path) -> None:
     assert why_not(tmp_path, "no idea", needed=2**62).startswith("no space left on device")
 
 
+@pytest.mark.parametrize("error", ["FATAL:  could not map memory", "initdb: error: could not map memory"])
+def test_of_the_output_of_initdb_the_error_is_shown(tmp_path: Path, error: str) -> None:
+    output = f"initdb -D there ended with 1: creating directory ... ok\n{error}\ninitdb: removing contents"
+    assert why_not(tmp_path, output) == "could not map memory"
+
+
 def test_what_was_in_the_log_before_the_start_is_no_reason(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     assert why_not(tmp_path, "no idea") == "no idea"

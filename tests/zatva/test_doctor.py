@@ -1,8 +1,15 @@
 """`zatva doctor` says what is not well, and does not fall ill itself."""
 
+import errno
+import tempfile
 from pathlib import Path
+from typing import NoReturn
 
+import pytest
+
+from oai.settings import Settings
 from tests.commands import results
+from zatva.doctor import CHECKS
 
 
 def test_a_database_that_cannot_be_reached_is_a_finding(environment: dict[str, str]) -> None:
@@ -27,6 +34,27 @@ def test_a_store_that_is_not_writable_is_a_finding(environment: dict[str, str]) 
     assert findings["data folder"]["well"]
     assert not findings["store"]["well"]
     assert f"{store}: Not a directory; make it writable" in findings["store"]["advice"]
+
+
+@pytest.mark.parametrize("target", ["store", "nowhere"])
+def test_a_symbolic_link_that_leads_nowhere_is_a_finding(environment: dict[str, str], target: str) -> None:
+    store = Path(environment["ZATVA_DATA"]) / "store"
+    store.parent.mkdir()
+    store.symlink_to(target)
+    findings = {found["check"]: found for found in results(environment, "doctor", expect=6)}
+    assert findings["store"]["found"] == str(store)
+    assert f"{store} is a symbolic link that leads to no folder" in findings["store"]["advice"]
+
+
+def test_a_folder_on_a_full_disk_is_a_finding_with_its_remedy(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(**_: object) -> NoReturn:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(tempfile, "TemporaryFile", refuse)
+    folder, _ = CHECKS["data folder"](settings)
+    assert "No space left on device; free some space or inodes (`df -i`)" in folder.advice
 
 
 def test_a_hook_that_posts_without_a_signing_key_is_a_finding(environment: dict[str, str]) -> None:

@@ -64,6 +64,14 @@ def test_it_is_deaf_to_what_asks_its_parent_to_stop(process: DiskProcess) -> Non
     assert process.missing(["none.xml"]) == ["none.xml"]
 
 
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_it_ignores_what_asks_its_parent_to_stop_from_its_start(
+    process: DiskProcess, number: signal.Signals
+) -> None:
+    os.kill(process.number, number)
+    assert process.missing(["none.xml"]) == ["none.xml"]
+
+
 def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom harvester.store.disk_process import DiskProcess\n"
