@@ -4,6 +4,7 @@ The migrations are in `alembic/` of a checkout, and inside this package (`oai/al
 Alembic is imported only when an upgrade is necessary, because the import would slow down every command.
 """
 
+import logging
 import os
 import re
 import time
@@ -18,6 +19,8 @@ from oai.errors import DatabaseNotReadyError
 
 if TYPE_CHECKING:
     from alembic.config import Config
+
+_log = logging.getLogger(__name__)
 
 PREVIOUS_SCHEMA: Final = "zatva_before_restore"
 """Of the tables that a restore replaces, until the restored ones have this version."""
@@ -217,6 +220,7 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
                 # One transaction: until it ends, other processes see no tables, and wait for the lock.
                 _migrate(connection)
             elif before != head():
+                _log.warning("upgrading the tables from %s to %s; large ones take minutes", before, head())
                 _migrate_gently(connection, lock_seconds)
         finally:
             connection.rollback()

@@ -43,12 +43,17 @@ _INTERRUPTED = (
 _HAS_KEY_STATE = text("SELECT to_regclass('url_key_fill') IS NOT NULL")
 
 
-def upgrade(invocation: Invocation) -> None:
-    """Upgrade the tables to this version."""
+def upgrade(invocation: Invocation) -> ExitCode:
+    """Upgrade the tables to this version, and check that they are complete."""
     with open_database(invocation.settings, check_tables=False) as database:
         before, after = migrations.upgrade(database.engine)
+        with database.engine.connect() as connection:
+            faults = _missing(connection)
     text = f"at {after}, unchanged" if before == after else f"from {before or 'no tables'} to {after}"
-    invocation.console.result({"before": before, "after": after}, f"database: {text}")
+    invocation.console.result(
+        {"before": before, "after": after, "faults": faults}, "\n".join([f"database: {text}", *faults])
+    )
+    return ExitCode.NOT_READY if faults else ExitCode.DONE
 
 
 def current(invocation: Invocation) -> ExitCode:
@@ -80,8 +85,7 @@ def check(invocation: Invocation) -> ExitCode:
             unversioned = migrations.unversioned(connection, found)
             faults.append(unversioned or f"{found or 'no tables'}: {migrations.advice(found)}")
         faults += filter(None, [migrations.unfinished_restore(connection)])
-        missing = missing_parts(connection) if found == migrations.head() else []
-        faults += [f"{name} is missing: restore a backup with `zatva database restore`" for name in missing]
+        faults += _missing(connection) if found == migrations.head() else []
         faults += unusable_parts(connection)
         if _first_load(connection):
             faults.append(_INTERRUPTED)
@@ -93,6 +97,13 @@ def check(invocation: Invocation) -> ExitCode:
         "\n".join(faults) or f"database: ok, at {found}; address for psql: {address}",
     )
     return ExitCode.NOT_READY if faults else ExitCode.DONE
+
+
+def _missing(connection: Connection) -> list[str]:
+    return [
+        f"{name} is missing: restore a backup with `zatva database restore`"
+        for name in missing_parts(connection)
+    ]
 
 
 def missing_parts(connection: Connection) -> list[str]:

@@ -62,12 +62,12 @@ async def test_an_address_that_takes_forms_says_so_when_it_is_opened(administrat
 
 
 async def test_a_job_that_waits_is_removed_at_once(server: Server, administrator: Browser) -> None:
-    _insert(server, "INSERT INTO oai_job (repository_id) VALUES (1)")
+    _insert(server, "INSERT INTO oai_job (repository_id, set_spec) VALUES (1, 'maps')")
 
     _, jobs = await administrator.get("/jobs")
-    assert 'aria-label="Remove: Library of Telč, oai_dc"' in jobs
+    assert 'aria-label="Remove: Library of Telč, oai_dc' in jobs
     _, page = await administrator.get("/jobs/1/remove")
-    assert "Remove the job Library of Telč · oai_dc?" in page
+    assert "Remove the job Library of Telč · oai_dc · maps?" in page
     _, _, target = await administrator.post("/jobs/1/remove")
 
     assert target == "/jobs?done=job-removed"

@@ -447,6 +447,8 @@ def test_a_check_names_what_is_missing_from_the_tables_and_accepts_additions(
         "column filename of oai_change",
         "index ix_oai_change_run of oai_change",
     }
+    upgraded = zatva(environment, "upgrade")
+    assert (upgraded.returncode, set(upgraded.stdout.splitlines()[1:])) == (6, set(done.stdout.splitlines()))
     found = {one["check"]: one for one in commands.results(environment, "doctor", expect=6)}
     assert found["tables"]["advice"] == "4 parts missing; run `zatva database check`"
 

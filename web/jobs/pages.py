@@ -31,7 +31,7 @@ from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, find_visible, needs, visible_repositories, who_asks
 from web.runs.log import line_of
-from web.site.formats import number
+from web.site.formats import harvest_name, number
 from web.site.i18n import _, mark
 from web.site.keys import database_of
 from web.site.live_rows import Rows, Topic
@@ -212,7 +212,12 @@ async def confirm_removal(request: web.Request) -> web.Response:
     waits = not job.under_way
     lines = [_where(job)] if waits else [_where(job), _(CONTROLS["stop"].line)]
     if job.recurring_id is not None:
-        lines.append(_("Its schedule is kept and creates the next job at the next due time."))
+        lines.append(
+            _(
+                "Its schedule is kept. If it repeats, it creates the next job at the next due time; "
+                "otherwise run the harvest by hand."
+            )
+        )
     title = _("Remove the job %(subject)s?") if waits else _("Stop the harvest of %(subject)s?")
     return confirmation(
         request,
@@ -243,7 +248,7 @@ async def _job_of(request: web.Request) -> JobView:
 
 
 def _subject(job: JobView) -> str:
-    return f"{job.repository_name} · {job.metadata_prefix}"
+    return harvest_name(job.repository_name, job.metadata_prefix, job.set_spec)
 
 
 def _where(job: JobView) -> str:

@@ -48,6 +48,7 @@ from web.schedules.forms import (
 )
 from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
 from web.schedules.timing import timing_in, weekday_names
+from web.site.formats import harvest_name
 from web.site.forms import (
     Form,
     StaleFormError,
@@ -331,7 +332,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
     return confirmation(
         request,
         _("Remove the schedule of %(subject)s?")
-        % {"subject": f"{details.name} · {schedule.metadata_prefix}"},
+        % {"subject": harvest_name(details.name, schedule.metadata_prefix, schedule.set_spec)},
         _("Its planned jobs are removed, too. A harvest that is already running continues."),
         _("Harvested records and the history are kept."),
         steps=[(_("Schedules"), "/schedules")],

@@ -103,6 +103,11 @@ def lasting(value: timedelta) -> str:
     return format_timedelta(value, granularity="hour", threshold=0.99, format="long", locale=locale())
 
 
+def harvest_name(repository: str, metadata_prefix: str, set_spec: str | None) -> str:
+    """Return what tells a harvest from the others of its repository: name, prefix and, if any, set."""
+    return " · ".join(filter(None, (repository, metadata_prefix, set_spec)))
+
+
 def elapsed(value: datetime) -> Markup:
     """Return a `<time>` element with the time that has passed since, which the script counts on."""
     passed = duration((utc_now() - value).total_seconds())
