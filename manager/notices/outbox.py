@@ -88,10 +88,12 @@ def _claim(
         .order_by(Notice.due, Notice.notice_id)
         .limit(most)
         .with_for_update(skip_locked=True)
+        # As a subquery, it may be executed several times, each of which would claim others.
+        .cte()
     )
     taken = (
         update(Notice)
-        .where(Notice.notice_id.in_(due.scalar_subquery()), Notice.state == NoticeState.WAITING)
+        .where(Notice.notice_id.in_(select(due.c.notice_id)), Notice.state == NoticeState.WAITING)
         .values(
             state=NoticeState.CLAIMED, tries=Notice.tries + 1, expires=func.now() + timedelta(seconds=lease)
         )
