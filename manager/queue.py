@@ -44,6 +44,7 @@ _AT_ONCE: Final = 1000
 _AWAY_SECONDS: Final = 60.0
 """Longer than the wait for a connection of the pool (30 s), so that heartbeats fail first."""
 _TRY_SECONDS: Final = 0.5
+_FORGOTTEN_SECONDS: Final = 3600.0
 
 Handler = Callable[[int], Awaitable[None]]
 
@@ -262,7 +263,8 @@ async def work(
         delete_jobs="always",
         install_signal_handlers=False,
         update_heartbeat_interval=lost_seconds / SIGNS_OF_LIFE,
-        stalled_worker_timeout=lost_seconds,
+        # Rows of other workers, whose heartbeats may be rarer, are removed long after they count as lost.
+        stalled_worker_timeout=max(lost_seconds, _FORGOTTEN_SECONDS),
     )
 
 
@@ -278,15 +280,19 @@ def sizes(session: Session) -> dict[str, int]:
 
 
 def stalled(session: Session, *, lost_seconds: float) -> dict[int, int]:
-    """Return the harvests whose worker has sent no heartbeat for so long: the task's id to the job id."""
+    """Return the harvests whose worker has sent no heartbeat for so long: the task's id to the job id.
+
+    If a worker's own settings allow a longer silence (see `oai_worker`), that one applies to all workers,
+    because the queue does not know whose heartbeat it is. The same applies to the functions below.
+    """
     rows = session.execute(_STALLED, {"queue": QUEUE, "seconds": lost_seconds})
-    return {row.id: row.job_id for row in rows}
+    return {row.id: row.args["job_id"] for row in rows}
 
 
-async def stalled_files(app: procrastinate.App, *, lost_seconds: float) -> dict[int, int]:
+def stalled_files(session: Session, *, lost_seconds: float) -> dict[int, int]:
     """Return the archive files whose worker has sent no heartbeat for so long: task id to file id."""
-    tasks = await app.job_manager.get_stalled_jobs(queue=INDEX_QUEUE, seconds_since_heartbeat=lost_seconds)
-    return {task.id: int(str(task.task_kwargs["file_id"])) for task in tasks if task.id is not None}
+    rows = session.execute(_STALLED, {"queue": INDEX_QUEUE, "seconds": lost_seconds})
+    return {row.id: row.args["file_id"] for row in rows}
 
 
 def lost_audits(session: Session, *, lost_seconds: float) -> list[int]:
@@ -329,7 +335,8 @@ _FORGET_TASKS_OF_LOST_WORKERS = text("""
     DELETE FROM procrastinate_jobs AS task WHERE task.queue_name = :queue AND task.status = 'doing'
     AND NOT EXISTS (
         SELECT FROM procrastinate_workers AS worker WHERE worker.id = task.worker_id
-        AND worker.last_heartbeat >= now() - make_interval(secs => :seconds))
+        AND worker.last_heartbeat >= now() - greatest(
+            make_interval(secs => :seconds), (SELECT max(good_until - last_sign) FROM oai_worker)))
 """)
 _LOST_AUDITS = text("""
     SELECT audit_id FROM oai_store_audit AS audit
@@ -356,9 +363,10 @@ _SIZES = text("""
     SELECT queue_name, count(*) AS tasks FROM procrastinate_jobs WHERE status = 'todo' GROUP BY queue_name
 """)
 _STALLED = text("""
-    SELECT task.id, (task.args ->> 'job_id')::int AS job_id FROM procrastinate_jobs AS task
+    SELECT task.id, task.args FROM procrastinate_jobs AS task
     LEFT JOIN procrastinate_workers AS worker ON worker.id = task.worker_id
     WHERE task.queue_name = :queue AND task.status = 'doing'
-    AND (worker.id IS NULL OR worker.last_heartbeat < now() - make_interval(secs => :seconds))
+    AND (worker.id IS NULL OR worker.last_heartbeat < now() - greatest(
+        make_interval(secs => :seconds), (SELECT max(good_until - last_sign) FROM oai_worker)))
     ORDER BY task.id
 """)

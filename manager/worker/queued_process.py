@@ -6,8 +6,6 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final, Protocol, TypeVar
 
-from procrastinate import App
-from procrastinate.exceptions import ConnectorException
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -167,18 +165,18 @@ class IndexingWorker(ProcessWorker):
             settings, transactions, command=INDEXER, what="file", claim=claim, settle=_wait_again
         )
 
-    async def watch_for_lost(self, app: App) -> None:
+    async def watch_for_lost(self) -> None:
         """Put back the files whose worker sends no heartbeat; repeats until cancelled."""
         lost_seconds = self._settings.manager.lost_seconds
         while True:
             await asyncio.sleep(lost_seconds / queue.SIGNS_OF_LIFE)
             try:
-                lost = await queue.stalled_files(app, lost_seconds=lost_seconds)
+                lost = await self._transactions.run(queue.stalled_files, lost_seconds=lost_seconds)
                 for number, file_id in lost.items():
                     logger.warning("file %d: its worker is lost", file_id)
                     await self._transactions.run(_take_over, number, file_id)
-            except (OperationalError, ConnectorException) as error:
-                logger.warning("the database does not answer: %s", queue.reason(error))
+            except OperationalError as error:
+                logger.warning("the database does not answer: %s", first_line(error))
 
 
 def _wait_again(session: Session, file_id: int, reason: str, *, at_fault: bool) -> None:

@@ -129,7 +129,7 @@ class Worker:
             logger.info("worker %d runs up to %d harvests at a time", self._worker_id, places)
             watching = [
                 asyncio.create_task(self._keep_watch(self._worker_id, membership)),
-                asyncio.create_task(self._indexing.watch_for_lost(app)),
+                asyncio.create_task(self._indexing.watch_for_lost()),
             ]
             try:
                 while (why := await self._work(app, places)) is not None:

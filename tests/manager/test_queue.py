@@ -2,11 +2,13 @@
 
 import asyncio
 import contextlib
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import text
 
 from manager import queue
+from manager.worker.registry import Membership, register
 from oai.database import Database
 from tests.manager.conftest import Tables, until
 
@@ -97,6 +99,56 @@ def test_many_files_are_queued_in_parts_and_none_is_left_out(database: Database,
         session.commit()
     rows = tables("SELECT (args ->> 'file_id')::int AS file_id FROM procrastinate_jobs ORDER BY id")
     assert [row.file_id for row in rows] == [1, 2, 3, 4, 5]
+
+
+def _hold_tasks(database: Database, tables: Tables, *, silent: int) -> None:
+    """Queue a task in each queue; one worker holds them all and has been silent for so many seconds."""
+    tables.add("procrastinate_workers", last_heartbeat=datetime.now(UTC) - timedelta(seconds=silent))
+    with database.session() as session:
+        queue.defer(session, [queue.QueuedHarvest(job_id=1, repository_id=1)])
+        queue.defer_files(session, [2])
+        queue.defer_audits(session, [3])
+        queue.defer_export(session, 4)
+        session.commit()
+    tables(
+        "UPDATE procrastinate_jobs SET status = 'doing', worker_id = (SELECT id FROM procrastinate_workers)"
+    )
+
+
+@pytest.mark.parametrize(
+    ("silent", "lost_seconds", "held"),
+    [(60, 30, 4), (60, 200, 4), (190, 200, 4), (190, 30, 2), (210, 200, 2)],
+)
+def test_a_worker_is_lost_after_the_longest_silence_that_its_own_or_the_judging_settings_allow(
+    database: Database, tables: Tables, silent: int, lost_seconds: float, held: int
+) -> None:
+    _hold_tasks(database, tables, silent=silent)
+    with database.session() as session:
+        for allowed in (20, 180):
+            register(session, Membership(host="far", process_id=1, concurrency=1, lost_seconds=allowed))
+        queue.lost_audits(session, lost_seconds=lost_seconds)
+        queue.lost_exports(session, lost_seconds=lost_seconds)
+        session.commit()
+        harvests = queue.stalled(session, lost_seconds=lost_seconds)
+        files = queue.stalled_files(session, lost_seconds=lost_seconds)
+    assert [*harvests.values(), *files.values()] == ([] if held == 4 else [1, 2])
+    assert tables.one("SELECT count(*) FROM procrastinate_jobs") == held
+
+
+async def test_a_worker_that_starts_does_not_take_the_tasks_of_one_that_is_silent_for_longer(
+    database: Database, tables: Tables
+) -> None:
+    _hold_tasks(database, tables, silent=60)
+    async with queue.open_queue(database, _handlers(), closed=asyncio.Event()) as app:
+        working = asyncio.create_task(
+            queue.work(app, queue.QUEUE, concurrency=1, poll_seconds=600, lost_seconds=30)
+        )
+        await until(
+            lambda: tables("SELECT FROM procrastinate_workers WHERE last_heartbeat > now() - '9 s'::interval")
+        )
+        working.cancel()
+        await asyncio.wait([working])
+    assert tables.one("SELECT count(worker_id) FROM procrastinate_jobs") == 4
 
 
 async def test_a_cancellation_that_the_driver_loses_still_ends_a_worker_that_starts(
