@@ -158,7 +158,7 @@ def readings(url: str) -> list[str]:
 
 
 def has_key_prefix(url: str) -> bool:
-    """Return whether keys tell which URLs begin with this one.
+    """Return whether ranges of keys have all URLs that begin with this one, and no others.
 
     They do not if it ends in a fragment, in dots that its path resolves, or within an escape.
     """

@@ -100,7 +100,7 @@ def find_title(payload: bytes, head: bytes, host: str) -> str | None:
 
 
 def _in_markup(page: bytes, tag: re.Pattern[bytes]) -> re.Match[bytes] | None:
-    """Return the first of these tags that begins an element of the page; None if there is none."""
+    """Return the first of these tags that begins an element of the page, or None."""
     place = 0
     for _ in range(_MOST_CANDIDATES):
         found = tag.search(page, place)
@@ -114,7 +114,7 @@ def _in_markup(page: bytes, tag: re.Pattern[bytes]) -> re.Match[bytes] | None:
 
 
 def _after_no_markup(page: bytes, place: int) -> int | None:
-    """Return where the comment, script, attribute, … around a position ends; the position if there is none.
+    """Return where the comment, script, attribute, … around a position ends, otherwise the position.
 
     None if it does not end.
     """
@@ -142,7 +142,7 @@ def _is_open(before: bytes) -> bool:
 
 
 def _after_value(page: bytes, place: int) -> int:
-    """Return where the attribute's value around a position ends; the position if there is none."""
+    """Return where the attribute's value around a position ends, otherwise the position."""
     begin = page.rfind(b"<", 0, place)
     if begin < 0 or page.find(b">", begin, place) >= 0:
         return place

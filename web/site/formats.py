@@ -104,7 +104,7 @@ def lasting(value: timedelta) -> str:
 
 
 def harvest_name(repository: str, metadata_prefix: str, set_spec: str | None) -> str:
-    """Return what tells a harvest from the others of its repository: name, prefix and, if any, set."""
+    """Return a harvest in words: the name of its repository, the prefix and, if any, the set."""
     return " · ".join(filter(None, (repository, metadata_prefix, set_spec)))
 
 
