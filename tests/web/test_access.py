@@ -62,6 +62,16 @@ async def test_a_token_asked_for_after_a_long_pause_is_asked_for_again_by_a_clic
     tree: Any = html.fromstring(page)
     (kept,) = [form for form in tree.forms if "scope" in form.fields]
     assert {*kept.form_values()} >= {("name", "Reports"), ("scope", "read"), ("scope", "harvest")}
+    assert 'name="language"' not in page, "choosing a language would lose what is kept"
+
+
+async def test_a_form_with_faults_offers_nothing_that_loses_its_entries(administrator: Browser) -> None:
+    _, empty = await administrator.get("/rules/new")
+    status, page, _ = await administrator.post("/rules/new", {"name": "Maps without", "kind": ""})
+
+    assert (status, "Maps without" in page) == (422, True)
+    assert ['name="language"' in one for one in (empty, page)] == [True, False]
+    assert ["Sign out" in one for one in (empty, page)] == [True, True]
 
 
 @pytest.mark.parametrize(
