@@ -204,8 +204,13 @@ def plan(
 
 def was_cut_off(request: HarvestRequest, saved_state: SavedState) -> bool:
     """Return whether a run of the same harvest was interrupted after making progress."""
-    begun = bool(saved_state.token or saved_state.counts.get("pages") or saved_state.state.get("totals"))
+    begun = made_progress(saved_state.token, saved_state.counts, saved_state.state)
     return begun and saved_state.parameters.get("kind") == request.kind()
+
+
+def made_progress(token: str | None, counts: Mapping[str, int], state: Mapping[str, Any]) -> bool:
+    """Return whether a run that ended has something to continue; all are columns of `oai_harvest`."""
+    return bool(token or counts.get("pages") or state.get("totals"))
 
 
 def _whole(request: HarvestRequest, from_: str | None, calendar: Calendar) -> Window:

@@ -27,6 +27,7 @@ from sqlalchemy.orm import Session
 
 from harvester.harvest.approval import HoldState
 from harvester.harvest.models import Hold
+from harvester.harvest.plan import made_progress
 from harvester.listing import matching_repositories
 from harvester.models import Harvest, History, Repository
 from harvester.vocabulary import NOT_RUN, RunStatus
@@ -258,15 +259,16 @@ def next_step(session: Session, run: History) -> NextStep:
         func.coalesce(Job.set_spec, "") == (run.set_spec or ""),
         or_(Job.status != JobStatus.SCHEDULED, Job.harvest_start_time <= func.now()),
     )
-    interrupted = select(Harvest.harvest_id).where(
+    interrupted = select(Harvest.resumption_token, Harvest.counts, Harvest.run_state).where(
         Harvest.harvest_id == run.harvest_id,
         Harvest.run_parameters.is_not(None),
         Harvest.job_id.is_(None),
     )
+    stopped = session.execute(interrupted).one_or_none()
     return NextStep(
         schedule_id=session.scalar(select(RecurringJob.id).where(RecurringJob.id == run.recurring_id)),
         job_id=session.scalar(job.order_by(Job.job_id).limit(1)),
-        resumes=session.scalar(interrupted) is not None,
+        resumes=stopped is not None and made_progress(*stopped),
     )
 
 

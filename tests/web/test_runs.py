@@ -526,11 +526,17 @@ async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator
     assert "Show job 1, which repeats it" in afterwards
 
 
-async def test_an_interrupted_run_is_resumed(server: Server, administrator: Browser) -> None:
+@pytest.mark.parametrize(("counts", "button"), [({"pages": 1}, "Resume"), ({}, "Run again")])
+async def test_an_interrupted_run_is_resumed_if_it_has_received_something(
+    server: Server, administrator: Browser, counts: dict[str, int], button: str
+) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         harvest = Harvest(
-            repository_id=telc.repository_id, metadata_prefix="oai_dc", run_parameters={"kind": "x"}
+            repository_id=telc.repository_id,
+            metadata_prefix="oai_dc",
+            run_parameters={"kind": "x"},
+            counts=counts,
         )
         session.add(harvest)
         session.flush()
@@ -540,4 +546,4 @@ async def test_an_interrupted_run_is_resumed(server: Server, administrator: Brow
 
     _, page = await administrator.get(f"/runs/{number}")
 
-    assert "Resume</button>" in page
+    assert f"{button}</button>" in page
