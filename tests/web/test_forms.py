@@ -78,6 +78,24 @@ def test_a_decimal_comma_is_a_point_unless_it_may_separate_thousands(typed: str,
     assert ("share" in form.errors) == (read is None)
 
 
+@pytest.mark.parametrize(
+    ("typed", "fault"),
+    [
+        ("\u200b\u200d", "Enter at least one visible character."),
+        ("abc\u202ecba", "Remove control characters."),
+        ("👩\u200d🌾 שלום\u200f", None),
+        (" \u00a0 ", None),
+    ],
+)
+def test_a_text_has_something_to_see_and_is_read_in_the_order_in_which_it_is_stored(
+    typed: str, fault: str | None
+) -> None:
+    class Named(FormModel):
+        name: str
+
+    assert read_form(Named, MultiDict({"name": typed}))[1].errors.get("name") == fault
+
+
 def test_every_wrong_field_is_told_and_what_was_typed_is_kept(tmp_path: Path) -> None:
     typed = {
         "repository_id": "1",

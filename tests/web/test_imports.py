@@ -207,6 +207,19 @@ async def test_a_set_that_is_used_is_not_removed(
     assert kept.revision == 2
 
 
+async def test_what_was_changed_in_a_set_that_was_removed_meanwhile_is_saved_as_a_new_one(
+    administrator: Browser,
+) -> None:
+    changed = {**_SET, "name": "", "value-0": "atlas", "do": "save"}
+    status, page, _ = await administrator.post("/imports/sets/1/edit", changed)
+
+    assert (status, "It was removed in the meantime." in page) == (404, True)
+    assert 'action="/imports/sets/new"' in page
+    assert 'name="value-0" value="atlas"' in page
+    assert (await administrator.post("/imports/sets/new", {**changed, "name": "Atlases"}))[0] == 303
+    assert "atlas" in (await administrator.get("/imports/sets/1/edit"))[1]
+
+
 @pytest.mark.usefixtures("repository")
 async def test_partners_search_their_own_records_alone(
     server: Server, owner: Browser, colleague: Browser, viewer: Browser

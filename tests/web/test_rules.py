@@ -301,6 +301,27 @@ async def test_a_removed_rule_leaves_its_file(server: Server, owner: Browser, re
     assert (await owner.get("/rules/1"))[0] == 404
 
 
+async def test_what_was_changed_in_a_rule_that_was_removed_meanwhile_is_saved_as_a_new_one(
+    server: Server, owner: Browser, repository: int
+) -> None:
+    await _saved(server, owner, repository)
+    _, form = await owner.get("/rules/1/edit?view=rows")
+    await owner.post("/rules/1/remove")
+    tree: Any = html.fromstring(form)
+    (filled,) = [one for one in tree.forms if "based_on" in one.fields]
+    sent = {**dict(filled.form_values()), "regexp-0": "an hour of work"}
+    status, page, _ = await owner.post("/rules/1/edit", {**sent, "do": "save"})
+
+    assert status == 404
+    assert "It was removed in the meantime." in page
+    tree = html.fromstring(page)
+    (again,) = [one for one in tree.forms if one.action == "/rules/new"]
+    resent = {**dict(again.form_values()), "name": "Culture again", "do": "save"}
+    status, page, _ = await owner.post("/rules/new", {**resent, "repository_id": str(repository)})
+    assert status == 303, page
+    assert "an hour of work" in (await owner.get("/rules/2"))[1]
+
+
 async def test_a_rule_is_used_in_a_schedule_by_a_link(
     server: Server, owner: Browser, colleague: Browser, repository: int
 ) -> None:

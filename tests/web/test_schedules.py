@@ -149,10 +149,11 @@ async def test_viewers_see_no_buttons_that_they_may_not_press(server: Server, vi
 async def test_a_schedule_is_changed_in_the_form_that_shows_it(
     server: Server, administrator: Browser
 ) -> None:
-    number = _planned(server)
+    number = _planned(server, set_spec="maps")
 
     _, page = await administrator.get(f"/schedules/{number}/edit")
     assert 'value="daily at 02:30"' in page
+    assert re.search(r"<h1>Schedule of [^<]+ · marc21 · maps</h1>", page)
     form = {
         "metadata_prefix": "oai_dc", "frequency": "every 6 hours", "priority": "7", "overlap": "queue",
         "slice": "day", "validation": "1", "method": "1", "parse_id": "false", "end_date": "2030-01-01 00:00",

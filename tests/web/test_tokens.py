@@ -114,6 +114,18 @@ async def test_a_token_is_shown_once_works_without_a_form_token_and_is_revoked(
         assert answer.status == 401
 
 
+async def test_a_form_that_is_sent_twice_creates_one_token(server: Server, owner: Browser) -> None:
+    form = {"token_name": "nightly", "days": "", "scope-read": "yes", "after": "0"}
+    sent = [await owner.post("/account/tokens", form) for _press in range(2)]
+
+    assert [status for status, *_page in sent] == [200, 422]
+    assert "This form has already created the token." in sent[1][1]
+    assert 'name="after" value="1"' in sent[1][1]
+    with server.database.session() as session:
+        assert [token.name for token in list_tokens(session)] == ["nightly"]
+    assert (await owner.post("/account/tokens", {**form, "after": "1"}))[0] == 200, "the next form is another"
+
+
 async def test_nobody_revokes_a_colleagues_token(owner: Browser, colleague: Browser) -> None:
     await owner.post("/account/tokens", {"token_name": "x", "days": "", "scope-read": "yes"})
 

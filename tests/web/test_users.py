@@ -175,6 +175,8 @@ async def test_an_administrator_invites_a_partner_who_chooses_a_password_and_com
     assert status == 200
     link = page.partition("/sign-in?token=")[2].partition("<")[0].strip()
     path = f"/sign-in?token={link}"
+    status, reloaded, _ = await administrator.post("/admin/users/new", form)
+    assert (status, "already exists; choose another name, or send this user" in reloaded) == (422, True)
 
     _, asked = await stranger.get(path)
     assert "Choose the password" in asked

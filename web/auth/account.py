@@ -1,10 +1,12 @@
 """The account page: password, language, time zone, sessions and API tokens of the user."""
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 from aiohttp import web
 from pydantic import Field
+from sqlalchemy.orm import Session
 
 from oai.errors import UsageError, required
 from oai.languages import LANGUAGES
@@ -16,11 +18,11 @@ from web.auth.openid_users import is_connected
 from web.auth.pages import check_password_of, chosen_password
 from web.auth.sessions import end_sessions, leave, list_sessions, mark_of, session_token
 from web.auth.sign_in import known_user
-from web.auth.users import set_language, set_password, set_time_zone
+from web.auth.users import locked_user, set_language, set_password, set_time_zone
 from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
-from web.site.paging import PAGE, Shown, number_in, page_of
+from web.site.paging import PAGE, Shown, as_number, number_in, page_of
 from web.site.params import NUMBER, number_of
 from web.site.render import render
 from web.site.zones import zone_choices
@@ -117,15 +119,37 @@ async def add_token(request: web.Request) -> web.Response:
         form = form.with_error("scopes", _("Choose at least one permission."))
     if asked is None or form.errors:
         return await _page(request, token_form=form)
-    settings = request.config_dict[SETTINGS].web
+    settings, after = request.config_dict[SETTINGS].web, as_number(str(posted.get("after", "")))
     try:
-        number, token = await database_of(request).run(
-            make_token, settings, who.user_id, name=asked.token_name, scopes=scopes, days=asked.days
-        )
+        made = await database_of(request).run(_make, settings, who.user_id, asked, scopes, after)
     except UsageError as error:
         return await _page(request, token_form=form.with_error("days", error_text(error)))
+    if made is None:
+        reason = _(
+            "This form has already created the token. "
+            "If you did not copy it, revoke it and create another one."
+        )
+        return await _page(request, token_form=form.with_error("token_name", reason))
+    number, token = made
     about(request, "token", number, asked.token_name)
     return await _page(request, fresh=token)
+
+
+def _make(
+    session: Session,
+    settings: WebSettings,
+    user_id: int,
+    asked: TokenForm,
+    scopes: Sequence[Scope],
+    after: int | None,
+) -> tuple[int, str] | None:
+    """Create the token; return None if one of that name was created after the token numbered `after`."""
+    # Locked, because a second click on the button sends the form a second time.
+    locked_user(session, user_id)
+    since = [] if after is None else list_tokens(session, user_id, limit=PAGE)
+    if any(token.token_id > (after or 0) and token.name == asked.token_name for token in since):
+        return None
+    return make_token(session, settings, user_id, name=asked.token_name, scopes=scopes, days=asked.days)
 
 
 @needs(Right.ACCOUNT)
@@ -170,6 +194,7 @@ async def _page(
         most_days=f"{settings.token_days:g}",
         sessions=await database.run(list_sessions, who.user_id),
         here=mark_of(cookie) if cookie else None,
+        newest_tokens=await database.run(list_tokens, who.user_id, limit=1),
         token_page=await _tokens(request),
         scopes=scopes_for(who.role),
         scope_words={

@@ -43,7 +43,10 @@ def add_user(
             _("a user name must have at most %(most)s characters, all printable") % {"most": LONGEST_NAME}
         )
     if find_user(session, name):
-        raise UsageError(_("user %(name)s already exists; choose another name") % {"name": repr(name)})
+        raise UsageError(
+            _("user %(name)s already exists; choose another name, or send this user a new invitation")
+            % {"name": repr(name)}
+        )
     _check_organisation(session, role, organisation_id)
     user = User(name=name, role=role, organisation_id=organisation_id)
     session.add(user)

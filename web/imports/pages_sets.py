@@ -158,10 +158,16 @@ async def edit(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Save a changed set, try it, or show more rows."""
-    return await _go_on(
-        request, _EditorState(values=texts_of(await request.post()), found=await _asked(request))
-    )
+    """Save a changed set, try it, or show more rows; as a new set if it was removed."""
+    values = texts_of(await request.post())
+    try:
+        found = await _asked(request)
+    except web.HTTPNotFound as error:
+        errors = {"name": _("It was removed in the meantime. Enter a name to save it as a new one.")}
+        page = await _page(request, _EditorState(values=values, errors=errors))
+        page.set_status(error.status)
+        return page
+    return await _go_on(request, _EditorState(values=values, found=found))
 
 
 @needs(Right.HARVEST)

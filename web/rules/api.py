@@ -20,7 +20,7 @@ from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
-from web.site.i18n import _
+from web.site.forms import check_plain_text
 
 OPERATIONS: Final = Operations("rules")
 
@@ -73,9 +73,8 @@ class _WithContent(In):
     @field_validator("*", mode="before")
     @classmethod
     def _is_plain_text(cls, value: object, info: ValidationInfo) -> object:  # type: ignore[override]
-        text = value if isinstance(value, str) else ""
-        if info.field_name != "content" and any(character < " " for character in text):
-            raise ValueError(_("Remove control characters."))
+        if info.field_name != "content":
+            check_plain_text(value)
         return value
 
 

@@ -105,8 +105,7 @@ async def new(request: web.Request) -> web.Response:
 async def add(request: web.Request) -> web.Response:
     """Save a new rule, try it, or show it in the other view."""
     values = texts_of(await request.post())
-    kind = RuleKind(values["kind"]) if values.get("kind") in set(RuleKind) else RuleKind.FILTER
-    state = _EditorState(kind=kind, values=values)
+    state = _EditorState(kind=_kind_in(values), values=values)
     if values.get("do", "save") == "save":
         return await _save_new(request, state)
     return await _go_on(request, state)
@@ -136,9 +135,16 @@ async def edit(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Save a new version, try it, or show it in the other view."""
-    rule = await rule_of(request)
+    """Save a new version, try it, or show it in the other view; as a new rule if the rule was removed."""
     values = texts_of(await request.post())
+    try:
+        rule = await rule_of(request)
+    except web.HTTPNotFound as error:
+        errors = {"name": _("It was removed in the meantime. Enter a name to save it as a new one.")}
+        state = _EditorState(kind=_kind_in(values), values=values, errors=errors)
+        page = await _page(request, state)
+        page.set_status(error.status)
+        return page
     last = await database_of(request).run(last_version, rule.rule_id)
     state = _EditorState(kind=RuleKind(rule.kind), values=values, rule=rule, before=last.content)
     if values.get("do", "save") != "save":
@@ -154,6 +160,10 @@ async def change(request: web.Request) -> web.Response:
     except UsageError as error:
         return await _page(request, replace(state, errors={"note": error_text(error)}))
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved")
+
+
+def _kind_in(values: Mapping[str, str]) -> RuleKind:
+    return RuleKind(values["kind"]) if values.get("kind") in set(RuleKind) else RuleKind.FILTER
 
 
 def _save(

@@ -3,6 +3,7 @@
 import hashlib
 import json
 import re
+import unicodedata
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -26,6 +27,8 @@ BASED_ON: Final = "based_on"
 _LONGEST_PATH: Final = 1000
 _MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d+,\d{1,2}")
+_BIDI_OVERRIDE: Final = re.compile("[\u202d\u202e]")
+"""Characters that show a text in another order than the stored one; marks of direction are left to Hebrew."""
 _BOUNDS: Final = ("ge", "le", "max_length")
 _NONE: Final[Mapping[str, str]] = {}
 _FILL_IN: Final = mark("Fill in this field.")
@@ -132,8 +135,7 @@ class FormModel(BaseModel):
     @field_validator("*", mode="before")
     @classmethod
     def _is_plain_text(cls, value: object) -> object:
-        if isinstance(value, str) and _has_control_characters(value):
-            raise ValueError(_("Remove control characters."))
+        check_plain_text(value)
         return value
 
     @field_validator("*", mode="before")
@@ -151,6 +153,16 @@ class FormModel(BaseModel):
         if isinstance(value, date) and not is_convertible(value):
             raise ValueError(_("Enter a year from 2 to 9998."))
         return value
+
+
+def check_plain_text(value: object) -> None:
+    """Raise ValueError for a text with control characters, or with invisible characters alone."""
+    if not isinstance(value, str):
+        return
+    if _has_control_characters(value) or _BIDI_OVERRIDE.search(value):
+        raise ValueError(_("Remove control characters."))
+    if value.strip() and not any(map(_is_visible, value)):
+        raise ValueError(_("Enter at least one visible character."))
 
 
 def read_form(
@@ -244,6 +256,10 @@ def relative_folder(text: str, root: Path) -> str:
 
 def _has_control_characters(text: str) -> bool:
     return any(character < " " for character in text)
+
+
+def _is_visible(character: str) -> bool:
+    return unicodedata.category(character)[0] in "LNPS"
 
 
 def _in_words(fault: Mapping[str, Any]) -> str:

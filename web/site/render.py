@@ -249,7 +249,7 @@ def environment() -> Environment:
     made.globals.update(
         icon=icon, look_of=look_of, static=_static_urls().__getitem__, access_of=access_of, failures=failures,
         field_help=field_help, is_made_up=is_made_up, mail_link=mail_link, error_text=error_text,
-        run_plots=run_plots, version=importlib.metadata.version("zatva"),
+        run_plots=run_plots, harvest_name=formats.harvest_name, version=importlib.metadata.version("zatva"),
     )  # fmt: skip
     return made
 
