@@ -270,7 +270,7 @@ def render(
         "languages": LANGUAGES,
         "theme": theme_of(request),
         "rendered_at": utc_now().isoformat(),
-        "answers_form": request.method == "POST",
+        "answers_form": request.method == "POST" and _REFUSAL not in request,
         "here": page_of(request),
         "zone": here().key,
         "tabs": _tabs(request.path, who),
