@@ -19,6 +19,7 @@ from oai.errors import DatabaseNotReadyError
 
 if TYPE_CHECKING:
     from alembic.config import Config
+    from alembic.runtime.migration import MigrationInfo
 
 _log = logging.getLogger(__name__)
 
@@ -230,11 +231,15 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
     return before, head()
 
 
-def _migrate(connection: Connection) -> None:
+def _migrate(connection: Connection, **options: Any) -> None:  # noqa: ANN401 Alembic's
     from alembic import command  # noqa: PLC0415 see the module's docstring
 
-    command.upgrade(_config(connection), "head")
+    command.upgrade(_config(connection, **options), "head")
     connection.commit()
+
+
+def _log_step(*, step: "MigrationInfo", **_: object) -> None:
+    _log.info("tables upgraded from %s to %s", ", ".join(step.source_revision_ids), step.up_revision_id)
 
 
 def _migrate_gently(connection: Connection, lock_seconds: float) -> None:
@@ -246,7 +251,7 @@ def _migrate_gently(connection: Connection, lock_seconds: float) -> None:
     try:
         while True:
             try:
-                return _migrate(connection)
+                return _migrate(connection, attributes={"applied": _log_step})
             except OperationalError as error:
                 connection.rollback()
                 if getattr(error.orig, "sqlstate", None) not in _YIELDED:
