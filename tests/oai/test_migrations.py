@@ -180,6 +180,14 @@ def test_an_upgrade_of_existing_tables_logs_each_step_and_one_of_an_empty_databa
     assert caplog.records == []
 
 
+def test_a_migration_whose_tables_lack_a_part_names_it(settings: Settings) -> None:
+    with open_database(settings, check_tables=False) as database:
+        _back_to(database, "0065", "ALTER TABLE bibliographic_import DROP COLUMN failure_facts")
+        lacking = 'revision 0065 and lack a part .*: column "failure_facts" does not exist; restore a backup'
+        with pytest.raises(DatabaseNotReadyError, match=lacking):
+            migrations.upgrade(database.engine)
+
+
 def _columns(database: Database, names: list[str]) -> set[tuple[str, ...]]:
     with database.engine.connect() as connection:
         query = sa.text(
