@@ -68,8 +68,8 @@ with connected() as connection:
         connection=connection,
         target_metadata=Base.metadata,
         include_name=ours,
-        compare_server_default=True,
         transaction_per_migration=True,
+        on_version_apply=context.config.attributes.get("applied"),
     )
     with context.begin_transaction():
         context.run_migrations()

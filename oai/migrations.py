@@ -13,12 +13,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from sqlalchemy import Connection, Engine, text
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 
 from oai.errors import DatabaseNotReadyError
 
 if TYPE_CHECKING:
     from alembic.config import Config
+    from alembic.runtime.migration import MigrationInfo
 
 _log = logging.getLogger(__name__)
 
@@ -30,10 +31,16 @@ _PAUSE: Final = 0.5
 _LOCK_SECONDS: Final = 600.0
 _YIELDED: Final = frozenset({"55P03", "40P01"})
 """SQLSTATEs of a lock that was not granted in time, and of a deadlock."""
+_UNDEFINED: Final = frozenset({"42P01", "42703", "42704", "42883"})
+"""SQLSTATEs of a table, column, other object or function that does not exist."""
 _IN_USE: Final = (
     "the tables are at revision %s; transactions of other programs kept the next migration from a table for "
     "%.0f s; end them (SELECT pid, query FROM pg_stat_activity WHERE state <> 'idle'), then run `zatva "
     "database upgrade` again"
+)
+_INCOMPLETE: Final = (
+    "the tables are at revision %s and lack a part that the next migration needs: %s; restore a backup with "
+    "`zatva database restore`"
 )
 
 _PLACE: Final = text(
@@ -200,8 +207,8 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
 
     Programs that read the tables meanwhile wait for half a second at most: a migration that needs a table for
     itself gives way to running transactions, and is tried again. Raises DatabaseNotReadyError if they have
-    kept it from the table for `lock_seconds` seconds; the migrations before it are complete then; also if
-    the tables are newer than this version.
+    kept it from the table for `lock_seconds` seconds, or if it needs a part that the tables lack; the
+    migrations before it are complete then; also if the tables are newer than this version.
     """
     with engine.connect() as connection:
         # A time limit of the role or database would end the same migration each time.
@@ -230,11 +237,15 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
     return before, head()
 
 
-def _migrate(connection: Connection) -> None:
+def _migrate(connection: Connection, **options: Any) -> None:  # noqa: ANN401 Alembic's
     from alembic import command  # noqa: PLC0415 see the module's docstring
 
-    command.upgrade(_config(connection), "head")
+    command.upgrade(_config(connection, **options), "head")
     connection.commit()
+
+
+def _log_step(*, step: "MigrationInfo", **_: object) -> None:
+    _log.info("tables upgraded from %s to %s", ", ".join(step.source_revision_ids), step.up_revision_id)
 
 
 def _migrate_gently(connection: Connection, lock_seconds: float) -> None:
@@ -246,13 +257,17 @@ def _migrate_gently(connection: Connection, lock_seconds: float) -> None:
     try:
         while True:
             try:
-                return _migrate(connection)
-            except OperationalError as error:
+                return _migrate(connection, attributes={"applied": _log_step})
+            except DBAPIError as error:
                 connection.rollback()
-                if getattr(error.orig, "sqlstate", None) not in _YIELDED:
+                state = getattr(error.orig, "sqlstate", None)
+                if state not in _YIELDED | _UNDEFINED:
                     raise
                 found = current(connection)
                 connection.commit()
+                if state in _UNDEFINED:
+                    lacking = str(error.orig).partition("\n")[0]
+                    raise DatabaseNotReadyError(_INCOMPLETE % (found, lacking)) from error
                 if time.monotonic() - begun > lock_seconds:
                     raise DatabaseNotReadyError(_IN_USE % (found, lock_seconds)) from None
             # Whoever waited behind the upgrade goes first.

@@ -162,6 +162,32 @@ def test_an_upgrade_has_no_time_limit_for_statements(database: Database) -> None
     engine.dispose()
 
 
+def test_an_upgrade_of_existing_tables_logs_each_step_and_one_of_an_empty_database_none(
+    settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "oai.migrations")
+    with open_database(settings, check_tables=False) as database:
+        _back_to(database, "0064")
+        migrations.upgrade(database.engine)
+        logged = [record.getMessage() for record in caplog.records]
+        caplog.clear()
+        with database.engine.begin() as connection:
+            connection.execute(sa.text("DROP SCHEMA public CASCADE"))
+            connection.execute(sa.text("CREATE SCHEMA public"))
+        migrations.upgrade(database.engine)
+    assert logged[0] == f"upgrading the tables from 0064 to {migrations.head()}; large ones take minutes"
+    assert logged[1:3] == ["tables upgraded from 0064 to 0065", "tables upgraded from 0065 to 0066"]
+    assert caplog.records == []
+
+
+def test_a_migration_whose_tables_lack_a_part_names_it(settings: Settings) -> None:
+    with open_database(settings, check_tables=False) as database:
+        _back_to(database, "0065", "ALTER TABLE bibliographic_import DROP COLUMN failure_facts")
+        lacking = 'revision 0065 and lack a part .*: column "failure_facts" does not exist; restore a backup'
+        with pytest.raises(DatabaseNotReadyError, match=lacking):
+            migrations.upgrade(database.engine)
+
+
 def _columns(database: Database, names: list[str]) -> set[tuple[str, ...]]:
     with database.engine.connect() as connection:
         query = sa.text(
