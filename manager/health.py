@@ -57,7 +57,7 @@ class LeaderState(Protocol):
     def leads(self) -> bool:
         """Return whether this manager leads now."""
 
-    def calls(self) -> Mapping[str, float]:
+    def call_seconds(self) -> Mapping[str, float]:
         """Return for how many seconds the call of each duty has lasted; none where this manager stands by."""
 
 
@@ -218,7 +218,7 @@ def create_app(
         answer = await probes.ready(read)
         if not figures:
             return answer
-        leads, calls = state.leads(), state.calls()
+        leads, calls = state.leads(), state.call_seconds()
         return probes.metrics(registry_of(figures[0], settings, leads=leads, calls=calls))
 
     app = web.Application()

@@ -1,4 +1,4 @@
-"""The note in the data folder that states where the embedded server's folder is.
+"""Where the embedded server's folder is, by a note in the data folder, and whether this user may use it.
 
 Where a new one is made depends on the data folder's path and on who may enter it, and both may change later.
 The note has two lines: the server's folder, and the data folder, so that a moved data folder differs from a

@@ -209,7 +209,7 @@ def was_cut_off(request: HarvestRequest, saved_state: SavedState) -> bool:
 
 
 def made_progress(token: str | None, counts: Mapping[str, int], state: Mapping[str, Any]) -> bool:
-    """Return whether a run that ended has something to continue; all are columns of `oai_harvest`."""
+    """Return whether a run stopped after its beginning, so that another can resume it (`oai_harvest`)."""
     return bool(token or counts.get("pages") or state.get("totals"))
 
 

@@ -64,7 +64,7 @@ async def ticking(
     ending.clear()
     scheduler.start()
     try:
-        yield calls.lasting
+        yield calls.seconds
     finally:
         scheduler.pause()
         ending.set()
@@ -98,7 +98,7 @@ class _Calls:
         self._under_way: set[asyncio.Future[None]] = set()
         self._begun: dict[str, float | None] = dict.fromkeys(map(_name, functions))
 
-    def lasting(self) -> Mapping[str, float]:
+    def seconds(self) -> Mapping[str, float]:
         """Return for how many seconds the call of each function has lasted; 0 if none is under way."""
         now = time.monotonic()
         return {name: 0.0 if begun is None else now - begun for name, begun in self._begun.items()}
@@ -317,15 +317,15 @@ class Manager:
         self._worker = worker
         self._drain = drain
         self._leads = False
-        self._lasting: Callable[[], Mapping[str, float]] = dict
+        self._call_seconds: Callable[[], Mapping[str, float]] = dict
 
     def leads(self) -> bool:
         """Return whether this manager leads now."""
         return self._leads
 
-    def calls(self) -> Mapping[str, float]:
+    def call_seconds(self) -> Mapping[str, float]:
         """Return for how many seconds the call of each duty has lasted; none where this manager stands by."""
-        return self._lasting() if self._leads else {}
+        return self._call_seconds() if self._leads else {}
 
     async def lead(self) -> None:
         """Stand by, lead, and stand by again after the database was unavailable, until cancelled."""
@@ -355,7 +355,7 @@ class Manager:
         await fenced.run(note_limits, per_host=manager.per_host, overall=manager.overall)
         duties = Duties(self._settings, self._database, self._transactions, fenced, self._worker)
         async with (
-            ticking(duties.functions(), ending=duties.ending) as self._lasting,
+            ticking(duties.functions(), ending=duties.ending) as self._call_seconds,
             deliver_notices(self._settings, self._transactions, fenced),
         ):
             leading_logger.info("this manager is now the leader (number %d)", lead.number)

@@ -45,7 +45,7 @@ from manager.notices.announcements import (
 from manager.notices.digests import write_digests
 from manager.notices.letters import render
 from manager.notices.models import Channel, Kind, NoticeRule, Occasion
-from manager.notices.mutes import report_what_lasts
+from manager.notices.mutes import report_after_mutes
 from manager.notices.outbox import Claimed, NotSentError, RefusedError, UnconfirmedError
 from manager.schedules.service import database_now
 from oai.database import first_line
@@ -304,7 +304,7 @@ class NoticeSender:
             logger.warning("%d notifications were being sent by a manager that is lost", abandoned)
         if time.monotonic() - self._pruned > _PRUNE_SECONDS:
             outbox.prune(session)
-            report_what_lasts(session)
+            report_after_mutes(session)
             self._pruned = time.monotonic()
 
     def _claim(self, session: Session, busy: Mapping[Channel, int]) -> list[Claimed]:

@@ -186,7 +186,7 @@ def mute_notices(notices: Iterable[Notice], by: Mute, now: datetime) -> None:
         notice.last_error = f"{by.kind}: {by.note}" if by.note else by.kind
 
 
-def report_what_lasts(session: Session) -> int:
+def report_after_mutes(session: Session) -> int:
     """Send the muted notices of what has no next run, lasts, and is no longer muted; return their number.
 
     These are suspended and rejected schedules, rejected and stuck jobs, and runs that wait for approval. Of

@@ -49,7 +49,7 @@ _QUICKEST_POLL = 1.0
 """The queue announces new tasks, so polls only find those whose announcement was missed."""
 _SLOWEST_POLL = 5.0
 _STOP_POLL = 1.0
-_PATIENCE: Final = 5.0
+_END_SECONDS: Final = 5.0
 """Seconds for a cancelled queue to end by itself."""
 _AUDITS: Final = 1
 """Audits at a time: each reads a whole store, and two would compete for the same disks."""
@@ -195,7 +195,7 @@ class Worker:
             done = drained.done()
             for task in (*working, drained):
                 task.cancel()
-            await _ended([*working, drained], insist=lambda: not self._holds_work())
+            await _ended([*working, drained], cancel_again=lambda: not self._holds_work())
         why = _reason_of_loss([task.exception() for task in working if not task.cancelled()])
         return None if done else why
 
@@ -281,17 +281,19 @@ class Worker:
                 in_hand[job_id].give(cause)
 
 
-async def _ended(tasks: Sequence[asyncio.Task[None]], *, insist: Callable[[], bool] = lambda: False) -> None:
+async def _ended(
+    tasks: Sequence[asyncio.Task[None]], *, cancel_again: Callable[[], bool] = lambda: False
+) -> None:
     """Wait for cancelled tasks to end, even if this coroutine is itself cancelled repeatedly.
 
-    Where `insist` returns true, tasks that have not ended after some seconds are cancelled again. Each wait
-    of the queue for a connection takes up to 30 s if the database has gone, and several would outlast the
-    time that a service manager allows.
+    Where `cancel_again` returns true, tasks that have not ended after some seconds are cancelled again. Each
+    wait of the queue for a connection takes up to 30 s if the database is gone, and several would outlast
+    the time that a service manager allows.
     """
     while waiting := [task for task in tasks if not task.done()]:
         with contextlib.suppress(asyncio.CancelledError):
-            _, late = await asyncio.wait(waiting, timeout=_PATIENCE)
-            for task in late if insist() else ():
+            _, late = await asyncio.wait(waiting, timeout=_END_SECONDS)
+            for task in late if cancel_again() else ():
                 task.cancel()
 
 

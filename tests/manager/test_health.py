@@ -31,7 +31,7 @@ class State:
     def leads(self) -> bool:
         return self.leading
 
-    def calls(self) -> dict[str, float]:
+    def call_seconds(self) -> dict[str, float]:
         return {"launch": 42.0}
 
 

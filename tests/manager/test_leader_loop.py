@@ -36,11 +36,11 @@ async def test_the_call_of_a_function_that_does_not_return_is_seen() -> None:
     async def settle() -> None:
         calls.append("settle")
 
-    async with loop.ticking({launch: 60.0, settle: 0.01}, ending=threading.Event()) as lasting:
+    async with loop.ticking({launch: 60.0, settle: 0.01}, ending=threading.Event()) as seconds:
         await entered.wait()
-        before = lasting()["launch"]
+        before = seconds()["launch"]
         await until(lambda: len(calls) >= 3)
-        assert lasting()["launch"] > before
-        assert lasting()["settle"] == 0.0
+        assert seconds()["launch"] > before
+        assert seconds()["settle"] == 0.0
         left.set()
-        await until(lambda: not lasting()["launch"])
+        await until(lambda: not seconds()["launch"])

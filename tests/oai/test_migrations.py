@@ -291,20 +291,26 @@ def test_documents_that_were_never_listed_are_counted_and_addresses_in_rules_are
     assert {tuple(row) for row in keys} == {(None, None)}
 
 
-def test_credentials_of_base_urls_are_removed_from_what_earlier_versions_copied(settings: Settings) -> None:
+def _rows_after_upgrade(
+    settings: Settings, revision: str, inserted: str, query: str
+) -> list[tuple[object, ...]]:
     with open_database(settings, check_tables=False) as database:
-        _back_to(database, "0062", _ROWS_WITH_CREDENTIALS)
+        _back_to(database, revision, inserted)
         migrations.upgrade(database.engine)
         with database.engine.connect() as connection:
-            rows = connection.execute(
-                sa.text(
-                    "SELECT a.object_name, a.before, a.after, n.facts, r.examination, r.repository_name,"
-                    " r.base_url"
-                    " FROM web_audit a, notice n, oai_repository r"
-                )
-            ).all()
+            return [tuple(row) for row in connection.execute(sa.text(query))]
+
+
+def test_credentials_of_base_urls_are_removed_from_what_earlier_versions_copied(settings: Settings) -> None:
+    rows = _rows_after_upgrade(
+        settings,
+        "0062",
+        _ROWS_WITH_CREDENTIALS,
+        "SELECT a.object_name, a.before, a.after, n.facts, r.examination, r.repository_name, r.base_url"
+        " FROM web_audit a, notice n, oai_repository r",
+    )
     url = "http://a.example/oai?to=x@y.example"
-    assert [tuple(row) for row in rows] == [
+    assert rows == [
         (
             url,
             {"base_url": url, "admin_email": "x@y.example"},
@@ -318,21 +324,17 @@ def test_credentials_of_base_urls_are_removed_from_what_earlier_versions_copied(
 
 
 def test_credentials_are_removed_from_the_failures_of_runs_after_an_upgrade(settings: Settings) -> None:
-    with open_database(settings, check_tables=False) as database:
-        _back_to(database, "0065", _FAILURES_WITH_CREDENTIALS)
-        migrations.upgrade(database.engine)
-        with database.engine.connect() as connection:
-            row = connection.execute(
-                sa.text(
-                    "SELECT h.failure_reason, h.failure_facts, h.warnings, v.last_error, v.last_failure,"
-                    " j.state_reason, j.state_failure, q.reason, r.base_url"
-                    " FROM oai_history h, oai_harvest v, oai_recurring_job j, oai_quarantine q,"
-                    " oai_repository r"
-                )
-            ).one()
+    (row,) = _rows_after_upgrade(
+        settings,
+        "0065",
+        _FAILURES_WITH_CREDENTIALS,
+        "SELECT h.failure_reason, h.failure_facts, h.warnings, v.last_error, v.last_failure, j.state_reason,"
+        " j.state_failure, q.reason, r.base_url"
+        " FROM oai_history h, oai_harvest v, oai_recurring_job j, oai_quarantine q, oai_repository r",
+    )
     sentence = "GET http://a.example/oai?to=x@y.example failed, write to x@y.example"
     fact = {"url": "http://a.example/oai", "text": sentence}
-    assert tuple(row) == (
+    assert row == (
         sentence, fact, [sentence, "two\nlines"], sentence, fact, sentence, fact, sentence,
         'http://me:s"c@a.example/oai',
     )  # fmt: skip

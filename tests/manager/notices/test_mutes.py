@@ -12,7 +12,7 @@ from manager.leader.dispatcher import launch_due
 from manager.models import JobStatus, RecurringState
 from manager.notices.announcements import notify
 from manager.notices.models import MuteKind, Occasion
-from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute, report_what_lasts
+from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute, report_after_mutes
 from oai.database import Database
 from oai.errors import UsageError
 from oai.sections import ManagerSettings
@@ -114,15 +114,15 @@ def test_a_run_that_is_held_in_a_mute_is_reported_after_it_although_later_ones_s
     act(database, lambda session: mute(session, announcer.repository, kind, note="moving", ends=later()))
     held = announcer.hold()
     assert (announcer.announce(), announcer.states()) == (["failing"], ["muted"])
-    act(database, report_what_lasts)
+    act(database, report_after_mutes)
     assert announcer.states() == ["muted"]
     act(database, lambda session: end_mute(session, 1))
     assert announcer.after("completed", harvest_id=1) == []
     act(database, lambda session: acknowledge(session, held))
-    act(database, report_what_lasts)
+    act(database, report_after_mutes)
     assert announcer.states() == ["muted"]
     announcer.tables("DELETE FROM mute WHERE kind = 'acknowledged'")
-    act(database, report_what_lasts)
+    act(database, report_after_mutes)
     assert announcer.states() == ["waiting"]
 
 
@@ -136,11 +136,11 @@ def test_a_schedule_that_is_suspended_in_a_mute_is_reported_once_after_it(
     for _ in range(2):
         act(database, lambda session: notify(session, Occasion.SUSPENDED, **suspended))
     act(database, lambda session: end_mute(session, 1))
-    act(database, report_what_lasts)
+    act(database, report_after_mutes)
     assert announcer.states() == ["muted", "muted"], "it was resumed meanwhile"
     announcer.tables("UPDATE oai_recurring_job SET state = :state", state=RecurringState.SUSPENDED)
-    act(database, report_what_lasts)
-    act(database, report_what_lasts)
+    act(database, report_after_mutes)
+    act(database, report_after_mutes)
     assert announcer.states() == ["muted", "waiting"]
 
 
@@ -156,7 +156,7 @@ def test_rejected_and_stuck_jobs_are_reported_after_a_mute_while_they_are_so(
     announcer.tables("UPDATE oai_job SET stuck_since = now() WHERE job_id = 2")
     announcer.tables("UPDATE oai_job SET status = :state WHERE job_id = 3", state=JobStatus.SET_ASIDE)
     act(database, lambda session: end_mute(session, 1))
-    act(database, report_what_lasts)
+    act(database, report_after_mutes)
     assert announcer.states() == ["muted", "waiting", "waiting"]
 
 
