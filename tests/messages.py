@@ -6,6 +6,7 @@ New messages are added to `web/translations/*.po` without a translation, unused 
 translations are kept. `tests/web/test_translations.py` lists what is missing.
 """
 
+import ast
 import functools
 import re
 from collections.abc import Iterator
@@ -13,7 +14,7 @@ from pathlib import Path
 from typing import Final
 
 from babel.messages.catalog import Catalog
-from babel.messages.extract import extract, extract_from_dir
+from babel.messages.extract import extract_from_dir
 from babel.messages.pofile import read_po, write_po
 
 from harvester.harvest.approval import HoldState
@@ -125,12 +126,15 @@ def gathered() -> Catalog:
 def _of_other_parts() -> Iterator[str]:
     """Yield the texts of lower packages that pages show as errors, and those of letters."""
     for name, keyword in _SPEAKING.items():
-        with (_ROOT / name).open("rb") as file:
-            calls = (call.partition(":") for call in ("Phrase", *keyword.split()))
-            keywords = {call: (int(place),) if place else None for call, _, place in calls}
-            for _line, message, *_ in extract("python", file, keywords=keywords):
-                if isinstance(message, str):
-                    yield message
+        words = (call.partition(":") for call in ("Phrase", *keyword.split()))
+        positions = {call: int(place or 1) for call, _, place in words}
+        # Babel would take strings inside f-strings for messages on Python 3.12 and newer.
+        for call in ast.walk(ast.parse((_ROOT / name).read_bytes())):
+            if isinstance(call, ast.Call):
+                called = getattr(call.func, "id", getattr(call.func, "attr", ""))
+                match call.args[positions.get(called, 0) - 1 :][:1] if called in positions else ():
+                    case [ast.Constant(value=str(message))]:
+                        yield message
 
 
 def _doctors_words() -> set[str]:

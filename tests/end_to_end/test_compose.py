@@ -43,11 +43,8 @@ def _here(environment: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, 
 
 
 @contextlib.contextmanager
-def _caddy(folder: Path, providers: list[str], dashboard: str) -> Iterator[tuple[str, str]]:
+def _caddy(program: str, folder: Path, providers: list[str], dashboard: str) -> Iterator[tuple[str, str]]:
     """Run the shipped Caddyfile on free ports; give the addresses of the two sites."""
-    program = shutil.which("caddy")
-    if program is None:
-        pytest.skip("Caddy is missing: apt-get install caddy")
     sites = [f"https://localhost:{free_port()}" for _ in range(2)]
     options = f"admin off\nskip_install_trust\nauto_https disable_redirects\nstorage file_system {folder}"
     file = folder / "Caddyfile"
@@ -87,6 +84,9 @@ def _read(address: str, **headers: str) -> str | None:
 def test_all_services_start_answer_through_the_proxy_and_end(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
+    program = shutil.which("caddy")
+    if program is None:
+        pytest.skip("Caddy is missing: apt-get install caddy")
     servers: dict[str, list[str]] = {"provider": [], "web": []}
     started: list[Process] = []
     with contextlib.ExitStack() as stack:
@@ -100,7 +100,7 @@ def test_all_services_start_answer_through_the_proxy_and_end(
             else:
                 started.append(stack.enter_context(Process(own, *command)))
         _check_database(environment["ZATVA_DATABASE_URL"])
-        sites = stack.enter_context(_caddy(tmp_path, servers["provider"], servers["web"][0]))
+        sites = stack.enter_context(_caddy(program, tmp_path, servers["provider"], servers["web"][0]))
         asked = f"{sites[0]}/oai?verb=Identify"
         forged = {"X-Forwarded-For": "198.51.100.1"}
         identity = eventually(lambda: _read(asked, **forged), "the provider through Caddy")

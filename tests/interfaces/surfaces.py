@@ -84,7 +84,8 @@ def _argument(action: argparse.Action) -> dict[str, Any]:
         "takes": action.nargs,
         "default": _plain(action.default),
         "choices": [_plain(choice) for choice in action.choices] if action.choices else None,
-        "required": action.required,
+        # Python 3.14 no longer calls arguments that may be left out (`*`) required.
+        "required": action.required or (not action.option_strings and action.nargs == "*"),
         "constant": _plain(action.const),
     }
     return {key: value for key, value in found.items() if value not in (None, [], False)}

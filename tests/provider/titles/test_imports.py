@@ -215,7 +215,7 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
     ("kind", "text", "place", "reason"),
     [
         ("jsonl", JSONL + "{", "line 2", "cannot be read: not JSON"),
-        ("jsonl", JSONL + '{"key": ' + "[" * 50_000, "line 2", "nested too deeply"),
+        ("jsonl", JSONL + '{"key": ' + "[" * 500_000, "line 2", "nested too deeply"),
         ("jsonl", JSONL + '{"key": ' + "1" * 5_000, "line 2", "a number has too many digits"),
         ("jsonl", JSONL.encode() + '{"key": "2"}'.encode("utf-16-be"), "line 2", "not in UTF-8; save"),
         ("jsonl", JSONL + '{"key": "2"}\n', "line 2", "name: Field required"),
