@@ -29,6 +29,7 @@ from oai.xml import parse
 OAI = f"{{{OAI_NAMESPACE}}}"
 _ROOT = OAI + "OAI-PMH"
 _TOKEN = OAI + "resumptionToken"
+_LISTED = frozenset({OAI + "record", OAI + "header"})
 _ERROR = OAI + "error"
 _OLD = "http://www.openarchives.org/OAI/1."
 _HEAD_BYTES = 4096
@@ -85,13 +86,13 @@ def open_envelope(
         [] if of_1_1 else [child for child in root.iterchildren(etree.Element) if local_name(child) in _PARTS]
     )
     date = text_at(root, OAI + "responseDate")
-    _raise_errors(root, stray, url, date)
-    notes += _odd_parts(containers, stray, verb, url)
-    if not loose:
-        _check_strictly(root, notes, url, obsolete=of_1_1)
     children = [child for container in containers for child in container.iterchildren(etree.Element)]
     if of_1_1:
         children = [child for child in children if local_name(child) in _PARTS]
+    notes += _read_errors(root, children + stray, url, date)
+    notes += _odd_parts(containers, stray, verb, url)
+    if not loose:
+        _check_strictly(root, notes, url, obsolete=of_1_1)
     return Envelope(
         response_date=date,
         container=containers[0] if containers else root,
@@ -205,14 +206,20 @@ def _not_well_formed(error: MalformedXmlError, body: bytes, url: str) -> ClientE
     return NotOaiPmhError(url, kind, head)
 
 
-def _raise_errors(root: etree._Element, stray: Sequence[etree._Element], url: str, date: str) -> None:
+def _read_errors(root: etree._Element, children: Sequence[etree._Element], url: str, date: str) -> list[str]:
+    """Raise OaiError for the protocol's errors; return what is odd if the list denies noRecordsMatch.
+
+    That is if it has records, or a resumption token that is not empty.
+    """
     errors = root.findall(_ERROR)
     if not errors:
-        return
+        return []
     codes = [error.get("code", "") for error in errors]
-    goes_on = any((part.text or "").strip() for part in stray if part.tag == _TOKEN)
-    if goes_on and set(codes) == {ErrorCode.NO_RECORDS_MATCH}:
-        return
+    listed = any(
+        child.tag in _LISTED or (child.tag == _TOKEN and (child.text or "").strip()) for child in children
+    )
+    if listed and set(codes) == {ErrorCode.NO_RECORDS_MATCH}:
+        return ["the answer has the error noRecordsMatch beside a list"]
     message = "; ".join(
         " ".join("".join(map(str, error.itertext(etree.Element))).split()) for error in errors
     )

@@ -39,7 +39,7 @@ from provider.aggregate.models import (
     AggregateSource,
 )
 from provider.aggregate.sources import published_namespace
-from provider.aggregate.stored_records import UnreadableRecordError, provenance, read_stored
+from provider.aggregate.stored_records import UnreadableRecordError, provenance, read_stored, within_answer
 from provider.models import UNLISTED
 from provider.protocol.catalogue import Identity, OfferedFormat, SetRow
 from provider.protocol.formats.format import Site
@@ -336,7 +336,8 @@ class AggregateCatalogue:
             altered=entry.altered or stored.repaired,
             origin=stored.origin,
         )
-        return f"<record>{header(entry)}{stored.metadata}{''.join(stored.abouts)}{where_from}</record>"
+        content = "".join(within_answer(part) for part in (stored.metadata, *stored.abouts))
+        return f"<record>{header(entry)}{content}{where_from}</record>"
 
 
 def header(entry: Entry) -> str:

@@ -24,6 +24,8 @@ _OPENING: Final = (
     f'<about><provenance xmlns="{PROVENANCE_NAMESPACE}" xmlns:xsi="{XSI_NAMESPACE}"'
     f' xsi:schemaLocation="{PROVENANCE_NAMESPACE} {_SCHEMA}">'
 )
+_DECLARED: Final = (f' xmlns="{OAI_NAMESPACE}"', f' xmlns:xsi="{XSI_NAMESPACE}"')
+"""The namespaces of an answer's root."""
 _OAI: Final = f"{{{OAI_NAMESPACE}}}"
 _REPAIRED: Final = f"{_OAI}about/{{{REPAIRED_NAMESPACE}}}repaired"
 _PROVENANCE: Final = f"{{{PROVENANCE_NAMESPACE}}}"
@@ -109,6 +111,17 @@ def metadata_vocabulary(base: Path, filename: str, identifier: str) -> tuple[str
     namespace = etree.QName(element).namespace or ""
     locations = element.get(f"{{{XSI_NAMESPACE}}}schemaLocation", "").split()
     return namespace, dict(zip(locations[::2], locations[1::2], strict=False)).get(namespace, "")
+
+
+def within_answer(element: str) -> str:
+    """Return a serialized element without the declarations that the root of each answer has as well.
+
+    VuFind's harvester moves those of `metadata` into the record, which must not have two default namespaces.
+    """
+    opening, end, rest = element.partition(">")
+    for declared in _DECLARED:
+        opening = opening.replace(declared, "", 1)
+    return opening + end + rest
 
 
 def _abouts(root: etree._Element) -> tuple[list[str], str]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from harvester.reading.errors import MalformedAnswerError
+from harvester.reading.errors import MalformedAnswerError, OaiError
 from harvester.reading.replies import read_page
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, Item
@@ -83,6 +83,19 @@ def test_strict_reads(case: str) -> None:
     page = read_page(changed(*KEPT[case]), Verb.LIST_RECORDS, url=URL)
     assert [header.identifier for header in page.headers] == ["oai:a:1", "oai:a:2"]
     assert page.next_token.startswith("2")
+
+
+def test_records_beside_no_records_match_are_read_loosely_and_refused_strictly() -> None:
+    error = '<error code="noRecordsMatch">nothing</error>'
+    for place in ("<ListRecords>", "</OAI-PMH>"):
+        body = GOOD.replace(place, error + place).encode()
+        page = read_page(body, Verb.LIST_RECORDS, url=URL, loose=True)
+        assert len(page.records) == 2
+        assert any("noRecordsMatch" in note for note in page.notes)
+        with pytest.raises(MalformedAnswerError, match="noRecordsMatch"):
+            read_page(body, Verb.LIST_RECORDS, url=URL)
+    with pytest.raises(OaiError, match="badArgument"):
+        read_page(body.replace(b"noRecordsMatch", b"badArgument"), Verb.LIST_RECORDS, url=URL, loose=True)
 
 
 def test_strict_refuses_a_list_of_nothing() -> None:

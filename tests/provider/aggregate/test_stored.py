@@ -6,7 +6,12 @@ import pytest
 from lxml import etree
 
 from oai.vocabulary import REPAIRED_NAMESPACE
-from provider.aggregate.stored_records import UnreadableRecordError, metadata_vocabulary, read_stored
+from provider.aggregate.stored_records import (
+    UnreadableRecordError,
+    metadata_vocabulary,
+    read_stored,
+    within_answer,
+)
 
 OAI = "http://www.openarchives.org/OAI/2.0/"
 HEADER = "<header><identifier>oai:x:1</identifier><datestamp>2024-01-01</datestamp></header>"
@@ -34,6 +39,14 @@ def test_prefixes_declared_further_up_are_still_declared(tmp_path: Path) -> None
     )
     assert found.nsmap["q"] == "urn:q"
     assert found.tag == "{urn:p}r"
+
+
+def test_what_the_answers_root_declares_is_not_declared_again(tmp_path: Path) -> None:
+    xsi = "http://www.w3.org/2001/XMLSchema-instance"
+    record = '<r xmlns="urn:r" xsi:schemaLocation="urn:r r.xsd"/>'
+    opening = f'<record xmlns="{OAI}" xmlns:xsi="{xsi}" xmlns:q="urn:q">'
+    found = within_answer(stored(tmp_path, f"{opening}{HEADER}<metadata>{record}</metadata></record>"))
+    assert found == f'<metadata xmlns:q="urn:q">{record}</metadata>'
 
 
 @pytest.mark.parametrize("repaired", [True, False])
