@@ -98,5 +98,5 @@ def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = Fal
     level = "DEBUG" if verbose else "WARNING" if quiet else settings.level.upper()
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # These log every step at INFO, which is useful only for debugging.
-    for chatty in ("alembic", "procrastinate", "apscheduler", "aiohttp.access"):
+    for chatty in ("alembic", "procrastinate", "aiohttp.access"):
         logging.getLogger(chatty).setLevel("DEBUG" if verbose else "WARNING")

@@ -6,10 +6,8 @@ import logging
 import threading
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
-from datetime import UTC, datetime
 
 import psycopg
-from apscheduler.schedulers.asyncio import AsyncIOScheduler
 from psycopg.errors import ReadOnlySqlTransaction
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
@@ -60,42 +58,26 @@ async def ticking(
     block, `ending` is set and the calls under way are awaited.
     """
     calls = _Calls(functions)
-    scheduler = _scheduler(calls, functions)
+    over = asyncio.Event()
     ending.clear()
-    scheduler.start()
+    repeated = [
+        asyncio.create_task(calls.repeat(function, seconds, over)) for function, seconds in functions.items()
+    ]
     try:
         yield calls.seconds
     finally:
-        scheduler.pause()
         ending.set()
-        await calls.are_over()
-        scheduler.shutdown(wait=False)
-
-
-def _scheduler(calls: "_Calls", functions: Mapping[Function, float]) -> AsyncIOScheduler:
-    quiet = logging.getLogger(f"{__name__}.scheduler")
-    # A call that is still running when its next one is due does not deserve a warning.
-    quiet.setLevel(logging.ERROR)
-    scheduler = AsyncIOScheduler(timezone=UTC, logger=quiet)
-    for function, seconds in functions.items():
-        scheduler.add_job(
-            calls.call,
-            "interval",
-            args=[function],
-            seconds=seconds,
-            next_run_time=datetime.now(UTC),
-            coalesce=True,
-            max_instances=1,
-            misfire_grace_time=None,
-        )
-    return scheduler
+        over.set()
+        await asyncio.wait(repeated)
 
 
 class _Calls:
-    """The calls under way, tracked because the scheduler's own shutdown would cancel them with an error."""
+    """The calls of the functions, timed by the monotonic clock.
+
+    With times of the wall clock, a clock that is set back would stop all duties for as long as the step.
+    """
 
     def __init__(self, functions: Iterable[Function]) -> None:
-        self._under_way: set[asyncio.Future[None]] = set()
         self._begun: dict[str, float | None] = dict.fromkeys(map(_name, functions))
 
     def seconds(self) -> Mapping[str, float]:
@@ -103,10 +85,17 @@ class _Calls:
         now = time.monotonic()
         return {name: 0.0 if begun is None else now - begun for name, begun in self._begun.items()}
 
-    async def call(self, function: Function) -> None:
+    async def repeat(self, function: Function, seconds: float, over: asyncio.Event) -> None:
+        """Call a function at once and at each interval; those that pass during a call are left out."""
+        begun = time.monotonic()
+        while not over.is_set():
+            await self._call(function)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(seconds - (time.monotonic() - begun) % seconds):
+                    await over.wait()
+
+    async def _call(self, function: Function) -> None:
         """Call one function; errors are logged, and the next tick follows regardless."""
-        call: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._under_way.add(call)
         self._begun[_name(function)] = time.monotonic()
         try:
             await function()
@@ -118,15 +107,6 @@ class _Calls:
             logger.exception("internal error in one of the manager's functions; it is tried again")
         finally:
             self._begun[_name(function)] = None
-            self._under_way.remove(call)
-            call.set_result(None)
-
-    async def are_over(self) -> None:
-        """Wait until no call is under way."""
-        # Let calls that the scheduler has already started enter `call` and register.
-        await asyncio.sleep(0)
-        if self._under_way:
-            await asyncio.wait(self._under_way)
 
 
 def _name(function: Function) -> str:

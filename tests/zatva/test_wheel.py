@@ -22,7 +22,7 @@ _ROOT = Path(__file__).parent.parent.parent
 _IMPORT_EACH_ALONE = """
 import importlib.util, os, pathlib, sys
 # What is not ours is imported once, for all: it takes most of the time.
-import aiohttp.web, alembic.config, apscheduler.schedulers.asyncio, jinja2, lxml.etree, procrastinate
+import aiohttp.web, alembic.config, jinja2, lxml.etree, procrastinate
 import pydantic_settings, sqlalchemy.orm
 names = []
 for part in ("oai", "provider", "harvester", "manager", "web", "zatva"):
