@@ -194,6 +194,30 @@ async def test_a_document_is_hidden_after_a_yes_and_shown_again(
     assert not _is_deleted(server, key)
 
 
+@pytest.mark.parametrize("match", ["domain", "host", "prefix", "exact"])
+async def test_documents_of_a_url_are_found_page_by_page(
+    administrator: Browser, archive: Archive, match: str
+) -> None:
+    path = "" if match == "exact" else "/{}"
+    added = [archive.add(f"http://pages.example.org{path.format(one)}") for one in range(51)]
+    keys = [str(uuid.UUID(identifier.rpartition(":")[2])) for identifier in added]
+    url = "pages.example.org/" if match in {"prefix", "exact"} else "pages.example.org"
+
+    following, listed = f"/api/v1/archive/documents?url={url}&match={match}&limit=20", []
+    while following:
+        status, answer = await administrator.get(following)
+        assert status == 200, answer
+        following = json.loads(answer)["next"]
+        listed += [document["key"] for document in json.loads(answer)["items"]]
+    assert sorted(listed) == sorted(keys)
+
+    _, first = await administrator.get(f"/archive/documents?url={url}&match={match}")
+    (link,) = html.fromstring(first).xpath("//nav[@class='pager']/a/@href")
+    status, second = await administrator.get(f"/archive/documents{link}")
+    assert status == 200
+    assert {key for key in keys if key in first + second} == set(keys)
+
+
 async def test_an_identifier_leads_to_its_document(administrator: Browser, archive: Archive) -> None:
     identifier = archive.add("http://www.example.cz/one", recognised_type="image/png")
 

@@ -270,7 +270,7 @@ class DocumentOut(Out):
 async def _documents(call: Call) -> Page[FoundOut]:
     """List archived documents of a URL, including hidden documents."""
     query = call.asked(DocumentQuery)
-    place = after(call, tuple[uuid.UUID | None, str | None])
+    place = after(call, tuple[uuid.UUID | None, str | None, bool])
     wanted = Query(
         url=query.url,
         match=query.match,
@@ -279,14 +279,14 @@ async def _documents(call: Call) -> Page[FoundOut]:
         limit=query.limit,
         examined=_MOST_EXAMINED,
         hidden=True,
-        begin=LookupPlace(capture=place[0], host=place[1]) if place else LookupPlace(),
+        begin=LookupPlace(capture=place[0], host=place[1], keyed=place[2]) if place else LookupPlace(),
     )
     result = await call.database.run(find_captures, wanted)
     namespace = call.settings.provider.namespace
     end = result.end
     return Page(
         items=[_found_out(one, namespace) for one in result.found],
-        next=link(call, (str(end.capture) if end.capture else None, end.host)) if end else None,
+        next=link(call, (str(end.capture) if end.capture else None, end.host, end.keyed)) if end else None,
     )
 
 

@@ -58,7 +58,7 @@ async def listing(request: web.Request) -> web.Response:
         matches=matches(),
         fault=fault,
         found=result.found if result else [],
-        next=f"{end.capture.hex if end.capture else ''}.{end.host or ''}" if end else None,
+        next=_written(end) if end else None,
     )
 
 
@@ -179,12 +179,22 @@ def matches() -> list[tuple[str, str]]:
     ]
 
 
+_KEYED: Final = "k"
+
+
+def _written(place: LookupPlace) -> str:
+    capture = place.capture.hex if place.capture else ""
+    return f"{_KEYED if place.keyed else ''}{capture}.{place.host or ''}"
+
+
 def _begin(request: web.Request) -> LookupPlace:
+    """Return the place that `_written` has written; the beginning for anything else."""
     capture, _dot, host = request.query.get("from", "").partition(".")
+    keyed = capture.startswith(_KEYED)
     if is_set_spec(host):
-        return LookupPlace(host=host)
+        return LookupPlace(host=host, keyed=keyed)
     try:
-        return LookupPlace(capture=uuid.UUID(hex=capture))
+        return LookupPlace(capture=uuid.UUID(hex=capture.removeprefix(_KEYED)), keyed=keyed)
     except ValueError:
         return LookupPlace()
 
