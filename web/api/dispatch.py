@@ -12,10 +12,11 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.reading.errors import ClientError, RepositoryBusyError
+from oai.connections import leave_unread
 from oai.database import is_about_a_value, is_timeout
 from oai.errors import TryLaterError, UsageError, ZatvaError
 from oai.limits import RateLimit
-from web.api.faults import ApiError, field_faults, problem
+from web.api.faults import ApiError, client_left, field_faults, problem
 from web.api.operations import PLACES, Call, Operation
 from web.auth.access import needs, needs_fresh_sign_in, signed_in
 from web.auth.csrf import from_here
@@ -68,7 +69,7 @@ def handler_of(operation: Operation) -> Handler:
             return problem(error.status, error.text or error.reason)
         except (TryLaterError, OperationalError, PoolTimeoutError) as error:
             if is_about_a_value(error):
-                return _internal(request)
+                return _internal(request, error)
             _log.warning("%s %s: %s", request.method, request.path, error)
             if is_timeout(error):
                 return problem(503, _TOO_LONG)
@@ -79,17 +80,18 @@ def handler_of(operation: Operation) -> Handler:
             return problem(424, str(error))
         except (UsageError, ZatvaError) as error:
             return problem(422 if operation.body is not None else 409, str(error))
-        except Exception:  # noqa: BLE001 last resort: logged in full, not shown to the caller
-            return _internal(request)
+        except Exception as error:  # noqa: BLE001 last resort: logged in full, not shown to the caller
+            return _internal(request, error)
 
     handle.__name__ = operation.name
     declared = needs(operation.right)(handle)
     return needs_fresh_sign_in(declared) if operation.session_only else declared
 
 
-def _internal(request: web.Request) -> web.Response:
-    """Log the error that is being handled, and return a problem without its details."""
-    _log.exception("%s %s", request.method, request.path)
+def _internal(request: web.Request, error: Exception) -> web.Response:
+    """Log the error, unless the client has left, and return a problem without its details."""
+    if not client_left(request, error):
+        _log.error("%s %s", request.method, request.path, exc_info=error)
     return problem(500, _("An internal error occurred in Zatva. See the log of the dashboard for details."))
 
 
@@ -139,6 +141,10 @@ async def _body(operation: Operation, request: web.Request) -> BaseModel | None:
     except web.HTTPRequestEntityTooLarge:
         most = request.client_max_size
         raise ApiError(413, f"the body is larger than the limit of {most:,} bytes; send less") from None
+    except web.RequestPayloadError:
+        leave_unread(request)
+        wrong = "the body is incomplete, or not compressed as Content-Encoding says"
+        raise ApiError(400, wrong, headers={"Connection": "close"}) from None
     context = await operation.context(request)
     return _checked(lambda: model.model_validate_json(data, strict=True, context=context), query=False)
 

@@ -13,7 +13,7 @@ from harvester.reading.errors import RepositoryBusyError
 from oai.connections import leave_unread
 from oai.database import is_about_a_value, is_timeout
 from oai.errors import TryLaterError, ZatvaError
-from web.api.faults import DOCS, problem
+from web.api.faults import DOCS, client_left, problem
 from web.auth.access import STREAMS, UNSENT, canonical, is_api
 from web.auth.csrf import fields_to_send_again
 from web.auth.identify import fresh_session
@@ -55,8 +55,8 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         return _not_now(request, error)
     except ZatvaError as error:
         return _answer(request, 400, error_text(error), {})
-    except Exception:  # noqa: BLE001 last resort: logged in full, not shown to the caller
-        return _internal(request)
+    except Exception as error:  # noqa: BLE001 last resort: logged in full, not shown to the caller
+        return _internal(request, error)
 
 
 def _raised(request: web.Request, error: web.HTTPException) -> web.StreamResponse:
@@ -67,7 +67,7 @@ def _raised(request: web.Request, error: web.HTTPException) -> web.StreamRespons
 def _not_now(request: web.Request, error: Exception) -> web.StreamResponse:
     """Return the answer to an error that may go away, of the database mostly."""
     if is_about_a_value(error):
-        return _internal(request)
+        return _internal(request, error)
     _log.warning("%s %s: %s", request.method, request.path, error)
     if is_timeout(error):
         text = _(
@@ -79,9 +79,10 @@ def _not_now(request: web.Request, error: Exception) -> web.StreamResponse:
     return _answer(request, 503, text, {"Retry-After": "5"})
 
 
-def _internal(request: web.Request) -> web.StreamResponse:
-    """Log the error that is being handled, and return an answer without its details."""
-    _log.exception("%s %s", request.method, request.path)
+def _internal(request: web.Request, error: Exception) -> web.StreamResponse:
+    """Log the error, unless the client has left, and return an answer without its details."""
+    if not client_left(request, error):
+        _log.error("%s %s", request.method, request.path, exc_info=error)
     text = _("An internal error occurred in Zatva. See the log of the dashboard for details.")
     return _answer(request, 500, text, {})
 

@@ -29,6 +29,7 @@ from web.auth.users import change_role, get_user
 from web.schedules.api import NewSchedule
 
 _JSON: Final = {"Content-Type": "application/json"}
+_PACKED: Final = _JSON | {"Content-Encoding": "gzip"}
 
 
 def _address(operation: Operation) -> str:
@@ -134,6 +135,13 @@ _FAULTS: Final[tuple[tuple[str, str, dict[str, Any], int, str], ...]] = (
     ("POST", "/probe", {"data": "x=1"}, 415, "application/json"),
     ("POST", "/probe", {}, 415, "there is no body; send JSON as application/json"),
     ("POST", "/probe", {"data": BytesIO(b"x" * 2_000_000), "headers": _JSON}, 413, "larger"),
+    (
+        "POST",
+        "/probe",
+        {"data": b"abcd", "headers": _PACKED, "expect100": True},
+        400,
+        "not compressed",
+    ),
     ("POST", "/probe", {"json": {"base_url": "ftp://x/"}}, 422, "errors"),
     ("GET", "/runs?cursor=nonsense", {}, 422, "cursor"),
     ("GET", "/runs?colour=red", {}, 422, "errors"),
