@@ -26,7 +26,7 @@ _SLOWEST: Final = 64 << 10
 _TRIES: Final = 3
 _PARTIAL: Final = 206
 _EMPTY: Final = 416
-_RANGE: Final = re.compile(r"bytes (?:\d+-\d+|\*)/(\d+)")
+_RANGE: Final = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
 _DATED: Final = "modified "
 """Begins the tag of a file whose server sends a date instead of an ETag."""
 _LONGEST_LIST: Final = 64 << 20
@@ -47,11 +47,11 @@ class WebFiles:
         """Return size and tag, from the answer for the first byte: not every server answers HEAD."""
         try:
             with self._request(place, {"Range": "bytes=0-0"}, 1) as answer:
-                return _facts(place, answer.status, answer.headers)
+                return _facts(place, answer.status, answer.headers, begin=0)
         except urllib.error.HTTPError as error:
             if error.code == _EMPTY:
                 error.close()
-                return _facts(place, _PARTIAL, error.headers)
+                return _facts(place, _PARTIAL, error.headers, begin=None)
             _refuse(place, error)
         except (OSError, ValueError, http.client.HTTPException) as error:
             _refuse(place, error)
@@ -100,7 +100,7 @@ class WebFiles:
         sent = {"Range": f"bytes={begin}-{end - 1}", condition: tag.removeprefix(_DATED)}
         try:
             with self._request(place, sent, end - begin) as answer:
-                now = _facts(place, answer.status, answer.headers)
+                now = _facts(place, answer.status, answer.headers, begin=begin)
                 # A server that ignores the condition sends the new file, with its own tag.
                 if now.tag != tag:
                     raise ReplacedError(_REPLACED.format(place=place))
@@ -135,13 +135,22 @@ _FORBIDDEN: Final = frozenset({401, 403})
 _FAILED_CONDITION: Final = 412
 
 
-def _facts(place: ObjectUrl, status: int, headers: Any) -> ObjectFacts:  # noqa: ANN401 an HTTPMessage
+def _facts(
+    place: ObjectUrl,
+    status: int,
+    headers: Any,  # noqa: ANN401 an HTTPMessage
+    *,
+    begin: int | None,
+) -> ObjectFacts:
+    """Return what an answer says of the file; its range must begin as requested: None if it has no bytes."""
     total = _RANGE.fullmatch(headers.get("Content-Range", ""))
     if status != _PARTIAL or total is None:
         raise OSError(
             f"{place}: the server does not answer range requests (status {status}); archive files need a "
             "server that does, such as nginx or Apache without compression"
         )
+    if total[1] != (None if begin is None else str(begin)):
+        raise OSError(f"{place}: the server or a cache answers another range than the requested one")
     if (coding := headers.get("Content-Encoding", "identity")) != "identity":
         raise OSError(f"{place}: the server or a proxy packs the file ({coding}); switch that off for it")
     tag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
@@ -152,7 +161,7 @@ def _facts(place: ObjectUrl, status: int, headers: Any) -> ObjectFacts:  # noqa:
             f"{place}: the server sends neither a strong ETag nor Last-Modified, so a replaced file could "
             "not be noticed"
         )
-    return ObjectFacts(size=int(total[1]), tag=tag, modified=_date(modified))
+    return ObjectFacts(size=int(total[3]), tag=tag, modified=_date(modified))
 
 
 def _date(text: str) -> datetime:

@@ -110,6 +110,18 @@ def test_a_server_that_cannot_do_it_safely_is_refused_with_the_reason(
         look_at(place_given(f"{faults.address}/x.warc.gz"))
 
 
+def test_the_bytes_of_another_range_are_refused(files: Files) -> None:
+    folder, faults = files
+    (folder / "x.warc").write_bytes(bytes(range(100)))
+    place = ObjectUrl(f"{faults.address}/x.warc")
+    tag = WebFiles().facts(place).tag
+    assert WebFiles().read(place, 50, 60, tag) == bytes(range(50, 60))
+    # A cache that ignores Range in its key repeats an earlier answer.
+    faults.added = {"Content-Range": "bytes 0-9/100"}
+    with pytest.raises(OSError, match="a cache answers another range"):
+        WebFiles().read(place, 50, 60, tag)
+
+
 def test_a_date_serves_where_a_server_sends_only_a_weak_tag(database: Database, files: Files) -> None:
     folder, faults = files
     path = write_pages(folder / "x.warc.gz", _PAGES)
