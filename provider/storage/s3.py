@@ -14,6 +14,8 @@ from provider.storage.places import ObjectUrl
 
 _NO_SUCH_KEY: Final = "<Code>NoSuchKey</Code>"
 _EMPTY_OBJECT: Final = "416"
+_LAST: Final = "\U0010ffff"
+"""Sorts after all other characters of a key."""
 
 
 class S3Bucket:
@@ -49,12 +51,16 @@ class S3Bucket:
         return content
 
     def names(self, prefix: ObjectUrl) -> Iterator[ObjectUrl]:
-        """Yield the objects whose keys begin with the prefix."""
-        try:
-            for page in self._store.list(prefix.key):
-                yield from map(self._url, page)
-        except (BaseError, OSError, ValueError) as error:
-            _refuse(prefix, error)
+        """Yield the objects whose keys begin with the prefix.
+
+        The library takes any answer without the mark of a next page for the last one, so the listing is
+        continued after its last key until that gives no more keys.
+        """
+        last, found = "", self._keys(prefix)
+        while found:
+            yield from (ObjectUrl(f"{S3}{self._bucket}/{key}") for key in found)
+            last = max(found)
+            found = [key for key in self._keys(prefix, offset=last) if key > last]
 
     def folder(self, prefix: ObjectUrl) -> ObjectFolder:
         """Return the prefixes and objects up to the next slash."""
@@ -62,6 +68,10 @@ class S3Bucket:
             found = self._store.list_with_delimiter(prefix.key)
         except (BaseError, OSError, ValueError) as error:
             _refuse(prefix, error)
+        keys = [f"{key.rstrip('/')}/{_LAST}" for key in found["common_prefixes"]]
+        keys += [one["path"] for one in found["objects"]]
+        if keys and any(key > max(keys) for key in self._keys(prefix, offset=max(keys))):
+            raise OSError(f"{prefix}: the object store lists only some of the objects; try again")
         return ObjectFolder(
             prefixes=[
                 ObjectUrl(f"{S3}{self._bucket}/{key.rstrip('/')}/") for key in found["common_prefixes"]
@@ -73,6 +83,13 @@ class S3Bucket:
                 for one in found["objects"]
             },
         )
+
+    def _keys(self, prefix: ObjectUrl, *, offset: str | None = None) -> list[str]:
+        """Return the keys after `offset` that one listing gives."""
+        try:
+            return [one["path"] for page in self._store.list(prefix.key, offset=offset) for one in page]
+        except (BaseError, OSError, ValueError) as error:
+            _refuse(prefix, error)
 
     def _url(self, one: Any) -> ObjectUrl:  # noqa: ANN401 the library's type exists for type checkers only
         return ObjectUrl(f"{S3}{self._bucket}/{one['path']}")

@@ -6,7 +6,7 @@ Moto's server accepts everything and never fails; what object stores do besides 
 import http.client
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,6 +34,8 @@ class Faults:
     """Fields of answers that are not passed on, in lower case."""
     added: dict[str, str] = field(default_factory=dict)
     """Fields that are added to answers."""
+    instead: Callable[[str], bytes | None] = lambda _path: None
+    """Returns the content that answers a request of this path instead of the server, if any."""
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """Method, path and fields (in lower case) of each request."""
 
@@ -97,6 +99,12 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_response(status)
             self.send_header("Content-Length", "0")
             self.end_headers()
+            return
+        if (content := faults.instead(self.path)) is not None:
+            self.send_response(200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
             return
         connection = http.client.HTTPConnection(*self.server.target, timeout=30)
         # The signature covers the host that the client asked.

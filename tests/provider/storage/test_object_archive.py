@@ -21,9 +21,9 @@ from provider.holdings.lookup import Query
 from provider.indexing.archive_search import search
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, Document
-from provider.storage.clients import forget_clients
+from provider.storage.clients import client_of, forget_clients
 from provider.storage.files import Presence, presence
-from provider.storage.places import Place, place_given
+from provider.storage.places import ObjectUrl, Place, place_given
 from tests.provider.archives import Page, offsets, warc_other, warc_record, write_archive, write_pages
 from tests.provider.conftest import BASE_URL
 from tests.provider.indexing.indexed import check_counts, counts
@@ -117,6 +117,24 @@ def test_all_objects_below_a_prefix_are_found_by_their_names(store: ObjectStore,
 
     assert list(map(str, found.archives)) == [f"s3://{BUCKET}/in/{n}.warc.gz" for n in (1, 2)]
     assert list(map(str, found.refused)) == [f"s3://{BUCKET}/in/3.warc.gz.open"]
+
+
+_FIRST_KEY = (
+    "<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>short/1.warc.gz</Key><Size>1</Size>"
+    '<LastModified>2026-01-01T00:00:00Z</LastModified><ETag>"1"</ETag></Contents></ListBucketResult>'
+)
+
+
+def test_a_listing_that_ends_early_is_continued_and_shown_in_no_folder(store: ObjectStore) -> None:
+    for number in (1, 2):
+        store.put(f"short/{number}.warc.gz", b"x")
+    store.faults.instead = lambda path: (
+        _FIRST_KEY.encode() if "prefix=short" in path and "start-after" not in path else None
+    )
+    place = ObjectUrl(f"s3://{BUCKET}/short/")
+    assert list(map(str, search([place]).archives)) == [f"{place}{n}.warc.gz" for n in (1, 2)]
+    with pytest.raises(OSError, match="lists only some of the objects"):
+        client_of(place).folder(place)
 
 
 def test_an_object_is_read_again_only_when_it_is_another(
