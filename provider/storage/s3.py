@@ -14,6 +14,8 @@ from provider.storage.places import ObjectUrl
 
 _NO_SUCH_KEY: Final = "<Code>NoSuchKey</Code>"
 _EMPTY_OBJECT: Final = "416"
+_REPLACED: Final = "{place}: the object was replaced after it was indexed; index it again"
+_WEAK: Final = "W/"
 _LAST: Final = "\U0010ffff"
 """Sorts after all other characters of a key."""
 
@@ -33,11 +35,12 @@ class S3Bucket:
             if http_status(error) != _EMPTY_OBJECT:
                 _refuse(place, error)
             found = self._empty(place)
-        if found["e_tag"] is None:
-            raise OSError(f"{place}: the store gives no ETag, so a replaced object could not be noticed")
-        return ObjectFacts(
-            size=found["size"], tag=found["e_tag"], modified=found["last_modified"].astimezone(UTC)
-        )
+        tag: str = found["e_tag"] or _WEAK
+        if tag.startswith(_WEAK):
+            raise OSError(
+                f"{place}: the store gives no strong ETag, so a replaced object could not be noticed"
+            )
+        return ObjectFacts(size=found["size"], tag=tag, modified=found["last_modified"].astimezone(UTC))
 
     def read(self, place: ObjectUrl, begin: int, end: int, tag: str) -> bytes:
         """Return a range of the object with this tag."""
@@ -46,6 +49,9 @@ class S3Bucket:
             content = bytes(answer.bytes())
         except (BaseError, OSError) as error:
             _refuse(place, error)
+        # A store that ignores the condition sends the new object, with its own tag.
+        if answer.meta["e_tag"] != tag:
+            raise ReplacedError(_REPLACED.format(place=place))
         if len(content) != end - begin:
             raise OSError(f"{place}: received {len(content):,} of {end - begin:,} bytes")
         return content
@@ -110,7 +116,5 @@ def _refuse(place: ObjectUrl, error: Exception) -> NoReturn:
     if isinstance(error, FileNotFoundError) and _NO_SUCH_KEY in str(error):
         raise FileNotFoundError(f"{place}: there is no such object") from None
     if isinstance(error, PreconditionError):
-        raise ReplacedError(
-            f"{place}: the object was replaced after it was indexed; index it again"
-        ) from None
+        raise ReplacedError(_REPLACED.format(place=place)) from None
     raise as_os_error(str(place), error) from None

@@ -23,6 +23,7 @@ from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, Document
 from provider.storage.clients import client_of, forget_clients
 from provider.storage.files import Presence, presence
+from provider.storage.objects import ReplacedError
 from provider.storage.places import ObjectUrl, Place, place_given
 from tests.provider.archives import Page, offsets, warc_other, warc_record, write_archive, write_pages
 from tests.provider.conftest import BASE_URL
@@ -179,6 +180,18 @@ async def test_a_replaced_object_never_serves_another_documents_bytes(
     assert "was replaced" in await answer.text()
     fault, _reason, checked = _fault(database)
     assert (fault, checked) == (Fault.CHANGED, 0)
+
+
+def test_a_store_that_ignores_the_condition_mixes_no_objects(store: ObjectStore) -> None:
+    place = ObjectUrl(store.put("ignored/x.warc", b"old"))
+    client = client_of(place)
+    tag = client.facts(place).tag
+    store.faults.added = {"ETag": '"new"'}
+    with pytest.raises(ReplacedError, match="was replaced"):
+        client.read(place, 0, 3, tag)
+    store.faults.added = {"ETag": f"W/{tag}"}
+    with pytest.raises(OSError, match="no strong ETag"):
+        client.facts(place)
 
 
 def _fault(database: Database) -> tuple[Fault, str, int]:
