@@ -12,7 +12,9 @@ from pytest_aiohttp import AiohttpClient
 from sqlalchemy import select
 
 from oai.database import Database
+from oai.errors import RemoteError
 from oai.failures import FailureCode
+from oai.s3 import writing
 from oai.settings import Settings
 from provider.app import create_app
 from provider.export.warc_download import export_warc
@@ -303,6 +305,35 @@ def test_wrong_and_renewed_credentials(
     keys = f"[archive]\naws_access_key_id = {store.key}\naws_secret_access_key = {store.secret}\n"
     (tmp_path / "credentials").write_text(keys)
     (tmp_path / "config").write_text(f"[profile archive]\nendpoint_url = {store.faults.address}\n")
+    forget_clients()
+    assert presence(url) is Presence.HERE
+
+
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    "endpoint", ["127.0.0.1:9", "http://key:secret@127.0.0.1:9", "http://h:port", "http://"]
+)
+def test_an_address_of_a_store_that_is_not_one_is_refused_without_its_credentials(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    forget_clients()
+    url = f"s3://{BUCKET}/x.warc.gz"
+    assert presence(url) is Presence.UNKNOWN
+    with pytest.raises(OSError, match="is not the address of an object store") as caught:
+        client_of(ObjectUrl(url))
+    assert "secret" not in str(caught.value)
+    with pytest.raises(RemoteError, match="is not the address"), writing(BUCKET, "x"):
+        pytest.fail("the block is not reached")
+
+
+def test_empty_variables_are_not_set_and_schemes_have_any_case(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = store.put("empty/x.warc.gz", b"x")
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", store.faults.address.replace("http", "HTTP"))
     forget_clients()
     assert presence(url) is Presence.HERE
 
