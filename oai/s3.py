@@ -29,6 +29,19 @@ _RETRY_FOR: Final = timedelta(seconds=30)
 _FRESH: Final = timedelta(minutes=5)
 """How long the contents of a profile file are used: other programs renew them there."""
 _STATUS: Final = re.compile(r"status code: (\d{3})")
+_CAUSES: Final = tuple(
+    map(
+        re.compile,
+        (
+            r"<(Code)>([^<]{1,100})</Code>",
+            r"<(Message)>([^<]{1,300})</Message>",
+            r"(InvalidCertificate)\((?:\s*\w+\()*\s*(\w+)",
+            r'\b(message|error): "([^"\n]{1,200})"',
+        ),
+    )
+)
+"""In the text of an error, of which only the first line is for readers."""
+_EXPIRED: Final = re.compile(r"<Code>(?:ExpiredToken|InvalidToken)</Code>")
 _FORBIDDEN: Final = frozenset({"401", "403"})
 _ENDPOINT: Final = re.compile(
     r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[!-~]*)?", re.ASCII | re.IGNORECASE
@@ -121,8 +134,16 @@ class _Parts(io.RawIOBase):
 
 def as_os_error(place: str, error: Exception) -> OSError:
     """Return what an error of the library means: access is denied, the key is bad, or nothing is known."""
-    message = str(error).partition("\n")[0][:300]
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or http_status(error) in _FORBIDDEN:
+    text = str(error)
+    message = text.partition("\n")[0][:300]
+    causes = [f"{found[1]}: {found[2]}" for cause in _CAUSES if (found := cause.search(text))]
+    if new := [cause for cause in causes if cause.partition(": ")[2] not in message]:
+        message += f" ({'; '.join(new)})"
+    if (
+        isinstance(error, PermissionDeniedError | UnauthenticatedError)
+        or http_status(error) in _FORBIDDEN
+        or _EXPIRED.search(text)
+    ):
         return PermissionError(f"{place}: access denied; check the credentials (AWS_…, ~/.aws): {message}")
     # The library raises ValueError for a prefix that is no path, such as one with `..`.
     if isinstance(error, InvalidPathError | ValueError):

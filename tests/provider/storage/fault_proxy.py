@@ -35,7 +35,7 @@ class Faults:
     added: dict[str, str] = field(default_factory=dict)
     """Fields that are added to answers."""
     instead: Callable[[str], bytes | None] = lambda _path: None
-    """Returns the content that answers a request of this path instead of the server, if any."""
+    """Returns what answers a request of this path, with `status`, instead of the server, if anything."""
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """Method, path and fields (in lower case) of each request."""
 
@@ -95,16 +95,16 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(faults.seconds)
         if faults.held is not None:
             faults.held.wait()
+        if (content := faults.instead(self.path)) is not None:
+            self.send_response(faults.status or 200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            return
         if status := faults.failure():
             self.send_response(status)
             self.send_header("Content-Length", "0")
             self.end_headers()
-            return
-        if (content := faults.instead(self.path)) is not None:
-            self.send_response(200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
             return
         connection = http.client.HTTPConnection(*self.server.target, timeout=30)
         # The signature covers the host that the client asked.

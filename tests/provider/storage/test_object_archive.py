@@ -8,13 +8,14 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 from aiohttp.web import Application, Request
+from obstore.exceptions import GenericError
 from pytest_aiohttp import AiohttpClient
 from sqlalchemy import select
 
 from oai.database import Database
 from oai.errors import RemoteError
 from oai.failures import FailureCode
-from oai.s3 import writing
+from oai.s3 import as_os_error, writing
 from oai.settings import Settings
 from provider.app import create_app
 from provider.export.warc_download import export_warc
@@ -336,6 +337,21 @@ def test_empty_variables_are_not_set_and_schemes_have_any_case(
     monkeypatch.setenv("AWS_ENDPOINT_URL", store.faults.address.replace("http", "HTTP"))
     forget_clients()
     assert presence(url) is Presence.HERE
+
+
+def test_failures_of_a_store_name_its_cause(store: ObjectStore) -> None:
+    place = ObjectUrl(f"s3://{BUCKET}/cause/x.warc.gz")
+    answer = (
+        b'<?xml version="1.0"?>\n<Error>\n<Code>ExpiredToken</Code>\n<Message>It ended.</Message>\n</Error>'
+    )
+    store.faults.status, store.faults.instead = 400, lambda _path: answer
+    with pytest.raises(PermissionError, match=r"check the credentials .*ExpiredToken; Message: It ended"):
+        client_of(place).facts(place)
+    text = (
+        "error sending request\n error: InvalidCertificate(\n  Other(\n   OtherError(\n    CaUsedAsEndEntity,"
+    )
+    error = as_os_error("s3://b/x", GenericError(text))
+    assert str(error).endswith("error sending request (InvalidCertificate: CaUsedAsEndEntity)")
 
 
 @pytest.mark.parametrize(
