@@ -12,6 +12,7 @@ from oai.s3 import as_os_error, http_status, open_bucket
 from provider.storage.objects import ObjectFacts, ObjectFolder, ReplacedError
 from provider.storage.places import ObjectUrl
 
+_ERRORS: Final = (BaseError, OSError, ValueError)
 _NO_SUCH_KEY: Final = "<Code>NoSuchKey</Code>"
 _EMPTY_OBJECT: Final = "416"
 _REPLACED: Final = "{place}: the object was replaced after it was indexed; index it again"
@@ -31,7 +32,7 @@ class S3Bucket:
         """Return size and tag. By GET, because the answer to HEAD does not say *what* does not exist."""
         try:
             found = obstore.get(self._store, place.key, options={"range": (0, 1)}).meta
-        except (BaseError, OSError) as error:
+        except _ERRORS as error:
             if http_status(error) != _EMPTY_OBJECT:
                 _refuse(place, error)
             found = self._empty(place)
@@ -47,7 +48,7 @@ class S3Bucket:
         try:
             answer = obstore.get(self._store, place.key, options={"range": (begin, end), "if_match": tag})
             content = bytes(answer.bytes())
-        except (BaseError, OSError) as error:
+        except _ERRORS as error:
             _refuse(place, error)
         # A store that ignores the condition sends the new object, with its own tag.
         if answer.meta["e_tag"] != tag:
@@ -72,7 +73,7 @@ class S3Bucket:
         """Return the prefixes and objects up to the next slash."""
         try:
             found = self._store.list_with_delimiter(prefix.key)
-        except (BaseError, OSError, ValueError) as error:
+        except _ERRORS as error:
             _refuse(prefix, error)
         keys = [f"{key.rstrip('/')}/{_LAST}" for key in found["common_prefixes"]]
         keys += [one["path"] for one in found["objects"]]
@@ -94,7 +95,7 @@ class S3Bucket:
         """Return the keys after `offset` that one listing gives."""
         try:
             return [one["path"] for page in self._store.list(prefix.key, offset=offset) for one in page]
-        except (BaseError, OSError, ValueError) as error:
+        except _ERRORS as error:
             _refuse(prefix, error)
 
     def _url(self, one: Any) -> ObjectUrl:  # noqa: ANN401 the library's type exists for type checkers only
@@ -103,7 +104,7 @@ class S3Bucket:
     def _empty(self, place: ObjectUrl) -> Any:  # noqa: ANN401 the library's type exists for type checkers only
         try:
             return self._store.head(place.key)
-        except (BaseError, OSError) as error:
+        except _ERRORS as error:
             _refuse(place, error)
 
 

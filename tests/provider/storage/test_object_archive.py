@@ -328,10 +328,18 @@ def test_an_address_of_a_store_that_is_not_one_is_refused_without_its_credential
         pytest.fail("the block is not reached")
 
 
+@pytest.mark.usefixtures("store")
+def test_a_key_that_cannot_be_addressed_is_a_failure_of_its_file(database: Database) -> None:
+    place = ObjectUrl(f"s3://{BUCKET}/p//x.warc.gz")
+    assert not index_file(database, place, _OPTIONS).indexed
+    with pytest.raises(RemoteError, match="the key is not valid"), writing(BUCKET, place.key):
+        pytest.fail("the block is not reached")
+
+
 def test_empty_variables_are_not_set_and_schemes_have_any_case(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    url = store.put("empty/x.warc.gz", b"x")
+    url = store.put("variables/x.warc.gz", b"x")
     for name in ("AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE"):
         monkeypatch.setenv(name, "")
     monkeypatch.setenv("AWS_ENDPOINT_URL", store.faults.address.replace("http", "HTTP"))
@@ -356,7 +364,12 @@ def test_failures_of_a_store_name_its_cause(store: ObjectStore) -> None:
 
 @pytest.mark.parametrize(
     ("given", "message"),
-    [("s3://", "names no bucket"), ("https://user:secret@host/x.warc.gz", "credentials do not belong")],
+    [
+        ("s3://", "names no bucket"),
+        ("s3://b/p//x.warc.gz", "empty segment"),
+        ("S3://b/p/../x/", "not supported"),
+        ("https://user:secret@host/x.warc.gz", "credentials do not belong"),
+    ],
 )
 def test_a_url_that_cannot_be_one_is_refused(given: str, message: str) -> None:
     with pytest.raises(Exception, match=message) as caught:
