@@ -15,7 +15,8 @@ from urllib.parse import quote, urljoin
 from oai.deadline import Deadline
 from oai.errors import UsageError
 from oai.guarded_http import Trail, guarded_opener
-from oai.reach import UnreachableZoneError
+from oai.object_addresses import check_address
+from oai.reach import UnreachableZoneError, without_credentials
 from provider.storage.objects import ObjectFacts, ReplacedError
 from provider.storage.places import SCHEMES, ObjectUrl
 
@@ -76,18 +77,20 @@ class WebFiles:
             with self._request(prefix, {}, _LONGEST_LIST) as answer:
                 content: bytes = answer.read(_LONGEST_LIST + 1)
                 missing = answer.length or 0  # the library raises for a cut answer of unknown length only
+                _refuse_coding(prefix, answer.headers)
         except (OSError, ValueError, http.client.HTTPException) as error:
             _refuse(prefix, error)
         if len(content) > _LONGEST_LIST:
             raise OSError(f"{prefix}: the list is longer than {_LONGEST_LIST:,} bytes")
         if missing:
             raise OSError(f"{prefix}: the list is cut off: {missing:,} bytes are missing; try again")
-        for number, line in enumerate(content.decode("utf-8-sig", errors="replace").splitlines(), 1):
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise OSError(f"{prefix}: the list is not text in UTF-8") from None
+        for number, line in enumerate(text.splitlines(), 1):
             if name := line.strip():
-                url = urljoin(str(prefix), name)
-                if not url.startswith(SCHEMES):
-                    raise UsageError(f"{prefix}, line {number}: {name[:200]!r} is not the URL of a file")
-                yield ObjectUrl(url)
+                yield _listed(prefix, number, name)
 
     def folder(self, prefix: ObjectUrl) -> NoReturn:
         """Raise UsageError: servers have no common way to list what is below a URL."""
@@ -151,8 +154,7 @@ def _facts(
         )
     if total[1] != (None if begin is None else str(begin)):
         raise OSError(f"{place}: the server or a cache answers another range than the requested one")
-    if (coding := headers.get("Content-Encoding", "identity")) != "identity":
-        raise OSError(f"{place}: the server or a proxy packs the file ({coding}); switch that off for it")
+    _refuse_coding(place, headers)
     tag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
     if not tag or tag.startswith("W/"):
         tag = f"{_DATED}{modified}" if modified else ""
@@ -162,6 +164,27 @@ def _facts(
             "not be noticed"
         )
     return ObjectFacts(size=int(total[3]), tag=tag, modified=_date(modified))
+
+
+def _refuse_coding(place: ObjectUrl, headers: Any) -> None:  # noqa: ANN401 an HTTPMessage
+    if (coding := headers.get("Content-Encoding", "identity")) != "identity":
+        raise OSError(f"{place}: the server or a proxy packs the file ({coding}); switch that off for it")
+
+
+def _listed(prefix: ObjectUrl, number: int, name: str) -> ObjectUrl:
+    """Return the file in a line of a list. Raises UsageError."""
+    try:
+        url = urljoin(str(prefix), name)
+    except ValueError:
+        url = ""
+    if not url.startswith(SCHEMES):
+        shown = without_credentials(name)[:200]
+        raise UsageError(f"{prefix}, line {number}: {shown!r} is not the URL of a file")
+    try:
+        check_address(url)
+    except UsageError as error:
+        raise UsageError(f"{prefix}, line {number}: {error}") from None
+    return ObjectUrl(url)
 
 
 def _date(text: str) -> datetime:

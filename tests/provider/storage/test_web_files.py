@@ -257,6 +257,39 @@ def test_a_list_of_files_that_is_cut_on_the_way_is_refused(files: Files) -> None
         search([place_given(f"{faults.address}/list.txt")])
 
 
+@pytest.mark.parametrize(
+    ("content", "added", "error", "message"),
+    [
+        ("žatva.warc.gz\n".encode("cp1250"), {}, RemoteError, "not text in UTF-8"),
+        ("x.warc.gz\n".encode("utf-16"), {}, RemoteError, "not text in UTF-8"),
+        (b"x.warc.gz\n", {"Content-Encoding": "gzip"}, RemoteError, "packs the file"),
+        (b"<html>Sign in</html>\n", {}, UsageError, "names no archive files"),
+        (b"", {}, UsageError, "names no archive files"),
+        (b"\nhttp://me:secret@h/x.warc.gz\n", {}, UsageError, "line 2: .*credentials do not belong"),
+        (b"ftp://me:secret@h/x.warc.gz\n", {}, UsageError, "line 1: 'ftp://h/x.warc.gz' is not the URL"),
+        (b"http://[h/x.warc.gz\n", {}, UsageError, "line 1: .* is not the URL"),
+    ],
+)
+def test_a_list_that_is_not_one_is_refused(
+    files: Files, content: bytes, added: dict[str, str], error: type[Exception], message: str
+) -> None:
+    folder, faults = files
+    (folder / "list.txt").write_bytes(content)
+    faults.added = added
+    with pytest.raises(error, match=message) as caught:
+        search([place_given(f"{faults.address}/list.txt")])
+    assert "secret" not in str(caught.value)
+
+
+def test_a_line_of_a_list_that_names_no_archive_file_is_a_problem(files: Files) -> None:
+    folder, faults = files
+    (folder / "list.txt").write_text("x.warc.gz\ny.war")
+    found = search([place_given(f"{faults.address}/list.txt")])
+    assert list(map(str, found.archives)) == [f"{faults.address}/x.warc.gz"]
+    ((place, problem),) = found.refused.items()
+    assert (str(place), "the list names it" in problem.reason) == (f"{faults.address}/y.war", True)
+
+
 def test_a_list_may_begin_with_a_byte_order_mark_and_name_files_with_accents(
     database: Database, files: Files
 ) -> None:
