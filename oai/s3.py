@@ -29,13 +29,36 @@ _RETRY_FOR: Final = timedelta(seconds=30)
 _FRESH: Final = timedelta(minutes=5)
 """How long the contents of a profile file are used: other programs renew them there."""
 _STATUS: Final = re.compile(r"status code: (\d{3})")
+_CAUSES: Final = tuple(
+    map(
+        re.compile,
+        (
+            r"<(Code)>([^<]{1,100})</Code>",
+            r"<(Message)>([^<]{1,300})</Message>",
+            r"(InvalidCertificate)\((?:\s*\w+\()*\s*(\w+)",
+            r'\b(message|error): "([^"\n]{1,200})"',
+        ),
+    )
+)
+"""In the text of an error, of which only the first line is for readers."""
+_EXPIRED: Final = re.compile(r"<Code>(?:ExpiredToken|InvalidToken)</Code>")
 _FORBIDDEN: Final = frozenset({"401", "403"})
+_ENDPOINT: Final = re.compile(
+    r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[!-~]*)?", re.ASCII | re.IGNORECASE
+)
+"""Of other addresses, the library ends the thread instead of raising an error."""
+_LAST_PORT: Final = 65_535
 _PART_BYTES: Final = 8 * 1024**2
 _PIECE_BYTES: Final = 1024**2
 
 
 def open_bucket(bucket: str) -> S3Store:
-    """Return a client for a bucket, with the credentials of this process's environment."""
+    """Return a client for a bucket, with the credentials of this process's environment.
+
+    Raises OSError if they, or the address of the store, are not valid.
+    """
+    for name in [name for name, value in os.environ.items() if name.startswith("AWS_") and not value]:
+        del os.environ[name]  # as for the tools of Amazon, an empty variable is not set
     profile = _profile()
     options: dict[str, Any] = {}
     endpoint = _endpoint(profile)
@@ -45,17 +68,20 @@ def open_bucket(bucket: str) -> S3Store:
         options["region"] = region
     if "AWS_ACCESS_KEY_ID" not in os.environ and "aws_access_key_id" in profile:
         options["credential_provider"] = _credentials
-    return S3Store(
-        bucket,
-        client_options={
-            # Only where the administrator names an address without TLS.
-            "allow_http": (endpoint or "").startswith("http://"),
-            "connect_timeout": _CONNECT,
-            "timeout": _ANSWER,
-        },
-        retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_FOR},
-        **options,
-    )
+    try:
+        return S3Store(
+            bucket,
+            client_options={
+                # Only where the administrator names an address without TLS.
+                "allow_http": (endpoint or "").lower().startswith("http://"),
+                "connect_timeout": _CONNECT,
+                "timeout": _ANSWER,
+            },
+            retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_FOR},
+            **options,
+        )
+    except BaseError as error:
+        raise as_os_error(f"{S3}{bucket}", error) from None
 
 
 @contextlib.contextmanager
@@ -76,7 +102,12 @@ class _Parts(io.RawIOBase):
 
     def __init__(self, bucket: str, key: str) -> None:
         self._place = f"{S3}{bucket}/{key}"
-        self._upload = obstore.open_writer(open_bucket(bucket), key, buffer_size=_PART_BYTES)
+        try:
+            store = open_bucket(bucket)
+        except OSError as error:
+            raise RemoteError(str(error)) from None
+        with self._meaning():
+            self._upload = obstore.open_writer(store, key, buffer_size=_PART_BYTES)
 
     def complete(self) -> None:
         """Make the object of what was written."""
@@ -87,7 +118,7 @@ class _Parts(io.RawIOBase):
     def _meaning(self) -> Iterator[None]:
         try:
             yield
-        except (BaseError, OSError) as error:
+        except (BaseError, OSError, ValueError) as error:
             raise RemoteError(str(as_os_error(self._place, error))) from None
 
     def writable(self) -> bool:
@@ -103,8 +134,16 @@ class _Parts(io.RawIOBase):
 
 def as_os_error(place: str, error: Exception) -> OSError:
     """Return what an error of the library means: access is denied, the key is bad, or nothing is known."""
-    message = str(error).partition("\n")[0][:300]
-    if isinstance(error, PermissionDeniedError | UnauthenticatedError) or http_status(error) in _FORBIDDEN:
+    text = str(error)
+    message = text.partition("\n")[0][:300]
+    causes = [f"{found[1]}: {found[2]}" for cause in _CAUSES if (found := cause.search(text))]
+    if new := [cause for cause in causes if cause.partition(": ")[2] not in message]:
+        message += f" ({'; '.join(new)})"
+    if (
+        isinstance(error, PermissionDeniedError | UnauthenticatedError)
+        or http_status(error) in _FORBIDDEN
+        or _EXPIRED.search(text)
+    ):
         return PermissionError(f"{place}: access denied; check the credentials (AWS_…, ~/.aws): {message}")
     # The library raises ValueError for a prefix that is no path, such as one with `..`.
     if isinstance(error, InvalidPathError | ValueError):
@@ -138,9 +177,19 @@ def _profile() -> dict[str, str]:
 
 
 def _endpoint(profile: dict[str, str]) -> str | None:
+    """Return the address of the store, if it is set. Raises OSError for one that is not an address."""
     variables = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
     given = (os.environ.get(name) for name in variables)
-    return next(filter(None, given), None) or profile.get("endpoint_url")
+    endpoint = next(filter(None, given), None) or profile.get("endpoint_url")
+    if endpoint:
+        found = _ENDPOINT.fullmatch(endpoint)
+        if found is None or int(found["port"] or 0) > _LAST_PORT:
+            # Without the value, which may have credentials.
+            raise OSError(
+                "AWS_ENDPOINT_URL, or endpoint_url of the profile, is not the address of an object store; "
+                "write http://HOST:PORT or https://HOST, without credentials"
+            )
+    return endpoint or None
 
 
 def _region(profile: dict[str, str]) -> str | None:

@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import importlib.util
+import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -34,6 +35,7 @@ _FREE_SPACE: Final = (
     "free some space or inodes (`df -i`): harvests neither start nor continue "
     "(harvester.floor_bytes, floor_percent)"
 )
+_PROXIES: Final = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
 _STANDBY: Final = "it is a standby, which accepts no changes; set database_url to the primary server"
 
 
@@ -202,6 +204,13 @@ def _hooks(settings: Settings) -> Iterator[SetupFinding]:
     yield SetupFinding(check="hooks", well=not advice, found=found, advice=advice)
 
 
+def _proxies(_: Settings) -> Iterator[SetupFinding]:
+    # Without their values, which may have credentials.
+    if names := [name for name in sorted(os.environ) if name.upper() in _PROXIES and os.environ[name]]:
+        found = f"{', '.join(names)}: used for object stores (S3) only; everything else connects directly"
+        yield SetupFinding(check="proxies", well=True, found=found)
+
+
 CHECKS: Final[Mapping[str, Callable[[Settings], Iterator[SetupFinding]]]] = {
     "Python": _python,
     "data folder": _folders,
@@ -210,5 +219,6 @@ CHECKS: Final[Mapping[str, Callable[[Settings], Iterator[SetupFinding]]]] = {
     "database": _database,
     "OpenID provider": _openid,
     "hooks": _hooks,
+    "proxies": _proxies,
 }
 """The checks, each by the item that it reports if the system refuses access."""

@@ -254,7 +254,7 @@ def _rebuilt_words(rebuilt: Rebuilt) -> str:
 def _object(url: str) -> AbstractContextManager[BinaryIO]:
     check_address(url)
     bucket, key = bucket_and_key(url)
-    if not key:
+    if not key or key.endswith("/"):
         raise UsageError(f"--out {url}: the URL names no object; write it as s3://BUCKET/KEY")
     try:
         from oai.s3 import writing  # noqa: PLC0415 needs the extra, and starts threads

@@ -26,6 +26,10 @@ from provider.storage.places import (
 
 SUFFIXES: Final = (*ARCHIVE_SUFFIXES, WACZ_SUFFIX, *CDX_SUFFIXES)
 
+_NO_ARCHIVE: Final = FramingProblem.of(
+    FailureCode.ARCHIVE_NOT_ARCHIVE,
+    "not indexed: the list names it, but it is not an archive file by its name",
+)
 _LIST_OR_ARCHIVE: Final = r"\.(?:w?arc|cdxj?)(?:\.gz)?"
 _PACKED = re.compile(rf"{_LIST_OR_ARCHIVE}\.(bz2|xz|lzma|zstd?|lz4|lz|br|z|7z|zip|rar|tar)$", re.IGNORECASE)
 # Heritrix and warcprox write to `.open`; the others are of programs that copy files.
@@ -90,8 +94,12 @@ def _look_behind(place: ObjectUrl, archives: set[Container], refused: dict[Place
         raise RemoteError(str(error)) from None
     for name in names:
         _sort(name, archives, refused)
+        if not place.is_s3 and name not in archives:
+            refused.setdefault(name, _NO_ARCHIVE)
+    if all(refused.get(name) is _NO_ARCHIVE for name in names) and not place.is_s3:
+        raise UsageError(f"{place}: this list names no archive files")
     if not names:
-        raise UsageError(f"{place}: there are no objects with this prefix, and no files in this list")
+        raise UsageError(f"{place}: there are no objects with this prefix")
 
 
 def _sort(file: Container, archives: set[Container], refused: dict[Place, FramingProblem]) -> None:

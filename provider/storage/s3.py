@@ -12,8 +12,13 @@ from oai.s3 import as_os_error, http_status, open_bucket
 from provider.storage.objects import ObjectFacts, ObjectFolder, ReplacedError
 from provider.storage.places import ObjectUrl
 
+_ERRORS: Final = (BaseError, OSError, ValueError)
 _NO_SUCH_KEY: Final = "<Code>NoSuchKey</Code>"
 _EMPTY_OBJECT: Final = "416"
+_REPLACED: Final = "{place}: the object was replaced after it was indexed; index it again"
+_WEAK: Final = "W/"
+_LAST: Final = "\U0010ffff"
+"""Sorts after all other characters of a key."""
 
 
 class S3Bucket:
@@ -27,41 +32,53 @@ class S3Bucket:
         """Return size and tag. By GET, because the answer to HEAD does not say *what* does not exist."""
         try:
             found = obstore.get(self._store, place.key, options={"range": (0, 1)}).meta
-        except (BaseError, OSError) as error:
+        except _ERRORS as error:
             if http_status(error) != _EMPTY_OBJECT:
                 _refuse(place, error)
             found = self._empty(place)
-        if found["e_tag"] is None:
-            raise OSError(f"{place}: the store gives no ETag, so a replaced object could not be noticed")
-        return ObjectFacts(
-            size=found["size"], tag=found["e_tag"], modified=found["last_modified"].astimezone(UTC)
-        )
+        tag: str = found["e_tag"] or _WEAK
+        if tag.startswith(_WEAK):
+            raise OSError(
+                f"{place}: the store gives no strong ETag, so a replaced object could not be noticed"
+            )
+        return ObjectFacts(size=found["size"], tag=tag, modified=found["last_modified"].astimezone(UTC))
 
     def read(self, place: ObjectUrl, begin: int, end: int, tag: str) -> bytes:
         """Return a range of the object with this tag."""
         try:
             answer = obstore.get(self._store, place.key, options={"range": (begin, end), "if_match": tag})
             content = bytes(answer.bytes())
-        except (BaseError, OSError) as error:
+        except _ERRORS as error:
             _refuse(place, error)
+        # A store that ignores the condition sends the new object, with its own tag.
+        if answer.meta["e_tag"] != tag:
+            raise ReplacedError(_REPLACED.format(place=place))
         if len(content) != end - begin:
             raise OSError(f"{place}: received {len(content):,} of {end - begin:,} bytes")
         return content
 
     def names(self, prefix: ObjectUrl) -> Iterator[ObjectUrl]:
-        """Yield the objects whose keys begin with the prefix."""
-        try:
-            for page in self._store.list(prefix.key):
-                yield from map(self._url, page)
-        except (BaseError, OSError, ValueError) as error:
-            _refuse(prefix, error)
+        """Yield the objects whose keys begin with the prefix.
+
+        The library takes any answer without the mark of a next page for the last one, so the listing is
+        continued after its last key until that gives no more keys.
+        """
+        last, found = "", self._keys(prefix)
+        while found:
+            yield from (ObjectUrl(f"{S3}{self._bucket}/{key}") for key in found)
+            last = max(found)
+            found = [key for key in self._keys(prefix, offset=last) if key > last]
 
     def folder(self, prefix: ObjectUrl) -> ObjectFolder:
         """Return the prefixes and objects up to the next slash."""
         try:
             found = self._store.list_with_delimiter(prefix.key)
-        except (BaseError, OSError, ValueError) as error:
+        except _ERRORS as error:
             _refuse(prefix, error)
+        keys = [f"{key.rstrip('/')}/{_LAST}" for key in found["common_prefixes"]]
+        keys += [one["path"] for one in found["objects"]]
+        if keys and any(key > max(keys) for key in self._keys(prefix, offset=max(keys))):
+            raise OSError(f"{prefix}: the object store lists only some of the objects; try again")
         return ObjectFolder(
             prefixes=[
                 ObjectUrl(f"{S3}{self._bucket}/{key.rstrip('/')}/") for key in found["common_prefixes"]
@@ -74,13 +91,20 @@ class S3Bucket:
             },
         )
 
+    def _keys(self, prefix: ObjectUrl, *, offset: str | None = None) -> list[str]:
+        """Return the keys after `offset` that one listing gives."""
+        try:
+            return [one["path"] for page in self._store.list(prefix.key, offset=offset) for one in page]
+        except _ERRORS as error:
+            _refuse(prefix, error)
+
     def _url(self, one: Any) -> ObjectUrl:  # noqa: ANN401 the library's type exists for type checkers only
         return ObjectUrl(f"{S3}{self._bucket}/{one['path']}")
 
     def _empty(self, place: ObjectUrl) -> Any:  # noqa: ANN401 the library's type exists for type checkers only
         try:
             return self._store.head(place.key)
-        except (BaseError, OSError) as error:
+        except _ERRORS as error:
             _refuse(place, error)
 
 
@@ -93,7 +117,5 @@ def _refuse(place: ObjectUrl, error: Exception) -> NoReturn:
     if isinstance(error, FileNotFoundError) and _NO_SUCH_KEY in str(error):
         raise FileNotFoundError(f"{place}: there is no such object") from None
     if isinstance(error, PreconditionError):
-        raise ReplacedError(
-            f"{place}: the object was replaced after it was indexed; index it again"
-        ) from None
+        raise ReplacedError(_REPLACED.format(place=place)) from None
     raise as_os_error(str(place), error) from None

@@ -15,7 +15,8 @@ from urllib.parse import quote, urljoin
 from oai.deadline import Deadline
 from oai.errors import UsageError
 from oai.guarded_http import Trail, guarded_opener
-from oai.reach import UnreachableZoneError
+from oai.object_addresses import check_address
+from oai.reach import UnreachableZoneError, without_credentials
 from provider.storage.objects import ObjectFacts, ReplacedError
 from provider.storage.places import SCHEMES, ObjectUrl
 
@@ -26,7 +27,7 @@ _SLOWEST: Final = 64 << 10
 _TRIES: Final = 3
 _PARTIAL: Final = 206
 _EMPTY: Final = 416
-_RANGE: Final = re.compile(r"bytes (?:\d+-\d+|\*)/(\d+)")
+_RANGE: Final = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
 _DATED: Final = "modified "
 """Begins the tag of a file whose server sends a date instead of an ETag."""
 _LONGEST_LIST: Final = 64 << 20
@@ -47,11 +48,11 @@ class WebFiles:
         """Return size and tag, from the answer for the first byte: not every server answers HEAD."""
         try:
             with self._request(place, {"Range": "bytes=0-0"}, 1) as answer:
-                return _facts(place, answer.status, answer.headers)
+                return _facts(place, answer.status, answer.headers, begin=0)
         except urllib.error.HTTPError as error:
             if error.code == _EMPTY:
                 error.close()
-                return _facts(place, _PARTIAL, error.headers)
+                return _facts(place, _PARTIAL, error.headers, begin=None)
             _refuse(place, error)
         except (OSError, ValueError, http.client.HTTPException) as error:
             _refuse(place, error)
@@ -76,18 +77,20 @@ class WebFiles:
             with self._request(prefix, {}, _LONGEST_LIST) as answer:
                 content: bytes = answer.read(_LONGEST_LIST + 1)
                 missing = answer.length or 0  # the library raises for a cut answer of unknown length only
+                _refuse_coding(prefix, answer.headers)
         except (OSError, ValueError, http.client.HTTPException) as error:
             _refuse(prefix, error)
         if len(content) > _LONGEST_LIST:
             raise OSError(f"{prefix}: the list is longer than {_LONGEST_LIST:,} bytes")
         if missing:
             raise OSError(f"{prefix}: the list is cut off: {missing:,} bytes are missing; try again")
-        for number, line in enumerate(content.decode("utf-8-sig", errors="replace").splitlines(), 1):
-            if name := line.strip():
-                url = urljoin(str(prefix), name)
-                if not url.startswith(SCHEMES):
-                    raise UsageError(f"{prefix}, line {number}: {name[:200]!r} is not the URL of a file")
-                yield ObjectUrl(url)
+        try:
+            text = content.decode("utf-8-sig")
+        except UnicodeDecodeError:
+            raise OSError(f"{prefix}: the list is not text in UTF-8") from None
+        for number, line in enumerate(text.splitlines(), 1):
+            if (name := line.strip()) and not name.startswith("#"):
+                yield _listed(prefix, number, name)
 
     def folder(self, prefix: ObjectUrl) -> NoReturn:
         """Raise UsageError: servers have no common way to list what is below a URL."""
@@ -100,7 +103,7 @@ class WebFiles:
         sent = {"Range": f"bytes={begin}-{end - 1}", condition: tag.removeprefix(_DATED)}
         try:
             with self._request(place, sent, end - begin) as answer:
-                now = _facts(place, answer.status, answer.headers)
+                now = _facts(place, answer.status, answer.headers, begin=begin)
                 # A server that ignores the condition sends the new file, with its own tag.
                 if now.tag != tag:
                     raise ReplacedError(_REPLACED.format(place=place))
@@ -135,15 +138,23 @@ _FORBIDDEN: Final = frozenset({401, 403})
 _FAILED_CONDITION: Final = 412
 
 
-def _facts(place: ObjectUrl, status: int, headers: Any) -> ObjectFacts:  # noqa: ANN401 an HTTPMessage
+def _facts(
+    place: ObjectUrl,
+    status: int,
+    headers: Any,  # noqa: ANN401 an HTTPMessage
+    *,
+    begin: int | None,
+) -> ObjectFacts:
+    """Return what an answer says of the file; its range must begin as requested: None if it has no bytes."""
     total = _RANGE.fullmatch(headers.get("Content-Range", ""))
     if status != _PARTIAL or total is None:
         raise OSError(
             f"{place}: the server does not answer range requests (status {status}); archive files need a "
             "server that does, such as nginx or Apache without compression"
         )
-    if (coding := headers.get("Content-Encoding", "identity")) != "identity":
-        raise OSError(f"{place}: the server or a proxy packs the file ({coding}); switch that off for it")
+    if total[1] != (None if begin is None else str(begin)):
+        raise OSError(f"{place}: the server or a cache answers another range than the requested one")
+    _refuse_coding(place, headers)
     tag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
     if not tag or tag.startswith("W/"):
         tag = f"{_DATED}{modified}" if modified else ""
@@ -152,7 +163,28 @@ def _facts(place: ObjectUrl, status: int, headers: Any) -> ObjectFacts:  # noqa:
             f"{place}: the server sends neither a strong ETag nor Last-Modified, so a replaced file could "
             "not be noticed"
         )
-    return ObjectFacts(size=int(total[1]), tag=tag, modified=_date(modified))
+    return ObjectFacts(size=int(total[3]), tag=tag, modified=_date(modified))
+
+
+def _refuse_coding(place: ObjectUrl, headers: Any) -> None:  # noqa: ANN401 an HTTPMessage
+    if (coding := headers.get("Content-Encoding", "identity")) != "identity":
+        raise OSError(f"{place}: the server or a proxy packs the file ({coding}); switch that off for it")
+
+
+def _listed(prefix: ObjectUrl, number: int, name: str) -> ObjectUrl:
+    """Return the file in a line of a list. Raises UsageError."""
+    try:
+        url = urljoin(str(prefix), name)
+    except ValueError:
+        url = ""
+    if not url.startswith(SCHEMES):
+        shown = without_credentials(name)[:200]
+        raise UsageError(f"{prefix}, line {number}: {shown!r} is not the URL of a file")
+    try:
+        check_address(url)
+    except UsageError as error:
+        raise UsageError(f"{prefix}, line {number}: {error}") from None
+    return ObjectUrl(url)
 
 
 def _date(text: str) -> datetime:

@@ -6,6 +6,7 @@ import re
 import shutil
 import ssl
 import subprocess
+import urllib.error
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -43,17 +44,21 @@ def _here(environment: Mapping[str, str], ours: Mapping[str, str]) -> dict[str, 
 
 
 @contextlib.contextmanager
-def _caddy(program: str, folder: Path, providers: list[str], dashboard: str) -> Iterator[tuple[str, str]]:
-    """Run the shipped Caddyfile on free ports; give the addresses of the two sites."""
-    sites = [f"https://localhost:{free_port()}" for _ in range(2)]
-    options = f"admin off\nskip_install_trust\nauto_https disable_redirects\nstorage file_system {folder}"
+def _caddy(
+    program: str, folder: Path, providers: list[str], dashboard: str
+) -> Iterator[tuple[str, str, str]]:
+    """Run the shipped Caddyfile on free ports; give the addresses of both sites, and the second in HTTP."""
+    secure, plain = free_port(), free_port()
+    options = (
+        f"admin off\nskip_install_trust\nhttps_port {secure}\nhttp_port {plain}\nstorage file_system {folder}"
+    )
     file = folder / "Caddyfile"
     file.write_text(f"{{\n{options}\n}}\nimport {_DEPLOY / 'Caddyfile'}\n")
     environment = {
         "HOME": str(folder),
-        "ZATVA_PROVIDER_HOST": sites[0],
+        "ZATVA_PROVIDER_HOST": "localhost",
         "ZATVA_PROVIDERS": " ".join(address.removeprefix("http://") for address in providers),
-        "ZATVA_DASHBOARD_HOST": sites[1],
+        "ZATVA_DASHBOARD_HOST": "127.0.0.1",
         "ZATVA_DASHBOARDS": dashboard.removeprefix("http://"),
     }
     with (folder / "caddy.log").open("wb") as log:
@@ -63,7 +68,11 @@ def _caddy(program: str, folder: Path, providers: list[str], dashboard: str) -> 
         )  # fmt: skip
         with process:
             try:
-                yield sites[0], sites[1]
+                yield (
+                    f"https://localhost:{secure}",
+                    f"https://127.0.0.1:{secure}",
+                    f"http://127.0.0.1:{plain}",
+                )
             finally:
                 process.terminate()
 
@@ -78,6 +87,16 @@ def _read(address: str, **headers: str) -> str | None:
             return str(answer.read().decode())
     except OSError:
         return None
+
+
+def _status(address: str) -> int:
+    """Return the status at an address that refuses."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    with pytest.raises(urllib.error.HTTPError) as caught:
+        urllib.request.urlopen(address, timeout=10, context=context)  # noqa: S310 our own address
+    caught.value.close()
+    return caught.value.code
 
 
 @pytest.mark.slow
@@ -106,6 +125,8 @@ def test_all_services_start_answer_through_the_proxy_and_end(
         identity = eventually(lambda: _read(asked, **forged), "the provider through Caddy")
         assert "<baseURL>https://archive.localhost/oai</baseURL>" in identity
         assert "Zatva" in eventually(lambda: _read(f"{sites[1]}/sign-in"), "the dashboard through Caddy")
+        # These are the machine's own, and tokens do not go in plain text.
+        assert (_status(f"{sites[1]}/readyz"), _status(f"{sites[2]}/api/v1/me")) == (404, 403)
         for process in started:
             process.terminate()
             assert process.wait(60) == 0

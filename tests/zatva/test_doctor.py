@@ -66,6 +66,19 @@ def test_a_hook_that_posts_without_a_signing_key_is_a_finding(environment: dict[
     assert all(one["well"] for one in results(keyed, "doctor"))
 
 
+def test_the_variables_of_proxies_are_named_without_their_values(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    assert list(CHECKS["proxies"](settings)) == []
+    monkeypatch.setenv("HTTPS_PROXY", "http://me:s3cret@proxy.example:3128")
+    (finding,) = CHECKS["proxies"](settings)
+    expected = "HTTPS_PROXY: used for object stores (S3) only; everything else connects directly"
+    assert (finding.well, finding.found) == (True, expected)
+
+
 def test_each_disk_is_named_by_its_folder(environment: dict[str, str]) -> None:
     (free,) = [found for found in results(environment, "doctor") if found["check"] == "free space"]
     assert f" GB in {environment['ZATVA_DATA']}" in free["found"]

@@ -6,7 +6,7 @@ Moto's server accepts everything and never fails; what object stores do besides 
 import http.client
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -34,6 +34,8 @@ class Faults:
     """Fields of answers that are not passed on, in lower case."""
     added: dict[str, str] = field(default_factory=dict)
     """Fields that are added to answers."""
+    instead: Callable[[str], bytes | None] = lambda _path: None
+    """Returns what answers a request of this path, with `status`, instead of the server, if anything."""
     asked: list[tuple[str, str, dict[str, str]]] = field(default_factory=list)
     """Method, path and fields (in lower case) of each request."""
 
@@ -93,6 +95,12 @@ class _Handler(BaseHTTPRequestHandler):
         time.sleep(faults.seconds)
         if faults.held is not None:
             faults.held.wait()
+        if (content := faults.instead(self.path)) is not None:
+            self.send_response(faults.status or 200)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+            return
         if status := faults.failure():
             self.send_response(status)
             self.send_header("Content-Length", "0")

@@ -52,7 +52,7 @@ def test_a_prefix_is_listed_with_what_the_index_knows(
         ("new.warc.gz", False, FileKnown.NEW),
     ]
     assert (shown.above, below.path, below.above) == (None, f"{root}2026/", root)
-    assert len(store.faults.asked) == 2, "one request lists a prefix, without one for each object"
+    assert len(store.faults.asked) == 4, "two requests list a prefix, without one for each object"
 
 
 def test_what_is_new_or_changed_below_a_prefix_is_found(database: Database, root: str) -> None:

@@ -62,6 +62,8 @@ def test_a_store_is_exported_to_a_bucket(
     for url, expected in (
         ("s3://bucket", "as s3://BUCKET/KEY"),
         ("s3://key:secret@bucket/x", "credentials do not belong"),
+        ("s3://bucket/x/", "as s3://BUCKET/KEY"),
+        ("s3://bucket//x", "an empty segment"),
     ):
         badly = zatva(known, "store", "export", "1", "--as", "tar", "--out", url)
         assert (badly.returncode, expected in badly.stderr) == (2, True), badly.stderr

@@ -8,11 +8,14 @@ from typing import Any
 import pytest
 from aiohttp.test_utils import TestClient
 from aiohttp.web import Application, Request
+from obstore.exceptions import GenericError
 from pytest_aiohttp import AiohttpClient
 from sqlalchemy import select
 
 from oai.database import Database
+from oai.errors import RemoteError
 from oai.failures import FailureCode
+from oai.s3 import as_os_error, writing
 from oai.settings import Settings
 from provider.app import create_app
 from provider.export.warc_download import export_warc
@@ -21,9 +24,10 @@ from provider.holdings.lookup import Query
 from provider.indexing.archive_search import search
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, Document
-from provider.storage.clients import forget_clients
+from provider.storage.clients import client_of, forget_clients
 from provider.storage.files import Presence, presence
-from provider.storage.places import Place, place_given
+from provider.storage.objects import ReplacedError
+from provider.storage.places import ObjectUrl, Place, place_given
 from tests.provider.archives import Page, offsets, warc_other, warc_record, write_archive, write_pages
 from tests.provider.conftest import BASE_URL
 from tests.provider.indexing.indexed import check_counts, counts
@@ -119,6 +123,24 @@ def test_all_objects_below_a_prefix_are_found_by_their_names(store: ObjectStore,
     assert list(map(str, found.refused)) == [f"s3://{BUCKET}/in/3.warc.gz.open"]
 
 
+_FIRST_KEY = (
+    "<ListBucketResult><IsTruncated>true</IsTruncated><Contents><Key>short/1.warc.gz</Key><Size>1</Size>"
+    '<LastModified>2026-01-01T00:00:00Z</LastModified><ETag>"1"</ETag></Contents></ListBucketResult>'
+)
+
+
+def test_a_listing_that_ends_early_is_continued_and_shown_in_no_folder(store: ObjectStore) -> None:
+    for number in (1, 2):
+        store.put(f"short/{number}.warc.gz", b"x")
+    store.faults.instead = lambda path: (
+        _FIRST_KEY.encode() if "prefix=short" in path and "start-after" not in path else None
+    )
+    place = ObjectUrl(f"s3://{BUCKET}/short/")
+    assert list(map(str, search([place]).archives)) == [f"{place}{n}.warc.gz" for n in (1, 2)]
+    with pytest.raises(OSError, match="lists only some of the objects"):
+        client_of(place).folder(place)
+
+
 def test_an_object_is_read_again_only_when_it_is_another(
     database: Database, store: ObjectStore, tmp_path: Path
 ) -> None:
@@ -161,6 +183,18 @@ async def test_a_replaced_object_never_serves_another_documents_bytes(
     assert "was replaced" in await answer.text()
     fault, _reason, checked = _fault(database)
     assert (fault, checked) == (Fault.CHANGED, 0)
+
+
+def test_a_store_that_ignores_the_condition_mixes_no_objects(store: ObjectStore) -> None:
+    place = ObjectUrl(store.put("ignored/x.warc", b"old"))
+    client = client_of(place)
+    tag = client.facts(place).tag
+    store.faults.added = {"ETag": '"new"'}
+    with pytest.raises(ReplacedError, match="was replaced"):
+        client.read(place, 0, 3, tag)
+    store.faults.added = {"ETag": f"W/{tag}"}
+    with pytest.raises(OSError, match="no strong ETag"):
+        client.facts(place)
 
 
 def _fault(database: Database) -> tuple[Fault, str, int]:
@@ -276,9 +310,66 @@ def test_wrong_and_renewed_credentials(
     assert presence(url) is Presence.HERE
 
 
+@pytest.mark.usefixtures("store")
+@pytest.mark.parametrize(
+    "endpoint", ["127.0.0.1:9", "http://key:secret@127.0.0.1:9", "http://h:port", "http://"]
+)
+def test_an_address_of_a_store_that_is_not_one_is_refused_without_its_credentials(
+    monkeypatch: pytest.MonkeyPatch, endpoint: str
+) -> None:
+    monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
+    forget_clients()
+    url = f"s3://{BUCKET}/x.warc.gz"
+    assert presence(url) is Presence.UNKNOWN
+    with pytest.raises(OSError, match="is not the address of an object store") as caught:
+        client_of(ObjectUrl(url))
+    assert "secret" not in str(caught.value)
+    with pytest.raises(RemoteError, match="is not the address"), writing(BUCKET, "x"):
+        pytest.fail("the block is not reached")
+
+
+@pytest.mark.usefixtures("store")
+def test_a_key_that_cannot_be_addressed_is_a_failure_of_its_file(database: Database) -> None:
+    place = ObjectUrl(f"s3://{BUCKET}/p//x.warc.gz")
+    assert not index_file(database, place, _OPTIONS).indexed
+    with pytest.raises(RemoteError, match="the key is not valid"), writing(BUCKET, place.key):
+        pytest.fail("the block is not reached")
+
+
+def test_empty_variables_are_not_set_and_schemes_have_any_case(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url = store.put("variables/x.warc.gz", b"x")
+    for name in ("AWS_ENDPOINT_URL_S3", "AWS_SESSION_TOKEN", "AWS_SKIP_SIGNATURE"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setenv("AWS_ENDPOINT_URL", store.faults.address.replace("http", "HTTP"))
+    forget_clients()
+    assert presence(url) is Presence.HERE
+
+
+def test_failures_of_a_store_name_its_cause(store: ObjectStore) -> None:
+    place = ObjectUrl(f"s3://{BUCKET}/cause/x.warc.gz")
+    answer = (
+        b'<?xml version="1.0"?>\n<Error>\n<Code>ExpiredToken</Code>\n<Message>It ended.</Message>\n</Error>'
+    )
+    store.faults.status, store.faults.instead = 400, lambda _path: answer
+    with pytest.raises(PermissionError, match=r"check the credentials .*ExpiredToken; Message: It ended"):
+        client_of(place).facts(place)
+    text = (
+        "error sending request\n error: InvalidCertificate(\n  Other(\n   OtherError(\n    CaUsedAsEndEntity,"
+    )
+    error = as_os_error("s3://b/x", GenericError(text))
+    assert str(error).endswith("error sending request (InvalidCertificate: CaUsedAsEndEntity)")
+
+
 @pytest.mark.parametrize(
     ("given", "message"),
-    [("s3://", "names no bucket"), ("https://user:secret@host/x.warc.gz", "credentials do not belong")],
+    [
+        ("s3://", "names no bucket"),
+        ("s3://b/p//x.warc.gz", "empty segment"),
+        ("S3://b/p/../x/", "not supported"),
+        ("https://user:secret@host/x.warc.gz", "credentials do not belong"),
+    ],
 )
 def test_a_url_that_cannot_be_one_is_refused(given: str, message: str) -> None:
     with pytest.raises(Exception, match=message) as caught:

@@ -110,6 +110,18 @@ def test_a_server_that_cannot_do_it_safely_is_refused_with_the_reason(
         look_at(place_given(f"{faults.address}/x.warc.gz"))
 
 
+def test_the_bytes_of_another_range_are_refused(files: Files) -> None:
+    folder, faults = files
+    (folder / "x.warc").write_bytes(bytes(range(100)))
+    place = ObjectUrl(f"{faults.address}/x.warc")
+    tag = WebFiles().facts(place).tag
+    assert WebFiles().read(place, 50, 60, tag) == bytes(range(50, 60))
+    # A cache that ignores Range in its key repeats an earlier answer.
+    faults.added = {"Content-Range": "bytes 0-9/100"}
+    with pytest.raises(OSError, match="a cache answers another range"):
+        WebFiles().read(place, 50, 60, tag)
+
+
 def test_a_date_serves_where_a_server_sends_only_a_weak_tag(database: Database, files: Files) -> None:
     folder, faults = files
     path = write_pages(folder / "x.warc.gz", _PAGES)
@@ -243,6 +255,39 @@ def test_a_list_of_files_that_is_cut_on_the_way_is_refused(files: Files) -> None
     faults.cut = 10
     with pytest.raises(RemoteError, match="10 bytes are missing"):
         search([place_given(f"{faults.address}/list.txt")])
+
+
+@pytest.mark.parametrize(
+    ("content", "added", "error", "message"),
+    [
+        ("žatva.warc.gz\n".encode("cp1250"), {}, RemoteError, "not text in UTF-8"),
+        ("x.warc.gz\n".encode("utf-16"), {}, RemoteError, "not text in UTF-8"),
+        (b"x.warc.gz\n", {"Content-Encoding": "gzip"}, RemoteError, "packs the file"),
+        (b"<html>Sign in</html>\n", {}, UsageError, "names no archive files"),
+        (b"", {}, UsageError, "names no archive files"),
+        (b"\nhttp://me:secret@h/x.warc.gz\n", {}, UsageError, "line 2: .*credentials do not belong"),
+        (b"ftp://me:secret@h/x.warc.gz\n", {}, UsageError, "line 1: 'ftp://h/x.warc.gz' is not the URL"),
+        (b"http://[h/x.warc.gz\n", {}, UsageError, "line 1: .* is not the URL"),
+    ],
+)
+def test_a_list_that_is_not_one_is_refused(
+    files: Files, content: bytes, added: dict[str, str], error: type[Exception], message: str
+) -> None:
+    folder, faults = files
+    (folder / "list.txt").write_bytes(content)
+    faults.added = added
+    with pytest.raises(error, match=message) as caught:
+        search([place_given(f"{faults.address}/list.txt")])
+    assert "secret" not in str(caught.value)
+
+
+def test_a_line_of_a_list_that_names_no_archive_file_is_a_problem(files: Files) -> None:
+    folder, faults = files
+    (folder / "list.txt").write_text("# of 2026\n\nx.warc.gz\ny.war")
+    found = search([place_given(f"{faults.address}/list.txt")])
+    assert list(map(str, found.archives)) == [f"{faults.address}/x.warc.gz"]
+    ((place, problem),) = found.refused.items()
+    assert (str(place), "the list names it" in problem.reason) == (f"{faults.address}/y.war", True)
 
 
 def test_a_list_may_begin_with_a_byte_order_mark_and_name_files_with_accents(
