@@ -42,7 +42,7 @@ from harvester.sru.answers import (
     read_explanation,
     read_result,
 )
-from harvester.sru.steps import Step, next_step
+from harvester.sru.steps import Step, announces_more, next_step
 from oai.errors import UsageError, failure_of
 from oai.reach import without_credentials
 from oai.vocabulary import Verb
@@ -94,6 +94,8 @@ class Reader:
     """The reduced page size, if larger pages failed."""
     unreadable: int = 0
     """Records in a row that could not be read."""
+    announces: bool | None = None
+    """Whether an answer announced a next position; None before the first answer."""
 
     async def page(self, usual: int) -> Page:
         """Return the next page; `usual` is the page size when there are no errors."""
@@ -103,7 +105,7 @@ class Reader:
             try:
                 result, url = await search(self.place.position, most)
             except ClientError as error:
-                if self.place.is_past_end and _is_out_of_range(error):
+                if self._is_end(error):
                     return self._taken(SruResult(version="", size=self.place.size), self.url)
                 if not self.loose or not _may_be_one_record(error):
                     raise
@@ -115,11 +117,18 @@ class Reader:
             self.unreadable = 0
             return self._taken(result, url)
 
+    def _is_end(self, error: ClientError) -> bool:
+        """Return whether the server rejects the position because the list has no further record."""
+        if self.place.is_past_end:
+            return _is_out_of_range(error)
+        return self.place.size is None and self.announces is False and _is_out_of_range_diagnostic(error)
+
     def _taken(self, result: SruResult, url: str) -> Page:
         start = self.place
         if result.size == 0 and not result.records and not start.is_past_end:
             raise no_records_match(url)
-        step = next_step(start, result)
+        step = next_step(start, result, announces=bool(self.announces))
+        self.announces = bool(self.announces) or announces_more(result, step.place.position)
         self.place = step.place
         page = self._page(result, url, start, step)
         if page.faults and not self.loose:
@@ -166,6 +175,10 @@ def _is_out_of_range(error: ClientError) -> bool:
     """Return whether the server rejects the position; an outage says nothing about it."""
     if isinstance(error, HttpStatusError):
         return error.status in _OUT_OF_RANGE_STATUSES
+    return _is_out_of_range_diagnostic(error)
+
+
+def _is_out_of_range_diagnostic(error: ClientError) -> bool:
     return isinstance(error, OaiError) and error.code in _OUT_OF_RANGE
 
 

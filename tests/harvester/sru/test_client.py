@@ -183,6 +183,17 @@ async def test_a_server_that_does_not_count_is_followed_by_its_next_positions() 
     assert found[-1].complete_list_size is None
 
 
+@pytest.mark.parametrize("limit", [None, 25])
+async def test_a_server_without_size_and_next_positions_is_read_up_to_an_answer_without_records(
+    limit: int | None,
+) -> None:
+    fake = FakeSru(books=books(25), cap=10, sizes=False, tells_next=False, limit=limit)
+    found = await pages(fake)
+    assert names(found) == numbers(25)
+    assert found[-1].next_token == ""
+    assert not [fault for page in found for fault in page.faults]
+
+
 def _counting(number: str) -> Fault:
     """Return the fault of a server that always declares this number of records instead of 25."""
 
