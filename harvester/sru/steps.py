@@ -2,11 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Final
 
 from harvester.client.query_results import QueryCursor
 from harvester.reading.answers import Fault
 from harvester.sru.answers import SruResult
 from oai.failures import Failure, FailureCode
+
+_PARTIAL: Final = frozenset({"58", "59"})
+"""Diagnostics beside records: the result set is partial, with unpredictable or with valid results."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +90,11 @@ def _oddities(start: QueryCursor, result: SruResult, place: QueryCursor, *, ende
 
 def _faults(start: QueryCursor, result: SruResult, size: int | None) -> Iterator[Fault]:
     yield from start.faults(size)
+    for diagnostic in result.diagnostics:
+        if diagnostic.code in _PARTIAL:
+            reason = f"the result is not complete; the server says: {diagnostic.in_words()}"
+            failure = Failure(code=FailureCode.RECORDS_MISSING)
+            yield Fault(offset=-1, reason=reason, raw=b"", failure=failure)
     for found in result.records:
         if found.metadata is None:
             reason = f"record at position {found.position:,}: {found.reason}"

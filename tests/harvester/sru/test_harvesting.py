@@ -22,7 +22,7 @@ from harvester.vocabulary import AccessProtocol
 from oai.database import Database
 from oai.errors import ExitCode
 from oai.settings import Settings
-from tests.harvester.sru.fake_sru import Book, FakeSru, books, serve_sru
+from tests.harvester.sru.fake_sru import Book, FakeSru, books, diagnostics, serve_sru
 from tests.harvester.test_commands import run
 
 
@@ -124,6 +124,17 @@ async def test_a_number_of_records_that_is_too_small_deletes_nothing(shelf: Shel
     shelf.fake.limit = 20
     cut_off = await shelf.run(set_spec="")
     assert (cut_off.exit_code, cut_off.counts["deleted"]) == (ExitCode.REMOTE_FAILED, 0)
+    assert set(shelf.records().values()) == {"active"}
+
+
+@pytest.mark.parametrize("code", ["58", "59"])
+async def test_a_partial_result_deletes_nothing(shelf: Shelf, code: str) -> None:
+    await shelf.run(set_spec="")
+    del shelf.fake.books[20:]
+    end = b"</searchRetrieveResponse>"
+    shelf.fake.fault = lambda _asked, good: good.replace(end, diagnostics(code, "timeout").encode() + end)
+    again = await shelf.run(set_spec="")
+    assert (again.verdict, again.counts["deleted"]) == (Verdict.PARTIAL, 0)
     assert set(shelf.records().values()) == {"active"}
 
 
