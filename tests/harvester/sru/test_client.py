@@ -155,6 +155,24 @@ async def test_a_record_without_any_date_or_name_comes_the_same_each_time() -> N
     assert ":sha256-" in first.header.identifier
 
 
+async def test_a_record_whose_namespaces_are_declared_outside_it_has_an_identifier() -> None:
+    def outside(_asked: dict[str, str], good: bytes) -> bytes:
+        declared = b' xmlns:m="http://www.loc.gov/mods/v3"'
+        return good.replace(b"<searchRetrieveResponse", b"<searchRetrieveResponse" + declared)
+
+    shelf = [Book(number="", raw="<m:mods><m:note>A note</m:note></m:mods>")]
+    nameless = await only(FakeSru(books=shelf, fault=outside))
+    assert ":sha256-" in nameless.header.identifier
+
+
+@pytest.mark.parametrize("version", ["1.2", "2.0"])
+async def test_a_marc_record_without_namespace_is_identified_by_its_control_number(version: str) -> None:
+    raw = Book(number="nkc1").marcxml().replace(' xmlns="http://www.loc.gov/MARC21/slim"', "")
+    record = await only(FakeSru(books=[Book(number="", raw=raw)], version=version))
+    assert record.header.identifier.endswith(":nkc1")
+    assert record.header.datestamp == "2024-01-02T03:04:05Z"
+
+
 async def test_a_list_goes_on_from_a_token() -> None:
     fake = FakeSru(books=books(25), cap=10)
     assert names(await pages(fake, token="21/25")) == numbers(25)[20:]
