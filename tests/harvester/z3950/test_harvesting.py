@@ -2,6 +2,7 @@
 
 import asyncio
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from sqlalchemy import select
@@ -96,6 +97,33 @@ async def test_a_long_result_comes_page_by_page(ztest: str) -> None:
     listing = Z3950Client(ztest, QUICK).pages(Verb.LIST_RECORDS, selection, loose=True)
     found = [(len(page.records), page.next_token) async for page in listing]
     assert found == [(100, "101/230"), (100, "201/230"), (30, "")]
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int = -1) -> None:
+    """Copy messages until the connection ends, or until another one follows the first `most`."""
+    while (message := await reader.read(1 << 16)) and most:
+        writer.write(message)
+        most -= 1
+    writer.close()
+
+
+async def test_a_connection_closed_instead_of_records_is_tried_again(ztest: str) -> None:
+    sessions = 0
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sessions
+        sessions += 1
+        there, here = await asyncio.open_connection("127.0.0.1", urlsplit(ztest).port)
+        # The second session requests records; its first two messages connect and search.
+        await asyncio.gather(_copy(there, writer), _copy(reader, here, 2 if sessions == 2 else -1))
+
+    async with await asyncio.start_server(forward, "127.0.0.1", 0) as server:
+        url = f"z3950://127.0.0.1:{server.sockets[0].getsockname()[1]}/Default"
+        patient = QUICK.model_copy(update={"retries": 1, "first_delay": 0.01})
+        assert await first(url, "@attr 1=4 42", patient) == 42
+        sessions = 0
+        with pytest.raises(TransportError, match="no answer to the request for records"):
+            await first(url, "@attr 1=4 42")
 
 
 async def test_a_result_that_shrank_is_a_fault_and_no_error(ztest: str) -> None:
