@@ -9,6 +9,7 @@ from sqlalchemy import select
 
 from harvester.bibliographic.importer import run_import
 from harvester.bibliographic.models import BibliographicRow
+from harvester.client.query_results import QueryCursor
 from harvester.client.selection import Selection
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
@@ -18,6 +19,7 @@ from harvester.reading.errors import CannotDisseminateFormatError, OaiError, Tra
 from harvester.repositories import add_repository
 from harvester.z3950 import session
 from harvester.z3950.client import Z3950Client
+from harvester.z3950.session import SessionAnswer
 from oai.database import Database
 from oai.errors import SettingsError
 from oai.sections import HarvesterSettings
@@ -124,6 +126,20 @@ async def test_a_connection_closed_instead_of_records_is_tried_again(ztest: str)
         sessions = 0
         with pytest.raises(TransportError, match="no answer to the request for records"):
             await first(url, "@attr 1=4 42")
+
+
+async def test_a_record_with_a_stray_end_mark_hides_no_other_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answered(*_address: object, place: QueryCursor, **_most: object) -> SessionAnswer:
+        return SessionAnswer(
+            size=2, received=1, records=[b"a\x1db\x1d", b"c\x1d"][place.position - 1], traffic=4
+        )
+
+    monkeypatch.setattr(session, "ask", answered)
+    selection = Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 2")
+    listing = Z3950Client("z3950://127.0.0.1:1/Default", QUICK).pages(
+        Verb.LIST_RECORDS, selection, loose=True
+    )
+    assert [(len(page.faults), page.next_token) async for page in listing] == [(2, "2/2"), (1, "")]
 
 
 async def test_a_result_that_shrank_is_a_fault_and_no_error(ztest: str) -> None:
