@@ -4,6 +4,7 @@ Elements are recognised by their local names: SRU 1.x and 2.0 use different name
 servers mix them up. Sources: SRU 1.1 and 1.2 (Library of Congress); searchRetrieve 2.0 (OASIS), section 4.
 """
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -130,7 +131,8 @@ class SruResult:
 def open_answer(body: bytes, name: str, *, url: str, content_type: str = "") -> etree._Element:
     """Return an answer's root, which must have this name. Raises MalformedAnswerError and NotSruError."""
     try:
-        root = parse(readable(body, content_type).body, source=url)
+        # Scripts often send line breaks before the XML declaration.
+        root = parse(readable(body, content_type).body.removeprefix(codecs.BOM_UTF8).lstrip(), source=url)
     except MalformedXmlError as error:
         head = body[:_HEAD]
         if name.encode() in head.replace(b"\0", b""):

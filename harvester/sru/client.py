@@ -153,7 +153,10 @@ class Reader:
         """Return a page that contains only the fault of the one record that failed."""
         self.unreadable += 1
         start = self.place
-        if self.unreadable > _MOST_UNREADABLE or (start.size is None and start.position == 1):
+        # An outage also fails for all of them, but an answer that cannot be read may be due to its record.
+        is_outage = not isinstance(error, (AnswerTooLargeError, MalformedAnswerError))
+        at_beginning = start.size is None and start.position == 1
+        if self.unreadable > _MOST_UNREADABLE or (at_beginning and is_outage):
             raise UnreadableResultError(self.url, start.position, error) from error
         self.place = replace(start, position=start.position + 1)
         reason = f"record at position {start.position:,} is not available: {error}"

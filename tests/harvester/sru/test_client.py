@@ -381,6 +381,22 @@ async def test_a_page_that_one_record_breaks_loses_that_record_alone() -> None:
         await pages(fake, loose=False)
 
 
+async def test_an_unreadable_first_record_is_the_only_one_lost() -> None:
+    shelf = books(25)
+    shelf[0] = Book(number="x", raw="\x0b")
+    found = await pages(FakeSru(books=shelf, cap=10))
+    assert names(found) == numbers(25)[1:]
+    assert [fault.reason[:20] for page in found for fault in page.faults] == ["record at position 1"]
+
+
+@pytest.mark.parametrize("before", [b"\n", b"\xef\xbb\xbf\r\n ", b" "])
+async def test_blanks_before_the_xml_declaration_do_not_matter(before: bytes) -> None:
+    def later(_asked: dict[str, str], good: bytes) -> bytes:
+        return before + b'<?xml version="1.0" encoding="UTF-8"?>' + good
+
+    assert names(await pages(FakeSru(books=books(3), fault=later))) == numbers(3)
+
+
 async def test_a_server_of_which_nothing_can_be_read_is_given_up() -> None:
     def broken(asked: dict[str, str], _good: bytes) -> Answer | None:
         return (500, b"") if "query" in asked else None
