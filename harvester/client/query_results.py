@@ -14,7 +14,7 @@ from lxml import etree
 from harvester.client.listing import Listing
 from harvester.client.selection import Selection
 from harvester.reading.answers import Fault, Header, Identity, Page, Record, ResumptionToken, SetInfo, SetPage
-from harvester.reading.errors import IdDoesNotExistError, NoRecordsMatchError
+from harvester.reading.errors import ClientError, IdDoesNotExistError, NoRecordsMatchError
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
@@ -79,6 +79,16 @@ class QueryCursor:
                 "read, so records may be missing; harvest again"
             )
             yield Fault(offset=-1, reason=reason, raw=b"", failure=failure)
+
+    def cut_off(self, error: ClientError, url: str) -> Page:
+        """Return a last page without records, because the server returns none from this position on.
+
+        A later attempt there would fail, too, so the list ends, with a fault.
+        """
+        count = {} if self.size is None else {"count": max(self.size - self.position + 1, 1)}
+        failure = Failure(code=FailureCode.RECORDS_MISSING, facts=count)
+        fault = Fault(offset=-1, reason=f"position {self.position:,}: {error}", raw=b"", failure=failure)
+        return page_of((), url=url, token=self.token_after(self, ended=True), faults=(fault,))
 
 
 def read_place(token: str) -> QueryCursor:

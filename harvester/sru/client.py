@@ -57,7 +57,8 @@ _T = TypeVar("_T")
 
 _MOST_UNREADABLE: Final = 20
 _SERVER_ERROR: Final = 500
-_OUT_OF_RANGE: Final = frozenset({"diagnostic 6", "diagnostic 61"})
+_BEYOND_LIMIT: Final = "diagnostic 61"
+_OUT_OF_RANGE: Final = frozenset({"diagnostic 6", _BEYOND_LIMIT})
 """How servers reject a position: unsupported parameter value, first record position out of range."""
 _OUT_OF_RANGE_STATUSES: Final = frozenset({400, 404})
 
@@ -107,6 +108,8 @@ class Reader:
             except ClientError as error:
                 if self._is_end(error):
                     return self._taken(SruResult(version="", size=self.place.size), self.url)
+                if self.loose and self.place.position > 1 and _code(error) == _BEYOND_LIMIT:
+                    return self.place.cut_off(error, self.url)
                 if not self.loose or not _may_be_one_record(error):
                     raise
                 search, self.most = self.with_few_retries, max(most // 2, 1)
@@ -121,7 +124,7 @@ class Reader:
         """Return whether the server rejects the position because the list has no further record."""
         if self.place.is_past_end:
             return _is_out_of_range(error)
-        return self.place.size is None and self.announces is False and _is_out_of_range_diagnostic(error)
+        return self.place.size is None and self.announces is False and _code(error) in _OUT_OF_RANGE
 
     def _taken(self, result: SruResult, url: str) -> Page:
         start = self.place
@@ -178,11 +181,11 @@ def _is_out_of_range(error: ClientError) -> bool:
     """Return whether the server rejects the position; an outage says nothing about it."""
     if isinstance(error, HttpStatusError):
         return error.status in _OUT_OF_RANGE_STATUSES
-    return _is_out_of_range_diagnostic(error)
+    return _code(error) in _OUT_OF_RANGE
 
 
-def _is_out_of_range_diagnostic(error: ClientError) -> bool:
-    return isinstance(error, OaiError) and error.code in _OUT_OF_RANGE
+def _code(error: ClientError) -> str:
+    return error.code if isinstance(error, OaiError) else ""
 
 
 @dataclass(frozen=True, kw_only=True)

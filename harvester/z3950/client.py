@@ -265,7 +265,13 @@ class Z3950Client(QueryClient):
         self._check(selection)
         place = read_place(resumption_token)
         while True:
-            answer = await self._ask(selection.set_spec or "", place)
+            try:
+                answer = await self._ask(selection.set_spec or "", place)
+            except session.Z3950Error as error:
+                if not loose or place.position == 1 or not session.is_out_of_range(error):
+                    raise
+                yield place.cut_off(error, self.base_url)
+                return
             page = await asyncio.to_thread(self._page, answer, place)
             if page.faults and not loose:
                 raise MalformedAnswerError(page.url, page.faults[0].reason)

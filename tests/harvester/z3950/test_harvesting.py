@@ -142,6 +142,23 @@ async def test_a_record_with_a_stray_end_mark_hides_no_other_record(monkeypatch:
     assert [(len(page.faults), page.next_token) async for page in listing] == [(2, "2/2"), (1, "")]
 
 
+async def test_a_position_that_the_server_refuses_ends_the_list_with_a_fault(
+    ztest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_address: object, url: str, *_query: object, **_place: object) -> SessionAnswer:
+        raise session.Z3950Error(url, "diagnostic 13", "Present request out of range")
+
+    monkeypatch.setattr(session, "ask", refused)
+    client, selection = (
+        Z3950Client(ztest, QUICK),
+        Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 42"),
+    )
+    page = await anext(client.pages(Verb.LIST_RECORDS, selection, resumption_token="41/42", loose=True))
+    assert (page.next_token, page.faults[0].failure.facts) == ("", {"count": 2})
+    with pytest.raises(OaiError, match="diagnostic 13"):
+        await anext(client.pages(Verb.LIST_RECORDS, selection, resumption_token="41/42"))
+
+
 async def test_a_result_that_shrank_is_a_fault_and_no_error(ztest: str) -> None:
     client = Z3950Client(ztest, QUICK)
     selection = Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 42")
