@@ -28,7 +28,8 @@ from oai.vocabulary import OAI_DC_NAMESPACE
 from oai.xml import parse
 
 _LIST: Final = "info:srw/diagnostic/1/"
-UNSUPPORTED_VERSION: Final = "5"
+OTHER_VERSION: Final = frozenset({"5", "8"})
+"""Unsupported version, and unsupported parameter: SRU 2.0 has no `operation` and `version`."""
 _ADVICE: Final[Mapping[str, str]] = {
     "10": "check the CQL of the query",
     "16": "the server does not support that index; to see what it offers, use `zatva probe`",

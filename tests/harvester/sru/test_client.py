@@ -353,6 +353,15 @@ async def test_each_version_is_tried_on_a_server_that_names_none(version: str) -
     assert names(await pages(fake)) == numbers(3)
 
 
+async def test_a_server_that_refuses_parameters_of_earlier_versions_is_asked_with_the_later_one() -> None:
+    def refusing(asked: dict[str, str], _good: bytes) -> bytes | None:
+        refused = diagnostics("8", "operation")
+        answer = f"<searchRetrieveResponse xmlns='{ONE}'>{refused}</searchRetrieveResponse>"
+        return answer.encode() if "operation" in asked else None
+
+    assert names(await pages(FakeSru(books=books(3), version="2.0", fault=refusing))) == numbers(3)
+
+
 async def test_a_server_that_supports_no_version_is_asked_with_each_once() -> None:
     def refusing(asked: dict[str, str], _good: bytes) -> bytes | None:
         return (
