@@ -105,7 +105,7 @@ class NotSruError(NotOaiPmhError):
 
 @dataclass(frozen=True, kw_only=True)
 class SruResultPage:
-    """A record of a result: its metadata, or why it has none."""
+    """A record of a result: its metadata, or why it has none; both if it has more than can be stored."""
 
     position: int
     """The position in the whole result, from 1."""
@@ -114,7 +114,7 @@ class SruResultPage:
     """The server's identifier of the record; empty if there is none."""
     reason: str = ""
     raw: bytes = b""
-    """The content received in place of metadata."""
+    """The content received, if there is a reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -216,8 +216,13 @@ def _found(record: etree._Element, expected: int) -> SruResultPage:
         inside = child(metadata, "diagnostic")
         diagnostic = read_diagnostic(metadata if inside is None else inside)
         return SruResultPage(position=position, reason=diagnostic.in_words(), raw=_bytes(record))
+    others = next(metadata.itersiblings(etree.Element), None) is not None
     return SruResultPage(
-        position=position, metadata=metadata, identifier=child_text(record, "recordIdentifier")
+        position=position,
+        metadata=metadata,
+        identifier=child_text(record, "recordIdentifier"),
+        reason="only the first element of its recordData is stored" if others else "",
+        raw=_bytes(record) if others else b"",
     )
 
 

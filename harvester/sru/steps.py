@@ -96,7 +96,7 @@ def _faults(start: QueryCursor, result: SruResult, size: int | None) -> Iterator
             failure = Failure(code=FailureCode.RECORDS_MISSING)
             yield Fault(offset=-1, reason=reason, raw=b"", failure=failure)
     for found in result.records:
-        if found.metadata is None:
+        if found.reason:
             reason = f"record at position {found.position:,}: {found.reason}"
             failure = Failure(code=FailureCode.RECORD_STRUCTURE)
             yield Fault(offset=-1, reason=reason, raw=found.raw, failure=failure)

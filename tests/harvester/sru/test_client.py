@@ -312,6 +312,14 @@ async def test_a_surrogate_diagnostic_is_the_fault_of_one_record() -> None:
         await pages(FakeSru(books=shelf, packing="string"), loose=False)
 
 
+async def test_further_elements_in_the_data_of_a_record_are_a_fault() -> None:
+    first, second = books(2)
+    found = await pages(FakeSru(books=[Book(number="x", raw=first.marcxml() + second.marcxml())]))
+    assert names(found) == [first.number]
+    reasons = [fault.reason for fault in found[0].faults]
+    assert reasons == ["record at position 1: only the first element of its recordData is stored"]
+
+
 @pytest.mark.parametrize("encoding", ["UTF-8", "ISO-8859-1", "windows-1250", "utf-16", "us-ascii"])
 async def test_the_encoding_that_a_string_declares_means_nothing(encoding: str) -> None:
     book = Book(number="x", title="Žluťoučký kůň")
