@@ -45,7 +45,10 @@ _PRESENT: Final = re.compile(r"^(?:Z> )*Sent presentRequest", re.MULTILINE)
 _SERVER: Final = tuple(re.compile(f"^{word} *: (.*)$", re.MULTILINE) for word in ("Name", "Version"))
 _CONNECTED: Final = "Connection accepted by"
 _REJECTED: Final = "Connection rejected by"
+_REASON: Final = re.compile(r"^.*? (?=code=)| Options: .*")
+"""What precedes and follows a server's reason for rejecting a connection."""
 _SHOW: Final = "show "
+_TEMPORARY: Final = "diagnostic 2"
 _OUT_OF_RANGE: Final = "13"
 _NO_SYNTAX: Final = frozenset({"227", "238", "239"})
 PROGRAM: Final = "yaz-client"
@@ -157,7 +160,7 @@ def read_output(text: str) -> ClientOutput:
         diagnostic=(diagnostic[1], diagnostic[2].strip()) if diagnostic else None,
         wrong_query=wrong[1] if wrong else "",
         server=" ".join(found[1].strip() for match in _SERVER if (found := match.search(before)))[:200],
-        where=" ".join(before.replace("Z> ", " ").split())[:200],
+        where=_REASON.sub("", " ".join(before.replace("Z> ", " ").split()))[:200],
     )
 
 
@@ -358,4 +361,6 @@ async def locate(address: Address, url: str, *, private: bool, zone_of: ZoneOf) 
 def is_passing(error: ClientError) -> bool:
     """Return whether another attempt may succeed."""
     passing = {TransportKind.TIMEOUT, TransportKind.DISCONNECTED, TransportKind.REFUSED}
+    if isinstance(error, Z3950Error):
+        return error.code == _TEMPORARY
     return isinstance(error, TransportError) and error.kind in passing
