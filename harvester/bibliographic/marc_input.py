@@ -24,8 +24,9 @@ _CHUNK: Final = 1 << 20
 _LONGEST: Final = 99_999
 """Bytes of a record in ISO 2709, whose length has five digits."""
 _END: Final = b"\x1d"
-_BETWEEN: Final = b"\r\n \t\0\x1a"
-"""Line breaks, padding and the end-of-file character of DOS, which some programs put between records."""
+_BETWEEN: Final = b"\r\n \t\0\x1a" + codecs.BOM_UTF8
+"""Line breaks, padding, the end-of-file character of DOS and the byte order marks of concatenated files."""
+_COMPRESSED: Final = (b"\x1f\x8b", b"PK\x03\x04")
 _RECORDS: Final = ("{*}record", "{*}oai_marc")
 _DELETED: Final = text(
     """
@@ -107,11 +108,18 @@ def read_marc_file(file: Path) -> Iterator[MarcInput]:
         head = stream.read(_HEAD)
         stream.seek(0)
         is_xml = as_utf8(head).lstrip().startswith(b"<")
-        for one in _xml_records(stream, head, file.name) if is_xml else _exchanged(stream, file.name):
-            found = True
-            yield one
+        if is_xml or _may_be_exchanged(head):
+            for one in _xml_records(stream, head, file.name) if is_xml else _exchanged(stream, file.name):
+                found = True
+                yield one
     if not found:
         raise UsageError(f"{file}: no bibliographic MARC record in it; use MARCXML or ISO 2709")
+
+
+def _may_be_exchanged(head: bytes) -> bool:
+    """Return whether a file that begins with these bytes may contain records in ISO 2709."""
+    has_length = head.lstrip(_BETWEEN)[:5].isdigit()
+    return not head.startswith(_COMPRESSED) and (has_length or _END in head)
 
 
 def _xml_records(stream: BinaryIO, head: bytes, name: str) -> Iterator[MarcInput]:
@@ -159,7 +167,7 @@ def _exchanged(stream: BinaryIO, name: str) -> Iterator[MarcInput]:
 
 def _split(stream: BinaryIO) -> Iterator[bytes]:
     """Yield the records of a file in ISO 2709; one that is too long may be cut, but is still too long."""
-    rest = stream.read(len(codecs.BOM_UTF8)).removeprefix(codecs.BOM_UTF8)
+    rest = b""
     while chunk := stream.read(_CHUNK):
         *whole, rest = (rest + chunk).split(_END)
         yield from (data.lstrip(_BETWEEN) + _END for data in whole)

@@ -20,6 +20,9 @@ from oai.errors import UsageError
 _PIECE: Final = re.compile(r'(?P<not>(?<!\S)-)?(?:"(?P<phrase>[^"]*)"?|(?P<word>[^\s"]+))')
 _NUMBER: Final = re.compile(r"\b10\.\d{4,9}/\S+|(?:\b[Mm]-?)?[\dXx][\dXx\s\u2010-\u2015-]{6,16}[\dXx]")
 """A DOI, in which other numbers do not count, or the digits of an ISBN, ISMN or ISSN."""
+_NAME_OF_NUMBER: Final = re.compile(r'(?<![\w"-])IS[BMS]N[:\s]*(?=\d|M-?\d)', re.IGNORECASE)
+_HYPHENATED: Final = re.compile(r"\d+(?:-\d+)*-[\dX]+", re.IGNORECASE)
+_ISBN_LENGTHS: Final = frozenset({10, 13})
 _SPAN: Final = re.compile(r"(1\d{3}|20\d{2})[\s\u2010-\u2015-]+(1\d{3}|20\d{2})")
 """Two years; one span in eleven has the check digit of an ISSN."""
 _OR: Final = frozenset({"or", "nebo", "alebo"})
@@ -66,8 +69,8 @@ def full_text(query: str) -> str:
 
 
 def _with_numbers(query: str) -> str:
-    """Write each ISBN, ISMN and ISSN in the query as one word."""
-    return _NUMBER.sub(lambda found: _number(found[0]), query)
+    """Write each ISBN, ISMN and ISSN in the query as one word, without its name."""
+    return _NUMBER.sub(lambda found: _number(found[0]), _NAME_OF_NUMBER.sub("", query))
 
 
 def _number(text: str) -> str:
@@ -95,9 +98,12 @@ def _spelled(text: str, term: str, ending: str) -> str:
     Records have it as one word among their numbers, and as it is written in their notes.
     """
     number = checked_number(text)
-    if number is None:
+    if number is not None:
+        parts = number[1].lower().split("-")
+    elif _HYPHENATED.fullmatch(text) and len(text.replace("-", "")) in _ISBN_LENGTHS:
+        parts = [text.replace("-", "").lower()]  # an ISBN with a wrong check digit
+    else:
         return term
-    parts = number[1].lower().split("-")
     spellings = dict.fromkeys(
         (f"{''.join(parts)}{ending}", _joined([*parts[:-1], f"{parts[-1]}{ending}"]), term)
     )

@@ -1,5 +1,6 @@
 """Expresses SRU and Z39.50 in terms of OAI-PMH: positions as resumption tokens, sets, and `<record>`."""
 
+import copy
 import hashlib
 import re
 from abc import ABC, abstractmethod
@@ -13,7 +14,7 @@ from lxml import etree
 from harvester.client.listing import Listing
 from harvester.client.selection import Selection
 from harvester.reading.answers import Fault, Header, Identity, Page, Record, ResumptionToken, SetInfo, SetPage
-from harvester.reading.errors import IdDoesNotExistError, NoRecordsMatchError
+from harvester.reading.errors import ClientError, IdDoesNotExistError, NoRecordsMatchError
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
@@ -26,8 +27,11 @@ UNKNOWN_DATE: Final = "1970-01-01T00:00:00Z"
 
 It is constant, so that a record that is received again unchanged counts as unchanged.
 """
-_DC: Final = "{http://purl.org/dc/elements/1.1/}"
-_MARC: Final = f"{{{MARC21_NAMESPACE}}}"
+_SRU: Final = ("{http://www.loc.gov/zing/srw/}", "{http://docs.oasis-open.org/ns/search-ws/sruResponse}")
+"""Namespaces that metadata without one of its own inherits from the answer."""
+_IDENTIFIERS: Final = [f"{space}identifier" for space in ("{http://purl.org/dc/elements/1.1/}", *_SRU)]
+_CONTROL_FIELDS: Final = [f"{space}controlfield" for space in (f"{{{MARC21_NAMESPACE}}}", "", *_SRU)]
+"""Some servers send MARCXML without its namespace, or each record in a collection of one."""
 _OAI: Final = f"{{{OAI_NAMESPACE}}}"
 _CHANGED: Final = re.compile(r"([0-9]{14})(\.[0-9]*)?\s*")
 _ENTERED: Final = re.compile(r"([0-9]{6})")
@@ -75,6 +79,16 @@ class QueryCursor:
                 "read, so records may be missing; harvest again"
             )
             yield Fault(offset=-1, reason=reason, raw=b"", failure=failure)
+
+    def cut_off(self, error: ClientError, url: str) -> Page:
+        """Return a last page without records, because the server returns none from this position on.
+
+        A later attempt there would fail, too, so the list ends, with a fault.
+        """
+        count = {} if self.size is None else {"count": max(self.size - self.position + 1, 1)}
+        failure = Failure(code=FailureCode.RECORDS_MISSING, facts=count)
+        fault = Fault(offset=-1, reason=f"position {self.position:,}: {error}", raw=b"", failure=failure)
+        return page_of((), url=url, token=self.token_after(self, ended=True), faults=(fault,))
 
 
 def read_place(token: str) -> QueryCursor:
@@ -192,12 +206,13 @@ def wrapped(metadata: etree._Element, *, prefix: str, own: str = "") -> Record:
 
 def name_of(metadata: etree._Element) -> str:
     """Return the name that a record has for itself, in one line; a digest of its content if it has none."""
-    declared = (" ".join((element.text or "").split()) for element in metadata.findall(_DC + "identifier"))
+    declared = (" ".join((element.text or "").split()) for element in metadata.iterchildren(*_IDENTIFIERS))
     names = (name for name in declared if not _OF_PUBLICATION.fullmatch(name))
     control_number = " ".join(_control_field(metadata, "001").split())
     if name := control_number or next(filter(None, names), ""):
         return name
-    digest = hashlib.sha256(etree.tostring(metadata, method="c14n2", with_tail=False))
+    # Only a copy declares namespaces that ancestors in the answer declare.
+    digest = hashlib.sha256(etree.tostring(copy.deepcopy(metadata), method="c14n2", with_tail=False))
     return f"sha256-{digest.hexdigest()[:_DIGEST_DIGITS]}"
 
 
@@ -220,8 +235,7 @@ def datestamp_of(metadata: etree._Element) -> str:
 
 
 def _control_field(metadata: etree._Element, tag: str) -> str:
-    # Some servers send MARCXML without its namespace, or each record in a collection of one.
-    for element in metadata.iter(_MARC + "controlfield", "controlfield"):
+    for element in metadata.iter(*_CONTROL_FIELDS):
         if element.get("tag") == tag:
             return element.text or ""
     return ""

@@ -4,6 +4,7 @@ Elements are recognised by their local names: SRU 1.x and 2.0 use different name
 servers mix them up. Sources: SRU 1.1 and 1.2 (Library of Congress); searchRetrieve 2.0 (OASIS), section 4.
 """
 
+import codecs
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,7 +28,8 @@ from oai.vocabulary import OAI_DC_NAMESPACE
 from oai.xml import parse
 
 _LIST: Final = "info:srw/diagnostic/1/"
-UNSUPPORTED_VERSION: Final = "5"
+OTHER_VERSION: Final = frozenset({"5", "8"})
+"""Unsupported version, and unsupported parameter: SRU 2.0 has no `operation` and `version`."""
 _ADVICE: Final[Mapping[str, str]] = {
     "10": "check the CQL of the query",
     "16": "the server does not support that index; to see what it offers, use `zatva probe`",
@@ -103,7 +105,7 @@ class NotSruError(NotOaiPmhError):
 
 @dataclass(frozen=True, kw_only=True)
 class SruResultPage:
-    """A record of a result: its metadata, or why it has none."""
+    """A record of a result: its metadata, or why it has none; both if it has more than can be stored."""
 
     position: int
     """The position in the whole result, from 1."""
@@ -112,7 +114,7 @@ class SruResultPage:
     """The server's identifier of the record; empty if there is none."""
     reason: str = ""
     raw: bytes = b""
-    """The content received in place of metadata."""
+    """The content received, if there is a reason."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +132,8 @@ class SruResult:
 def open_answer(body: bytes, name: str, *, url: str, content_type: str = "") -> etree._Element:
     """Return an answer's root, which must have this name. Raises MalformedAnswerError and NotSruError."""
     try:
-        root = parse(readable(body, content_type).body, source=url)
+        # Scripts often send line breaks before the XML declaration.
+        root = parse(readable(body, content_type).body.removeprefix(codecs.BOM_UTF8).lstrip(), source=url)
     except MalformedXmlError as error:
         head = body[:_HEAD]
         if name.encode() in head.replace(b"\0", b""):
@@ -213,8 +216,13 @@ def _found(record: etree._Element, expected: int) -> SruResultPage:
         inside = child(metadata, "diagnostic")
         diagnostic = read_diagnostic(metadata if inside is None else inside)
         return SruResultPage(position=position, reason=diagnostic.in_words(), raw=_bytes(record))
+    others = next(metadata.itersiblings(etree.Element), None) is not None
     return SruResultPage(
-        position=position, metadata=metadata, identifier=child_text(record, "recordIdentifier")
+        position=position,
+        metadata=metadata,
+        identifier=child_text(record, "recordIdentifier"),
+        reason="only the first element of its recordData is stored" if others else "",
+        raw=_bytes(record) if others else b"",
     )
 
 

@@ -32,7 +32,7 @@ from harvester.reading.errors import (
     TransportKind,
 )
 from harvester.sru.answers import (
-    UNSUPPORTED_VERSION,
+    OTHER_VERSION,
     Explanation,
     NotSruError,
     SruFormatError,
@@ -42,7 +42,7 @@ from harvester.sru.answers import (
     read_explanation,
     read_result,
 )
-from harvester.sru.steps import Step, next_step
+from harvester.sru.steps import Step, announces_more, next_step
 from oai.errors import UsageError, failure_of
 from oai.reach import without_credentials
 from oai.vocabulary import Verb
@@ -57,7 +57,8 @@ _T = TypeVar("_T")
 
 _MOST_UNREADABLE: Final = 20
 _SERVER_ERROR: Final = 500
-_OUT_OF_RANGE: Final = frozenset({"diagnostic 6", "diagnostic 61"})
+_BEYOND_LIMIT: Final = "diagnostic 61"
+_OUT_OF_RANGE: Final = frozenset({"diagnostic 6", _BEYOND_LIMIT})
 """How servers reject a position: unsupported parameter value, first record position out of range."""
 _OUT_OF_RANGE_STATUSES: Final = frozenset({400, 404})
 
@@ -94,6 +95,8 @@ class Reader:
     """The reduced page size, if larger pages failed."""
     unreadable: int = 0
     """Records in a row that could not be read."""
+    announces: bool | None = None
+    """Whether an answer announced a next position; None before the first answer."""
 
     async def page(self, usual: int) -> Page:
         """Return the next page; `usual` is the page size when there are no errors."""
@@ -103,8 +106,10 @@ class Reader:
             try:
                 result, url = await search(self.place.position, most)
             except ClientError as error:
-                if self.place.is_past_end and _is_out_of_range(error):
+                if self._is_end(error):
                     return self._taken(SruResult(version="", size=self.place.size), self.url)
+                if self.loose and self.place.position > 1 and _code(error) == _BEYOND_LIMIT:
+                    return self.place.cut_off(error, self.url)
                 if not self.loose or not _may_be_one_record(error):
                     raise
                 search, self.most = self.with_few_retries, max(most // 2, 1)
@@ -115,11 +120,18 @@ class Reader:
             self.unreadable = 0
             return self._taken(result, url)
 
+    def _is_end(self, error: ClientError) -> bool:
+        """Return whether the server rejects the position because the list has no further record."""
+        if self.place.is_past_end:
+            return _is_out_of_range(error)
+        return self.place.size is None and self.announces is False and _code(error) in _OUT_OF_RANGE
+
     def _taken(self, result: SruResult, url: str) -> Page:
         start = self.place
         if result.size == 0 and not result.records and not start.is_past_end:
             raise no_records_match(url)
-        step = next_step(start, result)
+        step = next_step(start, result, announces=bool(self.announces))
+        self.announces = bool(self.announces) or announces_more(result, step.place.position)
         self.place = step.place
         page = self._page(result, url, start, step)
         if page.faults and not self.loose:
@@ -144,7 +156,10 @@ class Reader:
         """Return a page that contains only the fault of the one record that failed."""
         self.unreadable += 1
         start = self.place
-        if self.unreadable > _MOST_UNREADABLE or (start.size is None and start.position == 1):
+        # An outage also fails for all of them, but an answer that cannot be read may be due to its record.
+        is_outage = not isinstance(error, (AnswerTooLargeError, MalformedAnswerError))
+        at_beginning = start.size is None and start.position == 1
+        if self.unreadable > _MOST_UNREADABLE or (at_beginning and is_outage):
             raise UnreadableResultError(self.url, start.position, error) from error
         self.place = replace(start, position=start.position + 1)
         reason = f"record at position {start.position:,} is not available: {error}"
@@ -166,7 +181,11 @@ def _is_out_of_range(error: ClientError) -> bool:
     """Return whether the server rejects the position; an outage says nothing about it."""
     if isinstance(error, HttpStatusError):
         return error.status in _OUT_OF_RANGE_STATUSES
-    return isinstance(error, OaiError) and error.code in _OUT_OF_RANGE
+    return _code(error) in _OUT_OF_RANGE
+
+
+def _code(error: ClientError) -> str:
+    return error.code if isinstance(error, OaiError) else ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -262,7 +281,7 @@ class SruClient(QueryClient):
             if result.records or not result.diagnostics:
                 return result, url
             diagnostic = result.diagnostics[0]
-            if diagnostic.code != UNSUPPORTED_VERSION or not untried:
+            if diagnostic.code not in OTHER_VERSION or not untried:
                 raise diagnostic.error(url)
             # The details name a version that the server supports, but are often empty.
             self._version = diagnostic.details if diagnostic.details in untried else untried[0]

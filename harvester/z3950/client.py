@@ -265,7 +265,13 @@ class Z3950Client(QueryClient):
         self._check(selection)
         place = read_place(resumption_token)
         while True:
-            answer = await self._ask(selection.set_spec or "", place)
+            try:
+                answer = await self._ask(selection.set_spec or "", place)
+            except session.Z3950Error as error:
+                if not loose or place.position == 1 or not session.is_out_of_range(error):
+                    raise
+                yield place.cut_off(error, self.base_url)
+                return
             page = await asyncio.to_thread(self._page, answer, place)
             if page.faults and not loose:
                 raise MalformedAnswerError(page.url, page.faults[0].reason)
@@ -324,10 +330,10 @@ class Z3950Client(QueryClient):
             raise no_records_match(self.base_url)
         read = list(readable_records(answer.records))
         records = tuple(wrapped(found, prefix=self._prefix) for _, found, _ in read if found is not None)
-        received = max(answer.received, len(read))
-        following = QueryCursor(position=position + received, size=answer.size)
-        token = following.token_after(place, ended=not received or following.is_past_end)
-        faults = (*_faults(read, position, received), *place.faults(answer.size))
+        # A stray end mark in a record makes two parts of it, so the parts do not count as positions.
+        following = QueryCursor(position=position + answer.received, size=answer.size)
+        token = following.token_after(place, ended=not answer.received or following.is_past_end)
+        faults = (*_faults(read, position, answer.received), *place.faults(answer.size))
         return page_of(records, url=f"{self.base_url}#{position}", token=token, faults=faults)
 
 
@@ -341,7 +347,7 @@ def _faults(
             failure = Failure(code=FailureCode.RECORD_STRUCTURE)
             yield Fault(offset=-1, reason=words, raw=raw, failure=failure)
     missing = received - len(read)
-    if missing:
+    if missing > 0:
         were = "was" if missing == 1 else "were"
         records = f"{counted(missing, 'record')} from position {position:,}"
         reason = f"{records} {were} returned as diagnostics, not as MARC 21"

@@ -38,13 +38,17 @@ LONGEST_QUERY: Final = 4096
 """In bytes. `yaz-client` splits a line at 10,240 bytes, and executes the second part as a command."""
 _CONTROL: Final = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 _HITS: Final = re.compile(r"^Number of hits: ([0-9]{1,18})", re.MULTILINE)
-_RECORDS: Final = re.compile(r"^Records: ([0-9]{1,9})$", re.MULTILINE)
+_RECORDS: Final = re.compile(r"^(?:Records: ([0-9]{1,9})|No records\.)$", re.MULTILINE)
 _DIAGNOSTIC: Final = re.compile(r"^ +\[([0-9]+)\] (.*)$", re.MULTILINE)
 _WRONG_QUERY: Final = re.compile(r"^Prefix query error: (.*)$", re.MULTILINE)
 _PRESENT: Final = re.compile(r"^(?:Z> )*Sent presentRequest", re.MULTILINE)
 _SERVER: Final = tuple(re.compile(f"^{word} *: (.*)$", re.MULTILINE) for word in ("Name", "Version"))
 _CONNECTED: Final = "Connection accepted by"
 _REJECTED: Final = "Connection rejected by"
+_REASON: Final = re.compile(r"^.*? (?=code=)| Options: .*")
+"""What precedes and follows a server's reason for rejecting a connection."""
+_SHOW: Final = "show "
+_TEMPORARY: Final = "diagnostic 2"
 _OUT_OF_RANGE: Final = "13"
 _NO_SYNTAX: Final = frozenset({"227", "238", "239"})
 PROGRAM: Final = "yaz-client"
@@ -107,8 +111,8 @@ class ClientOutput:
     rejected: bool
     size: int | None
     """How many records the search found."""
-    received: int
-    """How many records it received."""
+    received: int | None
+    """How many records it received; None without an answer to a request for records."""
     diagnostic: tuple[str, str] | None
     """Number and text, of the search or of the records."""
     wrong_query: str
@@ -137,7 +141,7 @@ def check_query(query: str) -> str:
 def searching(query: str, *, start: int, most: int) -> Sequence[str]:
     """Return the commands that search, and show `most` records from `start` on. Raises UsageError."""
     search = ["format usmarc", f"find {check_query(query)}"]
-    return [*search, f"show {start}+{most}"] if most else search
+    return [*search, f"{_SHOW}{start}+{most}"] if most else search
 
 
 def read_output(text: str) -> ClientOutput:
@@ -152,11 +156,11 @@ def read_output(text: str) -> ClientOutput:
         connected=_CONNECTED in before,
         rejected=_REJECTED in before,
         size=int(hits[1]) if hits else None,
-        received=int(delivered[1]) if delivered else 0,
+        received=int(delivered[1] or 0) if delivered else None,
         diagnostic=(diagnostic[1], diagnostic[2].strip()) if diagnostic else None,
         wrong_query=wrong[1] if wrong else "",
         server=" ".join(found[1].strip() for match in _SERVER if (found := match.search(before)))[:200],
-        where=" ".join(before.replace("Z> ", " ").split())[:200],
+        where=_REASON.sub("", " ".join(before.replace("Z> ", " ").split()))[:200],
     )
 
 
@@ -251,8 +255,10 @@ async def _searched(
         raise error
     if output.size is None:
         raise TransportError(url, TransportKind.DISCONNECTED, f"no answer to the search: {output.where}")
+    if output.received is None and any(line.startswith(_SHOW) for line in lines):
+        raise TransportError(url, TransportKind.DISCONNECTED, "no answer to the request for records")
     return SessionAnswer(
-        size=output.size, received=output.received, records=records, traffic=len(records) + len(text)
+        size=output.size, received=output.received or 0, records=records, traffic=len(records) + len(text)
     )
 
 
@@ -355,4 +361,6 @@ async def locate(address: Address, url: str, *, private: bool, zone_of: ZoneOf) 
 def is_passing(error: ClientError) -> bool:
     """Return whether another attempt may succeed."""
     passing = {TransportKind.TIMEOUT, TransportKind.DISCONNECTED, TransportKind.REFUSED}
+    if isinstance(error, Z3950Error):
+        return error.code == _TEMPORARY
     return isinstance(error, TransportError) and error.kind in passing

@@ -1,5 +1,6 @@
 """MARC records read from files and from the store, converted one after the other."""
 
+import gzip
 from pathlib import Path
 
 import pytest
@@ -102,6 +103,20 @@ def test_what_follows_a_record_that_is_too_long_is_read(tmp_path: Path, length: 
     assert (first.control_number, long.place) == ("web1", "records, record 2")
     assert "longer than 99,999 bytes" in long.unreadable
     assert [one.control_number for one in following] == ["web2"]
+
+
+def test_joined_files_with_byte_order_marks_lose_no_record(tmp_path: Path) -> None:
+    file = tmp_path / "records"
+    file.write_bytes(b"".join(b"\xef\xbb\xbf" + exchanged(record) for record in (RECORD, OTHER)))
+    assert [one.control_number for one in read_marc_file(file)] == ["web1", "web2"]
+
+
+@pytest.mark.parametrize("content", [gzip.compress(exchanged(RECORD)), b"PK\x03\x04\x1d", b"=001  web1\n"])
+def test_a_file_of_another_kind_is_an_error(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "records"
+    file.write_bytes(content)
+    with pytest.raises(UsageError, match="use MARCXML or ISO 2709"):
+        list(read_marc_file(file))
 
 
 def test_a_file_without_records_is_an_error(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from harvester.reading.parts import read_record
 from harvester.sru.answers import SruError, SruFormatError, SruQueryError
 from harvester.sru.client import SruClient, UnreadableResultError
 from oai.errors import UsageError
+from oai.failures import Failure, FailureCode
 from oai.sections import HarvesterSettings
 from oai.vocabulary import OAI_DC_NAMESPACE, Verb
 from tests.harvester.sru.fake_sru import ONE, Answer, Book, FakeSru, Fault, books, diagnostics, serve_sru
@@ -155,6 +156,24 @@ async def test_a_record_without_any_date_or_name_comes_the_same_each_time() -> N
     assert ":sha256-" in first.header.identifier
 
 
+async def test_a_record_whose_namespaces_are_declared_outside_it_has_an_identifier() -> None:
+    def outside(_asked: dict[str, str], good: bytes) -> bytes:
+        declared = b' xmlns:m="http://www.loc.gov/mods/v3"'
+        return good.replace(b"<searchRetrieveResponse", b"<searchRetrieveResponse" + declared)
+
+    shelf = [Book(number="", raw="<m:mods><m:note>A note</m:note></m:mods>")]
+    nameless = await only(FakeSru(books=shelf, fault=outside))
+    assert ":sha256-" in nameless.header.identifier
+
+
+@pytest.mark.parametrize("version", ["1.2", "2.0"])
+async def test_a_marc_record_without_namespace_is_identified_by_its_control_number(version: str) -> None:
+    raw = Book(number="nkc1").marcxml().replace(' xmlns="http://www.loc.gov/MARC21/slim"', "")
+    record = await only(FakeSru(books=[Book(number="", raw=raw)], version=version))
+    assert record.header.identifier.endswith(":nkc1")
+    assert record.header.datestamp == "2024-01-02T03:04:05Z"
+
+
 async def test_a_list_goes_on_from_a_token() -> None:
     fake = FakeSru(books=books(25), cap=10)
     assert names(await pages(fake, token="21/25")) == numbers(25)[20:]
@@ -181,6 +200,17 @@ async def test_a_server_that_does_not_count_is_followed_by_its_next_positions() 
     found = await pages(FakeSru(books=books(25), cap=10, sizes=False))
     assert names(found) == numbers(25)
     assert found[-1].complete_list_size is None
+
+
+@pytest.mark.parametrize("limit", [None, 25])
+async def test_a_server_without_size_and_next_positions_is_read_up_to_an_answer_without_records(
+    limit: int | None,
+) -> None:
+    fake = FakeSru(books=books(25), cap=10, sizes=False, tells_next=False, limit=limit)
+    found = await pages(fake)
+    assert names(found) == numbers(25)
+    assert found[-1].next_token == ""
+    assert not [fault for page in found for fault in page.faults]
 
 
 def _counting(number: str) -> Fault:
@@ -242,8 +272,9 @@ async def test_announced_records_that_are_not_returned_are_missing() -> None:
     assert found[-1].complete_list_size == 21
     assert "no records were returned from position 21, although there are 21" in found[-1].notes
 
-    with pytest.raises(SruError, match="no records from this position"):
-        await pages(FakeSru(books=books(25), cap=10, limit=20, fault=_counting("15")))
+    limited = await pages(FakeSru(books=books(25), cap=10, limit=20, fault=_counting("15")))
+    assert names(limited) == numbers(20)
+    assert limited[-1].faults[0].failure == Failure(code=FailureCode.RECORDS_MISSING, facts={"count": 1})
 
 
 async def test_a_result_that_shrinks_while_it_is_read_is_a_fault() -> None:
@@ -281,6 +312,14 @@ async def test_a_surrogate_diagnostic_is_the_fault_of_one_record() -> None:
         await pages(FakeSru(books=shelf, packing="string"), loose=False)
 
 
+async def test_further_elements_in_the_data_of_a_record_are_a_fault() -> None:
+    first, second = books(2)
+    found = await pages(FakeSru(books=[Book(number="x", raw=first.marcxml() + second.marcxml())]))
+    assert names(found) == [first.number]
+    reasons = [fault.reason for fault in found[0].faults]
+    assert reasons == ["record at position 1: only the first element of its recordData is stored"]
+
+
 @pytest.mark.parametrize("encoding", ["UTF-8", "ISO-8859-1", "windows-1250", "utf-16", "us-ascii"])
 async def test_the_encoding_that_a_string_declares_means_nothing(encoding: str) -> None:
     book = Book(number="x", title="Žluťoučký kůň")
@@ -296,7 +335,7 @@ async def test_diagnostics_are_errors_by_their_code() -> None:
             await anext(client.pages(Verb.LIST_RECORDS, Selection(metadata_prefix="dc", set_spec="wrong")))
         with pytest.raises(CannotDisseminateFormatError, match="among the schemas offered: marcxml, dc"):
             await anext(client.pages(Verb.LIST_RECORDS, Selection(metadata_prefix="mods")))
-        listing = client.pages(Verb.LIST_RECORDS, MARC, loose=True)
+        listing = client.pages(Verb.LIST_RECORDS, MARC)
         assert len([await anext(listing), await anext(listing)]) == 2
         with pytest.raises(SruError, match="no records from this position; narrow the query"):
             await anext(listing)
@@ -320,6 +359,15 @@ async def test_each_version_is_tried_on_a_server_that_names_none(version: str) -
 
     fake = FakeSru(books=books(3), version=version, explains=False, fault=silent)
     assert names(await pages(fake)) == numbers(3)
+
+
+async def test_a_server_that_refuses_parameters_of_earlier_versions_is_asked_with_the_later_one() -> None:
+    def refusing(asked: dict[str, str], _good: bytes) -> bytes | None:
+        refused = diagnostics("8", "operation")
+        answer = f"<searchRetrieveResponse xmlns='{ONE}'>{refused}</searchRetrieveResponse>"
+        return answer.encode() if "operation" in asked else None
+
+    assert names(await pages(FakeSru(books=books(3), version="2.0", fault=refusing))) == numbers(3)
 
 
 async def test_a_server_that_supports_no_version_is_asked_with_each_once() -> None:
@@ -350,6 +398,22 @@ async def test_a_page_that_one_record_breaks_loses_that_record_alone() -> None:
     assert "record at position 14 is not available" in faults[0]
     with pytest.raises(HttpStatusError):
         await pages(fake, loose=False)
+
+
+async def test_an_unreadable_first_record_is_the_only_one_lost() -> None:
+    shelf = books(25)
+    shelf[0] = Book(number="x", raw="\x0b")
+    found = await pages(FakeSru(books=shelf, cap=10))
+    assert names(found) == numbers(25)[1:]
+    assert [fault.reason[:20] for page in found for fault in page.faults] == ["record at position 1"]
+
+
+@pytest.mark.parametrize("before", [b"\n", b"\xef\xbb\xbf\r\n ", b" "])
+async def test_blanks_before_the_xml_declaration_do_not_matter(before: bytes) -> None:
+    def later(_asked: dict[str, str], good: bytes) -> bytes:
+        return before + b'<?xml version="1.0" encoding="UTF-8"?>' + good
+
+    assert names(await pages(FakeSru(books=books(3), fault=later))) == numbers(3)
 
 
 async def test_a_server_of_which_nothing_can_be_read_is_given_up() -> None:

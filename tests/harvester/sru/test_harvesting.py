@@ -22,7 +22,7 @@ from harvester.vocabulary import AccessProtocol
 from oai.database import Database
 from oai.errors import ExitCode
 from oai.settings import Settings
-from tests.harvester.sru.fake_sru import Book, FakeSru, books, serve_sru
+from tests.harvester.sru.fake_sru import Book, FakeSru, books, diagnostics, serve_sru
 from tests.harvester.test_commands import run
 
 
@@ -123,7 +123,28 @@ async def test_a_number_of_records_that_is_too_small_deletes_nothing(shelf: Shel
     assert (again.counts["deleted"], again.counts["unchanged"]) == (0, 25)
     shelf.fake.limit = 20
     cut_off = await shelf.run(set_spec="")
-    assert (cut_off.exit_code, cut_off.counts["deleted"]) == (ExitCode.REMOTE_FAILED, 0)
+    assert (cut_off.verdict, cut_off.counts["deleted"]) == (Verdict.PARTIAL, 0)
+    assert set(shelf.records().values()) == {"active"}
+
+
+async def test_each_harvest_begins_at_the_first_record_although_the_server_limits_positions(
+    shelf: Shelf,
+) -> None:
+    shelf.fake.limit = 20
+    assert (await shelf.run()).verdict is Verdict.PARTIAL
+    shelf.fake.books[0] = Book(number="nkc0000", title="Another", changed="20240202000000.0")
+    again = await shelf.run()
+    assert (again.verdict, again.counts["updated"]) == (Verdict.PARTIAL, 1)
+
+
+@pytest.mark.parametrize("code", ["58", "59"])
+async def test_a_partial_result_deletes_nothing(shelf: Shelf, code: str) -> None:
+    await shelf.run(set_spec="")
+    del shelf.fake.books[20:]
+    end = b"</searchRetrieveResponse>"
+    shelf.fake.fault = lambda _asked, good: good.replace(end, diagnostics(code, "timeout").encode() + end)
+    again = await shelf.run(set_spec="")
+    assert (again.verdict, again.counts["deleted"]) == (Verdict.PARTIAL, 0)
     assert set(shelf.records().values()) == {"active"}
 
 
@@ -148,9 +169,9 @@ async def test_records_that_cannot_be_read_are_refused_one_by_one(shelf: Shelf) 
 async def test_a_server_that_gives_no_more_leaves_a_partial_harvest(shelf: Shelf) -> None:
     shelf.fake.limit = 20
     outcome = await shelf.run()
-    assert outcome.exit_code is ExitCode.REMOTE_FAILED
-    assert outcome.failure_reason is not None
-    assert "narrow the query" in outcome.failure_reason
+    assert outcome.exit_code is ExitCode.RECORDS_REFUSED
+    assert outcome.first_refusal is not None
+    assert "narrow the query" in outcome.first_refusal
     assert len(shelf.records()) == 20
 
 

@@ -4,7 +4,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.z3950.session import LONGEST_QUERY, read_address, read_output, searching
+from harvester.z3950.session import (
+    LONGEST_QUERY,
+    Z3950Error,
+    is_passing,
+    read_address,
+    read_output,
+    searching,
+)
 from oai.errors import UsageError
 
 SESSION = """Z> Connecting...OK.
@@ -85,3 +92,18 @@ def test_a_records_text_is_not_taken_for_the_clients_words() -> None:
     output = read_output(SESSION)
     assert (output.size, output.received, output.diagnostic) == (42, 2, None)
     assert output.server == "GFS/YAZ 5.34.0 dec0"
+
+
+def test_the_reason_for_a_rejected_connection_is_not_cut_off() -> None:
+    output = read_output(
+        f"Connection rejected by v3 target.\nID     : 81\nName   : {'A long name ' * 30}\n"
+        "Init response contains 1 otherInfo unit:\n    1: code=1014 (Init/AC: Authentication System error),\n"
+        "\taddinfo='wrong password'\nOptions: search present\nElapsed: 0.001\n"
+    )
+    assert output.rejected
+    assert output.where == "code=1014 (Init/AC: Authentication System error), addinfo='wrong password'"
+
+
+def test_a_temporary_error_of_the_server_is_worth_another_attempt() -> None:
+    assert is_passing(Z3950Error("z3950://a", "diagnostic 2", "Temporary system error"))
+    assert not is_passing(Z3950Error("z3950://a", "diagnostic 109", "Database unavailable"))

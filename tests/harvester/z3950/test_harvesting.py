@@ -2,12 +2,14 @@
 
 import asyncio
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from sqlalchemy import select
 
 from harvester.bibliographic.importer import run_import
 from harvester.bibliographic.models import BibliographicRow
+from harvester.client.query_results import QueryCursor
 from harvester.client.selection import Selection
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
@@ -17,6 +19,7 @@ from harvester.reading.errors import CannotDisseminateFormatError, OaiError, Tra
 from harvester.repositories import add_repository
 from harvester.z3950 import session
 from harvester.z3950.client import Z3950Client
+from harvester.z3950.session import SessionAnswer
 from oai.database import Database
 from oai.errors import SettingsError
 from oai.sections import HarvesterSettings
@@ -96,6 +99,64 @@ async def test_a_long_result_comes_page_by_page(ztest: str) -> None:
     listing = Z3950Client(ztest, QUICK).pages(Verb.LIST_RECORDS, selection, loose=True)
     found = [(len(page.records), page.next_token) async for page in listing]
     assert found == [(100, "101/230"), (100, "201/230"), (30, "")]
+
+
+async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most: int = -1) -> None:
+    """Copy messages until the connection ends, or until another one follows the first `most`."""
+    while (message := await reader.read(1 << 16)) and most:
+        writer.write(message)
+        most -= 1
+    writer.close()
+
+
+async def test_a_connection_closed_instead_of_records_is_tried_again(ztest: str) -> None:
+    sessions = 0
+
+    async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal sessions
+        sessions += 1
+        there, here = await asyncio.open_connection("127.0.0.1", urlsplit(ztest).port)
+        # The second session requests records; its first two messages connect and search.
+        await asyncio.gather(_copy(there, writer), _copy(reader, here, 2 if sessions == 2 else -1))
+
+    async with await asyncio.start_server(forward, "127.0.0.1", 0) as server:
+        url = f"z3950://127.0.0.1:{server.sockets[0].getsockname()[1]}/Default"
+        patient = QUICK.model_copy(update={"retries": 1, "first_delay": 0.01})
+        assert await first(url, "@attr 1=4 42", patient) == 42
+        sessions = 0
+        with pytest.raises(TransportError, match="no answer to the request for records"):
+            await first(url, "@attr 1=4 42")
+
+
+async def test_a_record_with_a_stray_end_mark_hides_no_other_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def answered(*_address: object, place: QueryCursor, **_most: object) -> SessionAnswer:
+        return SessionAnswer(
+            size=2, received=1, records=[b"a\x1db\x1d", b"c\x1d"][place.position - 1], traffic=4
+        )
+
+    monkeypatch.setattr(session, "ask", answered)
+    selection = Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 2")
+    listing = Z3950Client("z3950://127.0.0.1:1/Default", QUICK).pages(
+        Verb.LIST_RECORDS, selection, loose=True
+    )
+    assert [(len(page.faults), page.next_token) async for page in listing] == [(2, "2/2"), (1, "")]
+
+
+async def test_a_position_that_the_server_refuses_ends_the_list_with_a_fault(
+    ztest: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def refused(_address: object, url: str, *_query: object, **_place: object) -> SessionAnswer:
+        raise session.Z3950Error(url, "diagnostic 13", "Present request out of range")
+
+    monkeypatch.setattr(session, "ask", refused)
+    client, selection = (
+        Z3950Client(ztest, QUICK),
+        Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 42"),
+    )
+    page = await anext(client.pages(Verb.LIST_RECORDS, selection, resumption_token="41/42", loose=True))
+    assert (page.next_token, page.faults[0].failure.facts) == ("", {"count": 2})
+    with pytest.raises(OaiError, match="diagnostic 13"):
+        await anext(client.pages(Verb.LIST_RECORDS, selection, resumption_token="41/42"))
 
 
 async def test_a_result_that_shrank_is_a_fault_and_no_error(ztest: str) -> None:
