@@ -74,6 +74,19 @@ async def test_the_preview_refuses_an_end_that_cannot_be(curator: Browser, typed
 
 
 @pytest.mark.usefixtures("archive")
+async def test_the_end_is_shown_to_the_minute_before_it_is_entered_and_after(curator: Browser) -> None:
+    filled = {**_FORM, "expires": "2999-11-30"}
+    assert (
+        "From the beginning of this day, the documents are shown again."
+        in (await curator.get("/archive/takedowns/new"))[1]
+    )
+    _, previewed, _ = await curator.post("/archive/takedowns/new", filled)
+    await curator.post("/archive/takedowns/new", {**filled, "do": "enter"})
+    pages = [(await curator.get(path))[1] for path in ("/archive/takedowns/1", "/archive/takedowns")]
+    assert [">30 Nov 2999 " in text for text in [previewed, *pages]] == [True] * 3
+
+
+@pytest.mark.usefixtures("archive")
 async def test_a_wrong_line_is_named(curator: Browser) -> None:
     targets = "a.cz/\x85\u2028x\r\nblog"  # a URL archived in Shift JIS may have both
     status, text, _ = await curator.post("/archive/takedowns/new", {**_FORM, "targets": targets})
