@@ -65,6 +65,21 @@ async def test_a_token_asked_for_after_a_long_pause_is_asked_for_again_by_a_clic
     assert 'name="language"' not in page, "choosing a language would lose what is kept"
 
 
+async def test_a_user_who_can_only_sign_in_by_link_reads_how_to_set_a_password_later(
+    server: Server, administrator: Browser
+) -> None:
+    _, fresh = await administrator.get("/account")
+    with server.database.session() as session:
+        session.execute(text("UPDATE web_session SET confirmed = now() - interval '1 day'"))
+        session.commit()
+    _, late = await administrator.get("/account")
+    _, again = await administrator.get("/sign-in/again?next=/account")
+
+    assert ['action="/account/password"' in page for page in (fresh, late)] == [True, False]
+    assert ["zatva user link " in page for page in (fresh, late, again)] == [False, True, True]
+    assert '<a class="button" href="/account">Back</a>' in again
+
+
 async def test_a_form_with_faults_offers_nothing_that_loses_its_entries(administrator: Browser) -> None:
     _, empty = await administrator.get("/rules/new")
     status, page, _ = await administrator.post("/rules/new", {"name": "Maps without", "kind": ""})
