@@ -20,6 +20,16 @@ async def test_a_stranger_needs_the_form_token_to_sign_in(server: Server, strang
     assert status == 403
 
 
+async def test_a_browser_that_refuses_cookies_reads_why_it_cannot_sign_in(stranger: Browser) -> None:
+    token = await stranger.token("/sign-in")
+    with_cookie = await stranger.post("/sign-in", {"name": "Alena", "password": "x"}, token="other")
+    stranger.http.cookie_jar.clear()
+    without = await stranger.post("/sign-in", {"name": "Alena", "password": "x"}, token=token)
+
+    pages = [(status, "Allow cookies" in page) for status, page, _ in (with_cookie, without)]
+    assert pages == [(403, False), (403, True)]
+
+
 async def test_a_post_that_another_site_asks_for_is_refused(server: Server, administrator: Browser) -> None:
     token = await administrator.token()
     for headers in (
