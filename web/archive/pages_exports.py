@@ -3,7 +3,7 @@
 import re
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from aiohttp import web
 from pydantic import Field, model_validator
@@ -220,6 +220,7 @@ async def show(request: web.Request) -> web.Response:
     """Show a file: how far it is, what it has and lacks, and how long it is kept."""
     export = await _found(request, number_of(request))
     under_way = export.state in (ExportState.QUEUED, ExportState.RUNNING)
+    shown: dict[str, Any] = {} if under_way else {"notice": None}  # that the file is queued
     return render(
         request,
         "archive_export.html",
@@ -230,6 +231,7 @@ async def show(request: web.Request) -> web.Response:
         matches=dict(matches()),
         reasons=_reasons(),
         may_download=not export.reading_room or who_asks(request).may(Right.ARCHIVE),
+        **shown,
     )
 
 
