@@ -244,12 +244,14 @@ def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
 
     Columns are separated by commas, or by semicolons if the header has these and no comma. Several values of
     a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks. A subject may begin with its
-    number: `9: Hudba`. Rows without any value are skipped. Raises UsageError for a column that does not
-    exist, is missing, or is there twice.
+    number: `9: Hudba`. Rows without any value and a first line `sep=;` are skipped. Raises UsageError for a
+    column that does not exist, is missing, or is there twice.
     """
     # Bytes that are not in UTF-8 become surrogates, which `_of_columns` refuses: only their row is lost.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        header = file.readline()
+        header, skipped = file.readline(), 0
+        if header.lower().startswith("sep="):  # Excel's hint, which repeats what the next line shows
+            header, skipped = file.readline(), 1
         delimiter = "," if "," in header or ";" not in header else ";"
         rows = csv.reader(chain([header], file), delimiter=delimiter, strict=True)
         try:
@@ -258,9 +260,9 @@ def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
             for row in rows:
                 # Spreadsheets save the empty rows below their table, too.
                 if any(map(str.strip, row)):
-                    yield read_entry(f"line {rows.line_num}", partial(_of_columns, columns, row))
+                    yield read_entry(f"line {rows.line_num + skipped}", partial(_of_columns, columns, row))
         except csv.Error as error:
-            yield Refused(place=f"line {rows.line_num + 1} and all after it", reason=str(error))
+            yield Refused(place=f"line {rows.line_num + skipped + 1} and all after it", reason=str(error))
 
 
 @_bounded
@@ -317,9 +319,18 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
     except ValidationError as error:
         found = error.errors(include_url=False)[0]
         where = ".".join(map(str, found["loc"]))
-        return Refused(place=place, reason=f"{where}: {found['msg']}" if where else found["msg"])
+        words = _expected(found["type"], found["input"]) or found["msg"]
+        return Refused(place=place, reason=f"{where}: {words}" if where else words)
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         return Refused(place=place, reason=f"cannot be read: {error}")
+
+
+def _expected(kind: str, value: object) -> str | None:
+    """Return what to write instead of the value, for errors of Pydantic's kinds about them; else None."""
+    written = "true or false" if kind.startswith("bool") else "a date, such as 2025-12-31"
+    if not kind.startswith(("bool_", "date_")):
+        return None
+    return f"{str(value)[:_SHOWN]!r} is not understood; write {written}"
 
 
 def _check_columns(file: str, names: Sequence[str]) -> None:

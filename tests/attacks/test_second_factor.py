@@ -161,7 +161,10 @@ async def test_setting_it_up_in_the_browser_and_turning_it_off(
     status, page, _ = await administrator.post("/account/second-factor/enable", {"code": app.at(utc_now())})
     codes = re.findall(r"<code>([a-z2-7-]{39})</code>", page)
     assert (status, len(codes)) == (200, 8)
-    again = (await administrator.get("/account/second-factor"))[1]
+    _, _, target = await administrator.post("/account/second-factor/enable", {"code": app.at(utc_now())})
+    assert target == "/account/second-factor?done=codes-shown", "as when the page with the codes is reloaded"
+    again = (await administrator.get(target))[1]
+    assert "The recovery codes were shown once." in again
     assert found[1] not in again
     assert not any(code in again for code in codes)
 

@@ -20,6 +20,16 @@ async def test_a_stranger_needs_the_form_token_to_sign_in(server: Server, strang
     assert status == 403
 
 
+async def test_a_browser_that_refuses_cookies_reads_why_it_cannot_sign_in(stranger: Browser) -> None:
+    token = await stranger.token("/sign-in")
+    with_cookie = await stranger.post("/sign-in", {"name": "Alena", "password": "x"}, token="other")
+    stranger.http.cookie_jar.clear()
+    without = await stranger.post("/sign-in", {"name": "Alena", "password": "x"}, token=token)
+
+    pages = [(status, "Allow cookies" in page) for status, page, _ in (with_cookie, without)]
+    assert pages == [(403, False), (403, True)]
+
+
 async def test_a_post_that_another_site_asks_for_is_refused(server: Server, administrator: Browser) -> None:
     token = await administrator.token()
     for headers in (
@@ -63,6 +73,21 @@ async def test_a_token_asked_for_after_a_long_pause_is_asked_for_again_by_a_clic
     (kept,) = [form for form in tree.forms if "scope" in form.fields]
     assert {*kept.form_values()} >= {("name", "Reports"), ("scope", "read"), ("scope", "harvest")}
     assert 'name="language"' not in page, "choosing a language would lose what is kept"
+
+
+async def test_a_user_who_can_only_sign_in_by_link_reads_how_to_set_a_password_later(
+    server: Server, administrator: Browser
+) -> None:
+    _, fresh = await administrator.get("/account")
+    with server.database.session() as session:
+        session.execute(text("UPDATE web_session SET confirmed = now() - interval '1 day'"))
+        session.commit()
+    _, late = await administrator.get("/account")
+    _, again = await administrator.get("/sign-in/again?next=/account")
+
+    assert ['action="/account/password"' in page for page in (fresh, late)] == [True, False]
+    assert ["zatva user link " in page for page in (fresh, late, again)] == [False, True, True]
+    assert '<a class="button" href="/account">Back</a>' in again
 
 
 async def test_a_form_with_faults_offers_nothing_that_loses_its_entries(administrator: Browser) -> None:

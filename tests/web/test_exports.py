@@ -4,8 +4,10 @@ import asyncio
 import io
 from argparse import Namespace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from lxml import html
 from sqlalchemy import update
 
 from oai.cli import Invocation
@@ -62,10 +64,12 @@ async def test_a_file_is_asked_for_on_a_page_and_downloaded_in_parts(
     assert target == "/archive/exports/1?done=export-queued"
     async with curator.http.get(server.base_url + "/archive/exports/1") as answer:
         assert ("queued" in await answer.text(), answer.headers["Refresh"]) == (True, "5")
+    assert "this page reloads by itself" in (await curator.get(target))[1]
     assert (await curator.get("/archive/exports/1/file"))[0] == 409
 
     content = (await prepared(server, 1)).read_bytes()
-    _, text = await curator.get("/archive/exports/1")
+    _, text = await curator.get(target)
+    assert "this page reloads by itself" not in text
     assert ("Download (" in text, "A host" in text, "the whole host" in text) == (True, True, True)
     await _check_download(viewer, content)
     assert (await owner.get("/archive/exports/1/file"))[0] == 403
@@ -116,6 +120,9 @@ async def test_days_of_capture_are_chosen_on_the_page(server: Server, curator: B
         "/archive/exports", {**_HOST, "since": "2020-03-05", "until": "2020-03-04"}
     )
     assert "The first day of capture is after the last one." in text
+    forms: list[Any] = html.fromstring(text).forms
+    (again,) = [form for form in forms if form.action == "/archive/exports"]
+    assert {**again.fields}.items() >= {"url": "a.example", "match": "host", "since": "2020-03-05"}.items()
 
 
 @pytest.mark.usefixtures("archive")

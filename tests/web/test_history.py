@@ -1,15 +1,18 @@
 import re
+from datetime import date
 
 import pytest
 from sqlalchemy import func, select
 
 from harvester.models import History
 from harvester.vocabulary import RunStatus
+from manager.jobs.runs import Day
 from manager.notices.mutes import acknowledge
 from oai.datestamps import utc_now
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
 from web.site.keys import PageSizes
+from web.site.plots import bars
 
 
 async def test_a_run_is_shown_in_full(server: Server, viewer: Browser) -> None:
@@ -207,3 +210,10 @@ async def test_the_overview_names_what_needs_attention_until_it_went_well(
     assert "Library of Telč" not in attention
     assert 'New, 24 hours</span> <span class="much">1,200</span>' in page
     assert 'Late</span> <span class="much">0</span>' in page
+
+
+def test_the_bar_of_a_day_without_records_can_show_the_focus() -> None:
+    day = date(2026, 10, 10)
+    found = Day(day=day, worst=RunStatus.FAILED, runs=1, troubled=1, records=0, new=0, changed=0)
+    plot = bars([found], day, day, link=str, label="Records")
+    assert re.findall(r'<rect[^>]* height="([^"]*)"', plot) == ["1.0", "1.0"]

@@ -65,7 +65,8 @@ async def test_a_job_that_waits_is_removed_at_once(server: Server, administrator
     _insert(server, "INSERT INTO oai_job (repository_id, set_spec) VALUES (1, 'maps')")
 
     _, jobs = await administrator.get("/jobs")
-    assert 'aria-label="Remove: Library of Telč, oai_dc' in jobs
+    assert 'aria-label="Remove: Library of Telč, oai_dc, maps"' in jobs
+    assert "Job 1: Library of Telč · oai_dc · maps" in (await administrator.get("/jobs/1"))[1]
     _, page = await administrator.get("/jobs/1/remove")
     assert "Remove the job Library of Telč · oai_dc · maps?" in page
     _, _, target = await administrator.post("/jobs/1/remove")

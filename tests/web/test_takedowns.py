@@ -36,7 +36,8 @@ def _hidden(server: Server) -> list[str]:
 @pytest.mark.usefixtures("archive")
 async def test_a_preview_changes_nothing_and_the_entry_hides(server: Server, curator: Browser) -> None:
     status, text, _ = await curator.post("/archive/takedowns/new", _FORM)
-    assert (status, "2 documents are covered." in text, "No harvester has them." in text) == (200, True, True)
+    assert (status, "2 documents are covered. No harvester has them." in text) == (200, True)
+    assert "For example:" not in text, "these are all"
     assert _hidden(server) == []
 
     _, _, target = await curator.post("/archive/takedowns/new", {**_FORM, "do": "enter"})
@@ -60,6 +61,15 @@ async def test_a_preview_changes_nothing_and_the_entry_hides(server: Server, cur
     assert (await curator.get("/archive/takedowns/2"))[0] == 404
 
 
+async def test_a_preview_says_that_some_of_many_addresses_are_examples(
+    archive: Archive, curator: Browser
+) -> None:
+    for number in range(11):
+        archive.add(f"http://other.example/{number}")
+    _, text, _ = await curator.post("/archive/takedowns/new", _FORM)
+    assert "For example:" in text
+
+
 @pytest.mark.usefixtures("archive")
 @pytest.mark.parametrize(
     ("typed", "fault"),
@@ -71,6 +81,19 @@ async def test_a_preview_changes_nothing_and_the_entry_hides(server: Server, cur
 async def test_the_preview_refuses_an_end_that_cannot_be(curator: Browser, typed: str, fault: str) -> None:
     status, text, _ = await curator.post("/archive/takedowns/new", {**_FORM, "expires": typed})
     assert (status, fault in text) == (422, True)
+
+
+@pytest.mark.usefixtures("archive")
+async def test_the_end_is_shown_to_the_minute_before_it_is_entered_and_after(curator: Browser) -> None:
+    filled = {**_FORM, "expires": "2999-11-30"}
+    assert (
+        "From the beginning of this day, the documents are shown again."
+        in (await curator.get("/archive/takedowns/new"))[1]
+    )
+    _, previewed, _ = await curator.post("/archive/takedowns/new", filled)
+    await curator.post("/archive/takedowns/new", {**filled, "do": "enter"})
+    pages = [(await curator.get(path))[1] for path in ("/archive/takedowns/1", "/archive/takedowns")]
+    assert [">30 Nov 2999 " in text for text in [previewed, *pages]] == [True] * 3
 
 
 @pytest.mark.usefixtures("archive")

@@ -34,10 +34,11 @@ async def test_the_repository_is_asked_once_for_all_steps(administrator: Browser
 
 
 @pytest.mark.browser
-async def test_long_namespaces_of_formats_fit_the_phone(server: Server, czech: Tab) -> None:
+async def test_long_names_and_namespaces_of_formats_fit_the_phone(server: Server, czech: Tab) -> None:
     namespace = b"http://www.ndltd.org/standards/metadata/" + b"etdms" * 12 + b"/1.0/"
 
     def answer(_arguments: dict[str, str], body: bytes) -> bytes:
+        body = body.replace(b"<repositoryName>", b"<repositoryName>" + b"W" * 255)
         return body.replace(b"http://www.openarchives.org/OAI/2.0/oai_dc/<", namespace + b"<")
 
     async with serve(FakeRepository(items=many(3), fault=answer)) as served:

@@ -8,7 +8,6 @@ from aiohttp import web
 from lxml import etree
 
 from oai.database import Database
-from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.rights import Right
 from oai.settings import Settings
@@ -55,7 +54,6 @@ async def overview(request: web.Request) -> web.Response:
         identify=await database.run_apart(_identify, settings),
         months=months,
         plot=growth(months, label=_("Documents by month of capture")),
-        lag=(utc_now() - status.last_indexed).total_seconds() if status.last_indexed else None,
     )
 
 

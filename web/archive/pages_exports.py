@@ -3,7 +3,7 @@
 import re
 from datetime import date, datetime, timedelta
 from pathlib import Path
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from aiohttp import web
 from pydantic import Field, model_validator
@@ -27,7 +27,7 @@ from provider.titles.models import Title
 from web.archive.pages_documents import matches
 from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export
-from web.site.forms import FormModel, empty_is_none, read_form
+from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
@@ -39,6 +39,8 @@ _RELOADED_EVERY: Final = 5
 """Seconds after which the page of a file that is being prepared is loaded again."""
 _MOST_URLS: Final = 10
 """URLs that the page of a file names; a command may have chosen thousands."""
+_CHOSEN: Final = ("url", "match", "set_spec", "title_id", "name")
+"""Hidden fields of the form."""
 _MEDIA: Final = {ExportForm.WACZ: "application/wacz", ExportForm.WARC: "application/warc"}
 
 
@@ -204,12 +206,12 @@ async def prepare(request: web.Request) -> web.Response:
     """Queue a file."""
     asked, form = read_form(_PageForm, await request.post())
     if asked is None:
-        return await _list(request, fault=next(iter(form.errors.values())))
+        return await _list(request, form, fault=next(iter(form.errors.values())))
     since, until = asked.moments()
     try:
         made = await queued(request, asked, since=since, until=until)
     except UsageError as error:
-        return await _list(request, fault=error_text(error))
+        return await _list(request, form, fault=error_text(error))
     raise web.HTTPSeeOther(f"/archive/exports/{made.export_id}?done=export-queued")
 
 
@@ -218,6 +220,7 @@ async def show(request: web.Request) -> web.Response:
     """Show a file: how far it is, what it has and lacks, and how long it is kept."""
     export = await _found(request, number_of(request))
     under_way = export.state in (ExportState.QUEUED, ExportState.RUNNING)
+    shown: dict[str, Any] = {} if under_way else {"notice": None}  # that the file is queued
     return render(
         request,
         "archive_export.html",
@@ -228,6 +231,7 @@ async def show(request: web.Request) -> web.Response:
         matches=dict(matches()),
         reasons=_reasons(),
         may_download=not export.reading_room or who_asks(request).may(Right.ARCHIVE),
+        **shown,
     )
 
 
@@ -272,7 +276,11 @@ async def _found(request: web.Request, export_id: int) -> PreparedExport:
     return export
 
 
-async def _list(request: web.Request, fault: str | None = None) -> web.Response:
+async def _list(
+    request: web.Request, refused: Form | None = None, *, fault: str | None = None
+) -> web.Response:
+    """Show the list, after the form of a refused request with what was entered."""
+    given = refused.values if refused else {}
     before = number_in(request, "before")
     found = await database_of(request).run(list_exports, limit=PAGE + 1, before=before)
     return render(
@@ -281,6 +289,8 @@ async def _list(request: web.Request, fault: str | None = None) -> web.Response:
         status=422 if fault else 200,
         page=page_of(found, lambda export: export.export_id, behind=before),
         fault=fault,
+        refused=given,
+        chosen={name: given[name] for name in _CHOSEN if given.get(name)},
         days=request.config_dict[SETTINGS].provider.export_days,
     )
 

@@ -115,7 +115,7 @@ async def add(request: web.Request) -> web.Response:
     try:
         found = await database_of(request).run(takedowns.preview, asked.targets)
         if posted.get("do") != "enter":
-            return _form(request, form, found)
+            return _form(request, form, found, ends=asked.expires)
         number = await database_of(request).run(_enter, asked, found, margin_of(request))
     except UsageError as error:
         return _form(request, form.with_error("targets", error_text(error)))
@@ -167,14 +167,28 @@ def _read(posted: MultiMapping[Any]) -> tuple[takedowns.TakedownRequest | None, 
     return (asked.request(lines), form) if asked is not None and lines else (None, form)
 
 
-def _form(request: web.Request, form: Form, found: takedowns.Preview | None = None) -> web.Response:
+def _form(
+    request: web.Request,
+    form: Form,
+    found: takedowns.Preview | None = None,
+    *,
+    ends: datetime | None = None,
+) -> web.Response:
     status = 422 if form.errors else 200
     kinds = [
         ("prefix", _("everything that begins with these addresses")),
         ("exact", _("exactly these pages, in all captures")),
         ("host", _("whole hosts with their subdomains")),
     ]
-    return render(request, "archive_takedown_new.html", status=status, form=form, found=found, kinds=kinds)
+    return render(
+        request,
+        "archive_takedown_new.html",
+        status=status,
+        form=form,
+        found=found,
+        kinds=kinds,
+        ends=ends,
+    )
 
 
 async def _page(request: web.Request, form: Form) -> web.Response:

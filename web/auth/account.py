@@ -177,6 +177,8 @@ async def _page(
     shown = [form for form in (password, token_form, zone) if form is not None]
     settings, openid = request.config_dict[SETTINGS].web, request.config_dict[SETTINGS].openid
     known = await database.run(known_user, who.name)
+    has_password = known is not None and known.password_hash is not None
+    connected = openid.issuer is not None and await database.run(is_connected, who.user_id, openid.issuer)
     return render(
         request,
         "account.html",
@@ -186,10 +188,10 @@ async def _page(
         zone_form=zone or Form(values={"time_zone": who.time_zone or ""}),
         zones=zone_choices(),
         fresh=fresh,
-        has_password=known is not None and known.password_hash is not None,
+        has_password=has_password,
+        may_confirm=has_password or who.has_second_factor or connected or who.is_fresh(settings),
         provider=openid.name if openid.issuer else None,
-        is_connected=openid.issuer is not None
-        and await database.run(is_connected, who.user_id, openid.issuer),
+        is_connected=connected,
         least=settings.password_length,
         most_days=f"{settings.token_days:g}",
         sessions=await database.run(list_sessions, who.user_id),

@@ -113,6 +113,10 @@ def _check(request: web.Request, form: MultiMapping[object]) -> None:
         raise _elsewhere()
     given, expected = form.get(FIELD), expected_token(request)
     if not isinstance(given, str) or not expected or not _same(given, expected):
+        if not request.cookies and (canonical(request) or "").startswith("/sign-in"):
+            raise web.HTTPForbidden(
+                text=_("This browser sent no cookie. Allow cookies for this address and sign in again.")
+            )
         if signed_in(request) is not None:
             request[UNSENT] = _("The form is from a session that has ended, so it was not saved.")
         raise web.HTTPForbidden(

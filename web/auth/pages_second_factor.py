@@ -27,6 +27,8 @@ async def show(request: web.Request) -> web.Response:
 async def turn_on(request: web.Request) -> web.Response:
     """Turn the second factor on with a code of the app, and show the recovery codes once."""
     who, code = who_asks(request), (await request.post()).get("code", "")
+    if who.has_second_factor:  # the page with the codes was loaded again
+        raise web.HTTPSeeOther("/account/second-factor?done=codes-shown")
     about(request, "user", who.user_id, who.name)
     try:
         codes = await database_of(request).run(enable, who.user_id, str(code))

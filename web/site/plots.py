@@ -213,6 +213,7 @@ def _height(value: float, top: float) -> float:
 
 
 def _bar(x: float, height: float, step: float, kind: str) -> str:
+    height = max(height, 1)  # so that the link of a day without records shows the focus
     y = 8 + _BAR_HEIGHT - height
     return f'<rect x="{x + 1:.1f}" y="{y:.1f}" width="{step - 2:.1f}" height="{height:.1f}" class="{kind}"'
 

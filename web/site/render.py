@@ -166,6 +166,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "account-disconnected": mark("Your account at the other service is no longer connected."),
     "signed-out-everywhere": mark("You are signed out in all browsers."),
     "password-changed": mark("The password was changed. Other browsers were signed out."),
+    "codes-shown": mark("The recovery codes were shown once. If you have not saved them, create new ones."),
     "second-factor-off": mark("The second factor is turned off."),
     "second-factor-reset": mark(
         "The second factor was reset. The user signs in with the password alone until it is set up again."

@@ -1,6 +1,6 @@
 "use strict";
 
-// What pages gain with a script: live rows, times, the search key, buttons that copy, menus that close.
+// What pages gain with a script: live rows, times, buttons that copy, menus that close.
 // Every page works without it.
 (() => {
   const parseRow = (html) => {
@@ -175,7 +175,6 @@
     document.cookie = `zatva_zone=${zone}; path=/; max-age=31536000; samesite=lax`;
   };
 
-  // The key / leads to the search field, as long as nothing is being typed.
   tellZone();
   setInterval(tellTimes, 30_000);
   setInterval(countOn, 1000);

@@ -197,6 +197,17 @@ def test_csv_may_be_separated_by_semicolons(tmp_path: Path) -> None:
     assert (refused.place, refused.reason.partition(": ")[2]) == ("line 3", "more values than columns")
 
 
+def test_csv_may_begin_with_excels_line_about_the_separator(tmp_path: Path) -> None:
+    rows = "1;A;;;http://a.cz/;;;\n2;C;;;http://c.cz/;;ANO;\n"
+    found, refused = read(tmp_path, "csv", "\ufeffsep=;\r\n" + CSV.replace(",", ";") + rows)
+    assert isinstance(found, TitleEntry)
+    assert isinstance(refused, Refused)
+    assert (refused.place, refused.reason) == (
+        "line 4",
+        "public: 'ANO' is not understood; write true or false",
+    )
+
+
 def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
     row = "1,A,x; y,9: Hudba;Film,http://a.cz/ http://b.cz/,http://a.cz/shop/,false,2027-01-31\n"
     (found,) = read(tmp_path, "csv", "\ufeff" + CSV + row)
@@ -222,7 +233,7 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
         ("jsonl", JSONL + '{"key": "2", "name": "B", "nmae": "B"}\n', "line 2", "nmae: Extra inputs"),
         ("jsonl", JSONL + "[]\n", "line 2", "dictionary"),
         ("jsonl", JSONL.encode() + b'{"key": "2", "name": "\xe9"}\n', "line 2", "not in UTF-8; save"),
-        ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,31.1.2027\n", "line 3", "contract_to"),
+        ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,31.1.2027\n", "line 3", "write a date, such as 2025-12-31"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,,,,\n", "line 3", "more values than columns"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,http://b.cz/", "line 3", "fewer values than columns"),
         ("csv", CSV + '1,A,,,,,,\n2,"B,,,,,,\n', "line", "unexpected end"),
