@@ -16,6 +16,7 @@ from manager import queue
 from manager.models import StoreAuditSchedule
 from manager.schedules.frequency import parse_frequency, parse_zone
 from manager.schedules.service import database_now
+from oai.database import one_at_a_time
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
 
@@ -51,6 +52,7 @@ def set_schedule(
     parse_zone(time_zone)
     if repository_id is not None:
         get_repository(session, repository_id)
+    one_at_a_time(session, "add schedule of store audits")
     own = select(StoreAuditSchedule).where(
         StoreAuditSchedule.repository_id.is_not_distinct_from(repository_id)
     )

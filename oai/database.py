@@ -48,6 +48,7 @@ _WANTING: Final = text(
         > 2 * CAST(class.relpages AS bigint) * CAST(current_setting('block_size') AS bigint)
     """
 )
+_ONE_AT_A_TIME: Final = text("SELECT pg_advisory_xact_lock(x'7A61'::int, hashtext(:what))")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -308,6 +309,11 @@ def _set_options(connection: psycopg.Connection, _record: object) -> None:
 
 _early: Final[list[EarlyEngine]] = []
 """At most one, for the first database that a process opens."""
+
+
+def one_at_a_time(session: Session, what: str) -> None:
+    """Wait until no other transaction that named the same work is open; for checks before an insert."""
+    session.execute(_ONE_AT_A_TIME, {"what": what})
 
 
 def compile_early(works: Iterable[Callable[[Session], object]]) -> None:

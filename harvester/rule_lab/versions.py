@@ -20,6 +20,7 @@ from harvester.rule_lab.files import adopted_path, free_path, read_file, write_f
 from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
+from oai.database import one_at_a_time
 from oai.errors import UsageError
 from oai.owners import owner_of
 from oai.settings import Settings
@@ -183,6 +184,7 @@ def add_rule(
     read_rules(draft.content, draft.kind, source=name)
     if draft.repository_id is not None and session.get(Repository, draft.repository_id) is None:
         raise UsageError("no repository %(number)s", number=draft.repository_id)
+    one_at_a_time(session, "add rule")
     owner = None if draft.repository_id is None else owner_of(session, draft.repository_id)
     place = adopted_path(session, settings, path) if path else free_path(session, settings, name, owner)
     rule = Rule(

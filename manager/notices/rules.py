@@ -16,6 +16,7 @@ from manager.notices.announcements import facts_of_repository, moment, notices_f
 from manager.notices.models import Channel, Kind, Language, Notice, NoticeRule, Occasion
 from manager.notices.webhooks import check_url
 from manager.schedules.service import database_now
+from oai.database import one_at_a_time
 from oai.errors import UsageError
 from oai.outgoing import MailSettings, WebhookSettings, is_mail_address
 
@@ -67,6 +68,7 @@ def add_rule(
     Raises UsageError for an unknown repository or schedule, a schedule of another repository, an address
     to which notices cannot be sent, or a rule that exists already.
     """
+    one_at_a_time(session, "add notice rule")
     columns = _columns(session, wanted, settings, services)
     same = [getattr(NoticeRule, name).is_not_distinct_from(value) for name, value in columns.items()]
     known = session.scalar(select(NoticeRule.rule_id).where(*same).limit(1))

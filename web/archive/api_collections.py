@@ -7,6 +7,7 @@ from pydantic import Field, model_validator
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from oai.database import one_at_a_time
 from oai.errors import required
 from oai.rights import Right
 from provider.holdings import collections
@@ -162,6 +163,7 @@ async def _add(call: Call) -> CollectionOut:
     spec = collection_set_spec(asked.set_spec)
 
     def add(session: Session) -> Collection:
+        one_at_a_time(session, "add collection")
         known = session.scalar(select(Collection.id).where(Collection.set_spec == spec))
         if known is not None:
             raise ApiError(409, f"collection {spec!r} already exists; change that one")

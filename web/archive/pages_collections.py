@@ -9,6 +9,7 @@ from pydantic import Field, model_validator
 from sqlalchemy import Select, or_, select
 from sqlalchemy.orm import Session
 
+from oai.database import one_at_a_time
 from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings import collections
@@ -127,6 +128,7 @@ async def add(request: web.Request) -> web.Response:
     about(request, "collection", spec, asked.name)
 
     def make(session: Session) -> None:
+        one_at_a_time(session, "add collection")
         if session.scalar(_by_spec(spec)) is not None:
             raise UsageError(_("The collection already exists."))
         collections.add_collection(session, spec, name=asked.name, description=asked.description or None)

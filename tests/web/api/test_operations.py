@@ -1,5 +1,6 @@
 """What single operations do, and what every operation has in common."""
 
+import asyncio
 import html
 import json
 import re
@@ -12,9 +13,9 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import func, select
 
-from manager.models import Job, JobStatus
+from manager.models import Job, JobStatus, StoreAuditSchedule
 from oai.audit import AuditEntry
 from oai.limits import RateLimit
 from oai.rights import RIGHTS, Right, Role, Scope
@@ -504,3 +505,19 @@ async def test_times_at_the_ends_of_the_calendar_are_refused(program: Program, t
         answer = await program.post(path, body)
         assert answer.status == 422
         assert "Enter a year" in str(answer.body["errors"])
+
+
+async def test_of_equal_requests_at_once_none_passes_a_check_that_another_one_invalidates(
+    server: Server, program: Program
+) -> None:
+    async def at_once(path: str, body: dict[str, Any]) -> list[int]:
+        answers = await asyncio.gather(*(program.post(path, body) for _ in range(8)))
+        return sorted(answer.status for answer in answers)
+
+    rule = '<filters match="any"><filter xpath="//x" regexp="y"/></filters>'
+    assert await at_once("/rules", {"name": "R", "content": rule}) == 8 * [201]
+    assert await at_once("/alert-rules", {"target": "a@example.org"}) == [201, *7 * [422]]
+    assert await at_once("/archive/collections", {"set_spec": "a", "name": "A"}) == [201, *7 * [409]]
+    assert await at_once("/store-audit-schedules", {"repository_id": None, "frequency": "daily"}) == 8 * [201]
+    with server.database.session() as session:
+        assert session.scalar(select(func.count()).select_from(StoreAuditSchedule)) == 1
