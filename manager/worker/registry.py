@@ -69,7 +69,7 @@ def waits_for_us() -> ColumnElement[bool]:
 
 
 def is_late() -> ColumnElement[bool]:
-    """Return the SQL condition that a job has been due for at least `LATE`, and its repository may be asked."""
+    """Return the SQL condition that a job waits for us and has been due for at least `LATE`."""
     return and_(Job.harvest_start_time <= func.now() - LATE, waits_for_us())
 
 

@@ -237,7 +237,7 @@ async def test_each_failure_to_connect_has_its_kind(repository: FakeRepository) 
     port = repository.url.split(":")[2].split("/")[0]
     assert await _kind("http://no-such-host.invalid/oai") is TransportKind.DNS
     assert await _kind("http://127.0.0.1:1/oai") is TransportKind.REFUSED
-    assert await _kind(f"https://127.0.0.1:{port}/oai") is TransportKind.TLS
+    assert await _kind(f"https://127.0.0.1:{port}/oai") is TransportKind.NO_TLS
     repository.fault = lambda _asked, _body: (302, {"Location": "/oai"}, b"")
     assert await _kind(repository.url) is TransportKind.REDIRECT
     repository.fault = lambda _asked, _body: (302, {"Location": "file:///etc/passwd"}, b"")
