@@ -284,7 +284,7 @@ async def test_what_is_no_repository_is_told_apart(repository: FakeRepository, b
             await client.identify()
 
 
-@pytest.mark.parametrize("address", ["ftp://x/", "x", "http:///oai", "http://x/a b"])
+@pytest.mark.parametrize("address", ["ftp://x/", "x", "http:///oai", "http://x/a b", "http://http://x/"])
 async def test_an_address_that_is_not_one_of_http_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="is not a valid base URL; write it as http://host/path"):
         async with open_client(address):
