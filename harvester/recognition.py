@@ -29,6 +29,8 @@ _USUAL_PATHS: Final = (
 )  # fmt: skip
 """Where DSpace, EPrints, OJS and others have their repositories."""
 _COPIED_REQUEST: Final = re.compile(r"\?verb=\w+(&.*)?$")
+_MISTYPED: Final = re.compile(r"https?[^\w.-]|(mailto:)?[^/:@]+@[^/:@]+$", re.IGNORECASE)
+"""A scheme with typing errors, or an e-mail address; `https://` before it would make it a valid address."""
 _ARGUMENTS: Final = frozenset(
     {"verb", "identifier", "metadataPrefix", "from", "until", "set", "resumptionToken"}
 )
@@ -105,10 +107,15 @@ async def find_repository(
     raise required(failure, "there is at least one address")
 
 
+def lacks_scheme(address: str) -> bool:
+    """Return whether a person typed an address that only lacks `https://` or `http://`."""
+    return "://" not in address and not _MISTYPED.match(address)
+
+
 def _addresses(address: str) -> Sequence[str]:
     """Return the complete addresses that a person may mean, without a request that was copied with them."""
     address = _COPIED_REQUEST.sub("", address)
-    return [address] if "://" in address else [f"https://{address}", f"http://{address}"]
+    return [f"https://{address}", f"http://{address}"] if lacks_scheme(address) else [address]
 
 
 async def identify_repository(

@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final
 from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
-from sqlalchemy import ColumnElement, case, delete, func, literal, select, tuple_, update
+from sqlalchemy import ColumnElement, case, delete, func, literal, select, text, tuple_, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -22,7 +22,6 @@ from harvester.reading.parts import LONGEST_SPEC, is_too_long
 from harvester.reading.repairs import Repair
 from harvester.recognition import RepositoryFacts, check_base_url, check_no_request, checked_protocol
 from harvester.vocabulary import AccessProtocol, DeletionPolicy
-from oai.database import one_at_a_time
 from oai.errors import UsageError
 from oai.reach import is_same_place, without_credentials
 from oai.settings import Settings
@@ -32,6 +31,7 @@ class FolderTakenError(UsageError):
     """A folder that belongs to another repository. Names that repository, which partners may not see."""
 
 
+_ADDING_LOCK = 0x7A_72_61  # "zra": one repository is added at a time
 _SETS_AT_ONCE = 5000
 _MOST_FORMATS: Final = 500
 _log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ def add_repository(
     chosen = checked_protocol(base_url, protocol)
     if chosen is AccessProtocol.OAI_PMH:
         check_no_request(base_url)
-    one_at_a_time(session, "add repository")
+    _add_alone(session)
     folder = _free_folder(session, base_url) if base_dir is None else free_folder(session, base_dir)
     repository = Repository(base_url=base_url, base_dir=folder, protocol=chosen.value)
     session.add(repository)
@@ -102,7 +102,7 @@ def ensure_repository(
     if found is None:
         # Another process may have added it since: without a second look-up there would be two with one base
         # URL.
-        one_at_a_time(session, "add repository")
+        _add_alone(session)
         found = find_repository(session, base_url=base_url, base_dir=base_dir, protocol=protocol)
     return found or add_repository(session, base_url=base_url, base_dir=base_dir, protocol=protocol)
 
@@ -190,6 +190,11 @@ def note_identity(session: Session, repository_id: int, identity: Identity) -> N
             identified=func.now(),
         )
     )
+
+
+def _add_alone(session: Session) -> None:
+    """Prevent other processes from adding a repository until the transaction ends."""
+    session.execute(text("SELECT pg_advisory_xact_lock(:key)"), {"key": _ADDING_LOCK})
 
 
 def base_folder(repository: Repository, settings: Settings) -> Path:

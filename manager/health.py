@@ -18,7 +18,7 @@ from manager.disks import DiskForecast, forecast_disks
 from manager.models import IN_HAND, Job
 from manager.notices.models import Notice, NoticeState
 from manager.store_audits import AuditView, last_audits
-from manager.worker.registry import LATE, WAITING, ManagerStatus, manager_status
+from manager.worker.registry import WAITING, ManagerStatus, is_late, manager_status, waits_for_us
 from oai import probes
 from oai.connections import ConnectionLimits, bound
 from oai.executor import DatabaseExecutor
@@ -38,9 +38,10 @@ class Figures:
     due: int
     """Jobs that are due and have not begun, including the late ones."""
     late: int
+    """Without those that wait for their repository."""
     running: int
     lag: float
-    """Seconds since the due time of the job that has been waiting longest."""
+    """Seconds since the due time of the job that has been waiting longest, except for its repository."""
     ended: Mapping[str, int]
     """Harvests that ended in the last 24 hours, by status."""
     notices: Mapping[str, int]
@@ -63,12 +64,12 @@ class LeaderState(Protocol):
 
 def read_figures(session: Session) -> Figures:
     """Count the figures; each table is read through an index, except for the jobs, of which there are few."""
-    waits = Job.status.in_(WAITING) & (Job.harvest_start_time <= func.now())
-    oldest = func.min(case((waits, Job.harvest_start_time)))
+    due_now = Job.status.in_(WAITING) & (Job.harvest_start_time <= func.now())
+    oldest = func.min(case((waits_for_us(), Job.harvest_start_time)))
     due, late, running, lag = session.execute(
         select(
-            func.count().filter(waits),
-            func.count().filter(waits & (Job.harvest_start_time <= func.now() - LATE)),
+            func.count().filter(due_now),
+            func.count().filter(is_late()),
             func.count().filter(Job.status.in_(IN_HAND)),
             func.coalesce(func.extract("epoch", func.now() - oldest), 0),
         )
@@ -112,7 +113,7 @@ def registry_of(
         ("led", "1 if any manager is the leader.", float(figures.status.leader is not None)),
         ("workers", "Workers registered with the queue.", len(figures.status.workers)),
         ("jobs_due", "Jobs that are due and not started.", figures.due),
-        ("jobs_late", "Jobs that have been due for more than a minute and are not started.", figures.late),
+        ("jobs_late", "Jobs due for more than a minute that wait for a worker or a limit.", figures.late),
         ("jobs_stuck", "Running harvests that make no progress.", figures.status.stuck),
         ("jobs_running", "Running harvests.", figures.running),
         ("lag_seconds", "Time since the longest waiting job was due.", figures.lag),

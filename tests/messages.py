@@ -44,6 +44,7 @@ _SPEAKING: Final = {
     "harvester/access.py": "SelectionError",
     "harvester/recognition.py": "UsageError",
     "harvester/probing/report.py": "translate",
+    "harvester/client/transport.py": "UsageError",
     "harvester/locks.py": "UsageError RepositoryLockedError",
     "harvester/protocols.py": "UsageError",
     "harvester/repositories.py": "UsageError FolderTakenError",

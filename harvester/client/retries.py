@@ -26,6 +26,7 @@ _HOPELESS = frozenset(
     {
         TransportKind.ADDRESS,
         TransportKind.HTTP,
+        TransportKind.NO_TLS,
         TransportKind.PRIVATE,
         TransportKind.REDIRECT,
         TransportKind.TLS,

@@ -187,6 +187,8 @@ def _in_words(error: Exception) -> tuple[TransportKind, str]:
     if isinstance(error, aiohttp.ClientResponseError):
         found = error.message.partition("\n")[0].rstrip(":")  # then it shows the place in the header
         return TransportKind.HTTP, f"the answer breaks the rules of HTTP ({found})"
+    if isinstance(error, aiohttp.ClientSSLError) and any(sign in str(error) for sign in _NO_TLS):
+        return TransportKind.NO_TLS, f"the server speaks no https on this port; try http:// ({error})"
     for types, kind, words in _KINDS:
         if isinstance(error, types):
             detail = str(error)
@@ -194,6 +196,8 @@ def _in_words(error: Exception) -> tuple[TransportKind, str]:
     return TransportKind.DISCONNECTED, f"the connection was lost ({str(error) or type(error).__name__})"
 
 
+_NO_TLS = ("WRONG_VERSION_NUMBER", "record layer failure")
+"""What OpenSSL reports for an answer in plain text, by version."""
 _KINDS: tuple[tuple[tuple[type[Exception], ...], TransportKind, str], ...] = (
     ((aiohttp.ClientConnectorDNSError,), TransportKind.DNS, "the host name is not known; check the spelling"),
     (

@@ -28,6 +28,7 @@ from oai.reach import ZoneOf, without_credentials, zone_of
 from oai.sections import HarvesterSettings
 
 MAX_REDIRECTS = 5
+_SCHEMES = frozenset({"http", "https"})
 _REDIRECTS = frozenset({301, 302, 303, 307, 308})
 _PERMANENT = frozenset({301, 308})
 _SEE_OTHER = 303
@@ -95,7 +96,9 @@ def check_http_url(base_url: str) -> str:
     """Return the base URL, after checking that it is one of HTTP. Raises UsageError otherwise."""
     try:
         parts = urlsplit(base_url)
-        usable = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+        # A host "http" is a second scheme: http://http://host/path.
+        has_host = bool(parts.hostname) and parts.hostname not in _SCHEMES
+        usable = parts.scheme in _SCHEMES and has_host and parts.port != 0
     except ValueError:
         usable = False
     if not usable or re.search(r"\s", base_url):
@@ -300,7 +303,7 @@ def _redirected(request: HttpRequest, status: int, location: str, arguments: Arg
     except ValueError:
         reason = f"redirected to {location!r}, which is not a valid address"
         raise TransportError(request.url, TransportKind.REDIRECT, reason) from None
-    if target.scheme not in {"http", "https"} or not host:
+    if target.scheme not in _SCHEMES or not host:
         reason = f"redirected to {location!r}, which is not an http or https address"
         raise TransportError(request.url, TransportKind.REDIRECT, reason)
     kept = [pair for pair in request.headers if pair[0] != AUTHORIZATION]

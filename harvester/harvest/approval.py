@@ -152,6 +152,10 @@ def get_hold(session: Session, history_id: int, *, lock: bool = False) -> tuple[
     """
     hold = session.get(Hold, history_id, with_for_update=lock)
     if hold is None:
+        if session.get(History, history_id) is None:
+            raise UsageError(
+                "no run %(history_id)s; list runs with `zatva job history`", history_id=history_id
+            )
         raise UsageError("run %(history_id)s was not held; see `zatva job history`", history_id=history_id)
     if hold.state != HoldState.HELD:
         better = hold.state == HoldState.SUPERSEDED

@@ -271,12 +271,15 @@ def _halved(shorter: tuple[Window, Window]) -> SplitWindow:
     return SplitWindow(windows=shorter, remark=remark)
 
 
+def _records(window: Window) -> str:
+    bounded = window.from_ or window.until
+    return f"the records {window.in_words()}" if bounded else "all records"
+
+
 def _single(window: Window) -> SplitWindow:
     alone = replace(window, one_by_one=True, halvings=window.halvings + 1, taken_up=False, first_from=None)
-    return SplitWindow(windows=[alone], remark=f"fetching the records {window.in_words()} one by one")
+    return SplitWindow(windows=[alone], remark=f"fetching {_records(window)} one by one")
 
 
 def _skipped(window: Window, reason: str) -> SplitWindow:
-    return SplitWindow(
-        windows=[], remark=f"the records {window.in_words()} are skipped: {reason}", skipped=window
-    )
+    return SplitWindow(windows=[], remark=f"{_records(window)} are skipped: {reason}", skipped=window)

@@ -5,6 +5,7 @@ none, and the answers of OAI-PMH 1.1 are read as intended, and oddities are note
 """
 
 import codecs
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -33,6 +34,8 @@ _LISTED = frozenset({OAI + "record", OAI + "header"})
 _ERROR = OAI + "error"
 _OLD = "http://www.openarchives.org/OAI/1."
 _HEAD_BYTES = 4096
+_BEGINS = re.compile(rb"<(?:!DOCTYPE\s+|[\w.-]+:)?OAI-PMH")
+"""The root element or its document type; a page may mention the protocol in its text."""
 _PARTS = frozenset({"record", "header", "resumptionToken"})
 _PARTS_OF = {
     "record": frozenset({"header", "metadata", "about"}),
@@ -197,7 +200,7 @@ def _in_our_namespace(root: etree._Element, verb: Verb, url: str, body: bytes) -
 def _not_well_formed(error: MalformedXmlError, body: bytes, url: str) -> ClientError:
     head = body[:_HEAD_BYTES].lstrip(codecs.BOM_UTF8)
     # In UTF-16, each letter is next to a NUL.
-    if b"OAI-PMH" in head.replace(b"\0", b""):
+    if _BEGINS.search(head.replace(b"\0", b"")):
         # libxml2 usually names the position itself.
         has_place = "line" in error.reason or not error.line
         where = "" if has_place else f" (line {error.line}, column {error.column})"

@@ -65,6 +65,8 @@ class TransportKind(StrEnum):
     DNS = "dns"
     REFUSED = "refused"
     TLS = "tls"
+    NO_TLS = "no_tls"
+    """The server speaks no https on this port."""
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"
     HTTP = "http"
@@ -79,6 +81,7 @@ _OF_TRANSPORT: Mapping[TransportKind, FailureCode] = {
     TransportKind.DNS: FailureCode.HOST_UNKNOWN,
     TransportKind.REFUSED: FailureCode.CONNECTION_REFUSED,
     TransportKind.TLS: FailureCode.TLS,
+    TransportKind.NO_TLS: FailureCode.TLS,
     TransportKind.TIMEOUT: FailureCode.TIMEOUT,
     TransportKind.DISCONNECTED: FailureCode.DISCONNECTED,
     TransportKind.HTTP: FailureCode.HTTP_INVALID,

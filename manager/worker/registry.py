@@ -5,13 +5,16 @@ from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import delete, func, select, text, update
+from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
+from harvester.locks import is_locked
+from harvester.models import Repository
 from manager import queue
 from manager.leader.lock import managers
 from manager.models import IN_HAND, Job, JobStatus, RecurringJob, RecurringState, Worker
+from manager.notices.models import Mute, MuteKind
 from oai.errors import UsageError
 from oai.models import from_row
 
@@ -47,6 +50,27 @@ class Membership:
     concurrency: int
     lost_seconds: float
     """The silence in seconds after which it counts as lost."""
+
+
+def waits_for_us() -> ColumnElement[bool]:
+    """Return the SQL condition that a job is due, has not begun, and does not wait for its repository.
+
+    A repository may have asked to wait, be in a maintenance window, or be locked.
+    """
+    asked = exists().where(Repository.repository_id == Job.repository_id, Repository.not_before > func.now())
+    # Not by `manager.notices.mutes`, which imports this module.
+    maintained = exists().where(
+        Mute.kind == MuteKind.MAINTENANCE,
+        or_(Mute.repository_id.is_(None), Mute.repository_id == Job.repository_id),
+        func.now().between(Mute.starts, Mute.ends),
+    )
+    due = and_(Job.status.in_(WAITING), Job.harvest_start_time <= func.now())
+    return and_(due, ~asked, ~maintained, ~is_locked(Job.repository_id))
+
+
+def is_late() -> ColumnElement[bool]:
+    """Return the SQL condition that a job waits for us and has been due for at least `LATE`."""
+    return and_(Job.harvest_start_time <= func.now() - LATE, waits_for_us())
 
 
 def register(session: Session, membership: Membership) -> int:
@@ -150,7 +174,7 @@ class ManagerStatus:
     jobs: Mapping[str, int]
     """The number of jobs by status."""
     late: int
-    """Jobs that are due and have not begun."""
+    """Jobs that are due and have not begun, without those that wait for their repository."""
     stuck: int
     """Running jobs that make no progress."""
     schedules: Mapping[str, int]
@@ -162,8 +186,7 @@ def manager_status(session: Session) -> ManagerStatus:
     jobs = _counts(session, Job.status)
     schedules = _counts(session, RecurringJob.state)
     present = managers(session)
-    late = Job.status.in_(WAITING) & (Job.harvest_start_time <= func.now() - LATE)
-    counted = select(func.count().filter(late), func.count(Job.stuck_since))
+    counted = select(func.count().filter(is_late()), func.count(Job.stuck_since))
     late_jobs, stuck_jobs = session.execute(counted).one()
     return ManagerStatus(
         leader=present.leader,

@@ -232,9 +232,7 @@ def unreadable(holding: Holding, error: OSError) -> NotServedError:
         return NotServedError(
             503, "the archive file of this document was replaced; it is served when the new file is indexed"
         )
-    return NotServedError(
-        503, "the archive file of this document cannot be read at the moment; the operator has been informed"
-    )
+    return NotServedError(503, "the archive file of this document cannot be read at the moment")
 
 
 def damaged(holding: Holding, fault: DamageError | DigestError) -> NotServedError:

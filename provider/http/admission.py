@@ -39,6 +39,8 @@ class Why(StrEnum):
     """The database is not available, or did not answer in time."""
     STORE = "store"
     """Files of harvested records cannot be read."""
+    ARCHIVE = "archive"
+    """Archive files cannot be read."""
     CLIENT = "client"
     """The client has too many concurrent requests, or sent too many in a minute."""
 

@@ -22,7 +22,7 @@ from sqlalchemy.orm import Session
 
 from oai.errors import TryLaterError
 from provider.holdings.documents import NotServedError, OpenDocument, Query, find_document, open_holding
-from provider.http.admission import READING, admitted
+from provider.http.admission import READING, TryLater, Why, admitted
 from provider.http.keys import DATABASE, SETTINGS
 from provider.http.memento import Links, links_of
 from provider.http.metrics import METRICS
@@ -42,6 +42,7 @@ _LONGEST_FIELD: Final = 2048
 """Characters; proxies accept only a few thousand bytes of header fields in total."""
 _EMPTY_SUFFIX: Final = re.compile(r"bytes=-0+")
 """The last zero bytes; aiohttp takes them for all bytes."""
+_RETRY_SECONDS: Final = 300
 _DAMAGED: Final = web.AppKey("damaged_documents", Counter)
 
 _Result = TypeVar("_Result")
@@ -75,6 +76,8 @@ async def _answer(request: web.Request) -> web.StreamResponse:
         )
         return await _send(request, opened[0])
     except NotServedError as error:
+        if error.status == web.HTTPServiceUnavailable.status_code:
+            raise TryLater(Why.ARCHIVE, str(error), _RETRY_SECONDS) from None
         if error.status == web.HTTPInternalServerError.status_code:
             request.app[_DAMAGED].inc()
         return _not_served(error)

@@ -28,7 +28,10 @@ from provider.titles.publication import count_new
 _BELOW: Final = "/titles"
 PATH: Final = endpoint.PATH + _BELOW
 """The path of the repository of titles."""
-_NONE: Final = "404: no titles are published here; import some with `zatva provider titles import`\n"
+_NONE: Final = (
+    "404: no title is listed here (titles are listed once they are public and have captures); "
+    "see `zatva provider titles list`\n"
+)
 
 
 _log = logging.getLogger("provider.titles")

@@ -100,6 +100,27 @@ async def test_the_figures_tell_what_is_due_late_running_and_failed(
     assert 600 <= float(figures["zatva_manager_lag_seconds"]) < 1200
 
 
+@pytest.mark.parametrize(
+    "reason",
+    [
+        "UPDATE oai_repository SET not_before = now() + interval '1 hour'",
+        "INSERT INTO oai_repository_lock (repository_id, holder, reason) VALUES (1, 'an index', 'new')",
+        "INSERT INTO mute (kind, starts, ends) VALUES ('maintenance', now(), now() + interval '1 hour')",
+    ],
+)
+def test_a_job_that_waits_for_its_repository_is_not_late(
+    database: Database, tables: Tables, reason: str
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository())
+    tables("UPDATE oai_job SET harvest_start_time = now() - interval '10 minutes'")
+    with database.session() as session:
+        assert read_figures(session).late == 1
+    tables(reason)
+    with database.session() as session:
+        figures = read_figures(session)
+    assert (figures.due, figures.late, figures.status.late, figures.lag) == (1, 0, 0, 0)
+
+
 async def test_no_port_is_no_server_and_a_taken_one_is_told(settings: Settings, database: Database) -> None:
     with (
         DatabaseExecutor(database, threads=2, name="manager-database") as transactions,

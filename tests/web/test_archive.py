@@ -212,7 +212,8 @@ async def test_documents_of_a_url_are_found_page_by_page(
     assert sorted(listed) == sorted(keys)
 
     _, first = await administrator.get(f"/archive/documents?url={url}&match={match}")
-    (link,) = html.fromstring(first).xpath("//nav[@class='pager']/a/@href")
+    page: Any = html.fromstring(first)
+    (link,) = page.xpath("//nav[@class='pager']/a/@href")
     status, second = await administrator.get(f"/archive/documents{link}")
     assert status == 200
     assert {key for key in keys if key in first + second} == set(keys)

@@ -120,8 +120,8 @@ async def test_days_of_capture_are_chosen_on_the_page(server: Server, curator: B
         "/archive/exports", {**_HOST, "since": "2020-03-05", "until": "2020-03-04"}
     )
     assert "The first day of capture is after the last one." in text
-    forms: list[Any] = html.fromstring(text).forms
-    (again,) = [form for form in forms if form.action == "/archive/exports"]
+    page: Any = html.fromstring(text)
+    (again,) = [form for form in page.forms if form.action == "/archive/exports"]
     assert {**again.fields}.items() >= {"url": "a.example", "match": "host", "since": "2020-03-05"}.items()
 
 

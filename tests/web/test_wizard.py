@@ -21,6 +21,23 @@ from web.repositories.diagnostics import DIAGNOSTICS
 from web.repositories.wizard import DRAFTS
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        "htpp://a.example/oai",
+        "http;//a.example/oai",
+        "http:/a.example",
+        "http://http://a.example",
+        "a@b.example",
+    ],
+)
+async def test_a_mistyped_address_is_refused(administrator: Browser, address: str) -> None:
+    status, page, _ = await administrator.post("/repositories/new", {"base_url": address, "do": "ask"})
+
+    assert status == 422
+    assert "Enter the complete address, such as https://library.example/oai" in page
+
+
 async def test_the_repository_is_asked_once_for_all_steps(administrator: Browser) -> None:
     async with serve(FakeRepository(items=many(3), sets=["maps"])) as served:
         form = {"base_url": served.url}

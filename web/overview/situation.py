@@ -15,7 +15,7 @@ from manager.models import Job, RecurringJob, RecurringState
 from manager.notices.models import Mute
 from manager.notices.mutes import is_muted, mutes_run
 from manager.store_audits import AuditView, last_audits
-from manager.worker.registry import LATE, WAITING
+from manager.worker.registry import is_late
 from oai.datestamps import utc_now
 from oai.failures import Failure
 from web.runs.words import is_made_up
@@ -51,7 +51,7 @@ class Figures:
     """Updated and deleted records."""
     refused: int
     late: int
-    """Jobs that have been due for a minute and have not begun."""
+    """Jobs that have been due for a minute and wait for a worker or a limit."""
     stuck: int
 
 
@@ -115,8 +115,7 @@ def figures(session: Session, among: Among = None) -> Figures:
         func.count().filter(RecurringJob.state.in_(off)),
     ).where(*_seen(RecurringJob.repository_id, among))
     schedules, paused, set_aside = session.execute(kept).one()
-    is_late = Job.status.in_(WAITING) & (Job.harvest_start_time <= func.now() - LATE)
-    jobs = select(func.count().filter(is_late), func.count(Job.stuck_since))
+    jobs = select(func.count().filter(is_late()), func.count(Job.stuck_since))
     late, stuck = session.execute(jobs.where(*_seen(Job.repository_id, among))).one()
     repositories = select(func.count()).select_from(Repository).where(*_seen(Repository.repository_id, among))
     return Figures(

@@ -23,7 +23,7 @@ from harvester.isolated import isolated
 from harvester.listing import repositories_at
 from harvester.probing.sample import RepositorySample, SetSize, count_records, fetch_sample
 from harvester.reading.errors import AnswerTooLargeError
-from harvester.recognition import RepositoryFacts, find_repository
+from harvester.recognition import RepositoryFacts, find_repository, lacks_scheme
 from harvester.registry import Registry, friends_of, load_registry
 from harvester.repositories import name_repository
 from harvester.vocabulary import AccessProtocol
@@ -173,7 +173,7 @@ async def go_on(request: web.Request) -> web.Response:
 
 def _typed_address(text: str, protocol: str | None) -> str:
     """Return the address, which may lack its scheme. Raises ValueError with the expected form."""
-    if "://" in text or not text:
+    if not text or not lacks_scheme(text):
         return usable_address(text, protocol)
     usable_address(f"https://{text}", protocol)
     return text

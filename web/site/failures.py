@@ -101,7 +101,11 @@ _TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = {
     ),
     TransportKind.TLS: (
         mark("The secure connection could not be established."),
-        mark("The server's certificate is not valid; its administrator has to renew it."),
+        mark("The certificate or the TLS configuration is not valid; the administrator has to correct it."),
+    ),
+    TransportKind.NO_TLS: (
+        mark("The server speaks no https on this port."),
+        mark("Try the address with http:// instead of https://, or another port."),
     ),
     TransportKind.TIMEOUT: (
         mark("The server did not answer in time."),

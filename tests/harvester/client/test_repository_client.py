@@ -237,7 +237,7 @@ async def test_each_failure_to_connect_has_its_kind(repository: FakeRepository) 
     port = repository.url.split(":")[2].split("/")[0]
     assert await _kind("http://no-such-host.invalid/oai") is TransportKind.DNS
     assert await _kind("http://127.0.0.1:1/oai") is TransportKind.REFUSED
-    assert await _kind(f"https://127.0.0.1:{port}/oai") is TransportKind.TLS
+    assert await _kind(f"https://127.0.0.1:{port}/oai") is TransportKind.NO_TLS
     repository.fault = lambda _asked, _body: (302, {"Location": "/oai"}, b"")
     assert await _kind(repository.url) is TransportKind.REDIRECT
     repository.fault = lambda _asked, _body: (302, {"Location": "file:///etc/passwd"}, b"")
@@ -284,7 +284,7 @@ async def test_what_is_no_repository_is_told_apart(repository: FakeRepository, b
             await client.identify()
 
 
-@pytest.mark.parametrize("address", ["ftp://x/", "x", "http:///oai", "http://x/a b"])
+@pytest.mark.parametrize("address", ["ftp://x/", "x", "http:///oai", "http://x/a b", "http://http://x/"])
 async def test_an_address_that_is_not_one_of_http_is_refused(address: str) -> None:
     with pytest.raises(UsageError, match="is not a valid base URL; write it as http://host/path"):
         async with open_client(address):

@@ -92,6 +92,13 @@ async def test_all_records_of_one_date_are_told_apart_by_their_headers(library: 
     assert library.numbers() == ALL - {33}
 
 
+async def test_a_list_without_bounds_that_is_fetched_one_by_one_is_named_in_words(library: Library) -> None:
+    library.fake.items = [Item(identifier="oai:fake.example:33")]
+    library.fake.fault = lambda asked, good: good if asked["verb"] != "ListRecords" else DEAD
+    outcome = await library.run()
+    assert "fetching all records one by one" in str(outcome.notes), outcome.notes
+
+
 async def test_a_server_that_does_not_select_by_datestamp_is_asked_record_by_record(library: Library) -> None:
     library.fake.sizes = False
 

@@ -385,6 +385,8 @@ async def test_the_release_of_a_held_run_makes_its_deletions(library: Library) -
     assert (code, "no longer held" in err) == (2, True)
     code, _, err = await library.command("job", "release", "1")
     assert (code, "was not held" in err) == (2, True)
+    code, _, err = await library.command("job", "release", "40")
+    assert (code, "no run 40; list runs" in err) == (2, True)
 
 
 async def test_a_later_run_that_is_held_takes_the_place_of_the_earlier_one(library: Library) -> None:

@@ -89,6 +89,7 @@ def test_an_oai_error_is_raised_by_its_code_even_an_unknown_one() -> None:
     [
         (b"<html><body>Down for maintenance</body></html>", "OAI-PMH"),
         (b"<!DOCTYPE html><html><p>x</html>", "HTML"),
+        (b"<!DOCTYPE html><html><p>OAI-PMH is down: &lt;OAI-PMH></html>", "HTML"),
         (b"Fatal error in index.php", "Fatal error"),
         (b"", "not XML"),
         (b"<rss/>", "'rss'"),

@@ -13,6 +13,7 @@ from pytest_aiohttp import AiohttpClient
 from oai.database import Database
 from oai.settings import Settings
 from provider.app import create_app
+from provider.http.metrics import METRICS
 from provider.indexing.indexer import IndexOptions, index_file
 from tests.provider.archives import Page, capture_key, warc_record, write_archive
 from tests.provider.conftest import BASE_URL
@@ -41,6 +42,11 @@ class DocumentArchive:
     async def get(self, address: str = ADDRESS, **headers: str) -> ClientResponse:
         fields = {name.replace("_", "-"): value for name, value in headers.items()}
         return await self.client.get(address, headers={"Accept-Encoding": "identity", **fields})
+
+    def refused(self, why: str) -> float | None:
+        """The requests that were answered 503 for this reason."""
+        labels = {"why": why}
+        return self.client.app[METRICS].registry.get_sample_value("zatva_provider_refused_total", labels)
 
 
 async def served(

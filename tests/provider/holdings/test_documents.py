@@ -354,6 +354,7 @@ async def test_a_file_that_is_gone_is_told_in_the_log(
     assert response.status == 503
     assert str(path) not in await response.text()
     assert f"{path}, offset 0" in caplog.text
+    assert archive.refused("archive") == 1
 
 
 async def test_a_file_that_only_a_listing_told_of_is_not_there_yet(archive: DocumentArchive) -> None:
