@@ -248,6 +248,8 @@ def _rebuilt_words(rebuilt: Rebuilt) -> str:
         f"{rebuilt.changed:,} changed, {rebuilt.dropped:,} dropped; "
         f"{counted(rebuilt.refused, 'file')} skipped"
     )
+    if rebuilt.doubted:
+        words += f"\n{counted(rebuilt.doubted, 'row')} lost the SHA-256: the file is no longer a record."
     if rebuilt.needs_full_harvest:
         words += "\nThe next harvest requests all records."
     return words
