@@ -13,7 +13,6 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History
-from harvester.store.audit import StoreFindingKind
 from manager.disks import DiskForecast, forecast_disks
 from manager.models import IN_HAND, Job
 from manager.notices.models import Notice, NoticeState
@@ -177,8 +176,9 @@ def _add_audits(registry: CollectorRegistry, audits: Sequence[AuditView]) -> Non
     for audit in (view.audit for view in audits):
         number = str(audit.repository_id)
         last.labels(number).set(audit.ended.timestamp() if audit.ended else 0)
-        for kind in StoreFindingKind:
-            findings.labels(number, kind.value).set(getattr(audit, kind.value))
+        # Without unreadable files: an audit that could not read all is not complete.
+        for kind in ("missing", "altered", "stray"):
+            findings.labels(number, kind).set(getattr(audit, kind))
 
 
 @contextlib.asynccontextmanager

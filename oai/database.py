@@ -1,24 +1,30 @@
 """The database: engine and sessions over PostgreSQL, embedded unless the settings name another server."""
 
 import contextlib
+import logging
 import re
+import threading
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from psycopg.errors import QueryCanceled, ReadOnlySqlTransaction
+from psycopg.errors import ConnectionTimeout, QueryCanceled, ReadOnlySqlTransaction
 from sqlalchemy import URL, Engine, create_engine, event, make_url, text
-from sqlalchemy.engine import ExceptionContext
+from sqlalchemy.engine import Dialect, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 from sqlalchemy.orm import Session
 
-from oai import migrations
+from oai import keeper, migrations
 from oai.early_engine import SERVER_OPTIONS, EarlyEngine
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.errors import DatabaseNotReadyError, required
 from oai.settings import Settings
+
+logger = logging.getLogger(__name__)
 
 _Result = TypeVar("_Result")
 _POOL = 5
@@ -26,6 +32,8 @@ _DRIVER = "postgresql+psycopg"
 _CONNECT_SECONDS: Final = 10
 _REPLICA_CONNECT_SECONDS: Final = 2
 """Short, because other servers can answer; libpq treats less than 2 as 2."""
+_RESTART_SECONDS: Final = 10.0
+"""Pause after an embedded server could not be started again."""
 _OF_VALUES: Final = frozenset({"22", "54"})
 """Classes of SQLSTATE: data exceptions, and program limits such as that of an index row."""
 _CONNECTION = {
@@ -118,6 +126,8 @@ def open_database(
         stack.callback(engine.dispose)
         if check_tables:
             _check_tables(engine, server)
+        if server is not None:
+            event.listen(engine, "do_connect", _Restarter(server, cluster_folder(settings.data)).connect)
         yield Database(engine=engine)
 
 
@@ -180,6 +190,47 @@ def _embedded(settings: Settings, stack: contextlib.ExitStack, *, ask: bool) -> 
     stack.callback(server.release)
     server.acquire(ask=ask)
     return server
+
+
+class _Restarter:
+    """Starts an embedded server again whose process was killed, for example because memory ran out."""
+
+    def __init__(self, server: EmbeddedServer, cluster: Path) -> None:
+        self._server = server
+        self._cluster = cluster
+        self._lock = threading.Lock()
+        self._was_killed = False
+        self._earliest = 0.0
+
+    def connect(self, dialect: Dialect, _record: object, words: Any, named: dict[str, Any]) -> Any:  # noqa: ANN401 SQLAlchemy's
+        """Connect, after starting the server if necessary."""
+        try:
+            return dialect.connect(*words, **named)
+        except ConnectionTimeout:
+            raise  # it runs, but does not answer; waiting again would double the time
+        except psycopg.OperationalError:
+            with self._lock:
+                if not self._is_running():
+                    raise
+            return dialect.connect(*words, **named)
+
+    def _is_running(self) -> bool:
+        """Return whether the server's process runs, after trying to start it."""
+        if keeper.postmaster_pid(self._cluster):
+            return True
+        # A server that a person stops removes the file with its process id.
+        self._was_killed |= bool(keeper.postmaster_lines(self._cluster))
+        if not self._was_killed or time.monotonic() < self._earliest:
+            return False
+        logger.warning("embedded PostgreSQL in %s was killed; starting it again", self._cluster)
+        try:
+            self._server.ask()
+        except DatabaseNotReadyError as error:
+            self._earliest = time.monotonic() + _RESTART_SECONDS
+            logger.warning("%s", error)
+            return False
+        self._was_killed = False
+        return True
 
 
 def _external_url(settings: Settings) -> URL:

@@ -68,6 +68,7 @@ _OURS: Final = (
 _OF_DATABASE: Final = Failure(code=FailureCode.DATABASE)
 _FULL: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
 _ELSEWHERE: Final = f"or give another path, {_AGAIN}"
+_REMOUNT: Final = "check the network drive and its server, mount it again if necessary"
 _PLACES: Final[Mapping[int, str]] = {
     errno.EACCES: f"grant access to the user who runs this command, {_ELSEWHERE}",
     errno.EPERM: f"grant access to the user who runs this command, {_ELSEWHERE}",
@@ -78,6 +79,8 @@ _PLACES: Final[Mapping[int, str]] = {
     errno.ENAMETOOLONG: f"give a shorter path, {_AGAIN}",
     errno.ELOOP: f"its symbolic links form a loop; correct them, {_ELSEWHERE}",
     errno.EIO: f"check the disk and the system log, {_AGAIN}",
+    errno.ESTALE: f"{_REMOUNT}, {_AGAIN}",
+    errno.ENOTCONN: f"{_REMOUNT}, {_AGAIN}",
 }
 """Advice for a path that cannot be used, by the system's error number."""
 

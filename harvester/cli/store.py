@@ -203,8 +203,9 @@ def _audited(
         )
         audit = auditor.run()
     found = f"{audit.missing:,} missing, {audit.altered:,} altered, {audit.stray:,} stray"
+    unreadable = f", {audit.unreadable:,} unreadable" if audit.unreadable else ""
     repaired = f" ({audit.repaired:,} of them removed)" if audit.repaired else ""
-    words = f"repository {repository_id}: {counted(audit.files, 'file')}; {found}{repaired}"
+    words = f"repository {repository_id}: {counted(audit.files, 'file')}; {found}{repaired}{unreadable}"
     facts = {name: value for name, value in asdict(audit).items() if name != "findings"}
     console.result({**facts, "clean": audit.clean}, words)
     return audit
@@ -213,7 +214,8 @@ def _audited(
 def _print_finding(console: Console, repository_id: int, finding: StoreFinding) -> None:
     facts = {"repository_id": repository_id, **asdict(finding), "kind": finding.kind.value}
     what = "unfinished" if finding.unfinished else finding.kind.value
-    console.result(facts, f"{what}: {finding.path}{', removed' if finding.removed else ''}")
+    more = f" ({finding.reason})" if finding.reason else ", removed" if finding.removed else ""
+    console.result(facts, f"{what}: {finding.path}{more}")
 
 
 def _named(session: Session, invocation: Invocation) -> Repository:
@@ -246,6 +248,8 @@ def _rebuilt_words(rebuilt: Rebuilt) -> str:
         f"{rebuilt.changed:,} changed, {rebuilt.dropped:,} dropped; "
         f"{counted(rebuilt.refused, 'file')} skipped"
     )
+    if rebuilt.doubted:
+        words += f"\n{counted(rebuilt.doubted, 'row')} lost the SHA-256: the file is no longer a record."
     if rebuilt.needs_full_harvest:
         words += "\nThe next harvest requests all records."
     return words

@@ -4,7 +4,7 @@ import contextlib
 import ctypes
 import os
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Final, Protocol
@@ -60,7 +60,7 @@ class Named:
     def begin(self, full: str, data: bytes) -> int:
         """Start a file as `Unfinished.begin` says."""
         descriptor = os.open(full + ENDING, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _MODE)
-        return _written(descriptor, data)
+        return _written(descriptor, data, full)
 
     def finish(self, full: str, descriptor: int) -> None:
         """Finish a file as `Unfinished.finish` says."""
@@ -82,7 +82,7 @@ class UnnamedFiles:
 
     def begin(self, full: str, data: bytes) -> int:
         """Start a file as `Unfinished.begin` says."""
-        return _written(os.open(full.rpartition("/")[0], os.O_WRONLY | os.O_TMPFILE, _MODE), data)
+        return _written(os.open(_folder(full), os.O_WRONLY | os.O_TMPFILE, _MODE), data, full)
 
     def finish(self, full: str, descriptor: int) -> None:
         """Finish a file; a link cannot replace a file, so replacing needs a temporary name after all."""
@@ -103,14 +103,16 @@ class UnnamedFiles:
         os.link(str(descriptor), full, src_dir_fd=self._descriptors, follow_symlinks=True)
 
 
-def _written(descriptor: int, data: bytes) -> int:
+def _written(descriptor: int, data: bytes, full: str) -> int:
     try:
         written = os.write(descriptor, data)
         while written < len(data):
             written += os.write(descriptor, memoryview(data)[written:])
-    except BaseException:
+    except BaseException as error:
         with contextlib.suppress(OSError):
             os.close(descriptor)
+        if isinstance(error, OSError):
+            error.filename = full  # the system names no file of a descriptor
         raise
     return descriptor
 
@@ -151,16 +153,18 @@ class Disk:
         Each file gets its name once its bytes are on disk, so that a reader finds either the old file or the
         new one. The disk works on the files of one call while the next call writes its own.
         """
-        for start in range(0, len(files), self._at_once):
-            self._begin_some(files[start : start + self._at_once])
+        with self._named_errors():
+            for start in range(0, len(files), self._at_once):
+                self._begin_some(files[start : start + self._at_once])
         if leaving:
             self.settle()
             self.remove_all(leaving)
 
     def settle(self) -> None:
         """Complete what was started: when this returns, it survives a power failure."""
-        self._finish()
-        self._sync_folders()
+        with self._named_errors():
+            self._finish()
+            self._sync_folders()
 
     def write_all(self, files: Sequence[tuple[str, bytes]]) -> None:
         """Start writing the files, and settle."""
@@ -175,6 +179,15 @@ class Disk:
                 os.unlink(full)  # noqa: PTH108 many at once; a Path costs three times as much
             self._unsynced.add(_folder(full))
         self._sync_folders()
+
+    @contextlib.contextmanager
+    def _named_errors(self) -> Iterator[None]:
+        """Name the base folder in errors of syncs, for which the system names no file."""
+        try:
+            yield
+        except OSError as error:
+            error.filename = error.filename or self._base
+            raise
 
     def _begin_some(self, files: Sequence[tuple[str, bytes]]) -> None:
         whole = [(self._full(path), data) for path, data in files]

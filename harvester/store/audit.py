@@ -37,6 +37,8 @@ class StoreFindingKind(StrEnum):
     """Its bytes are not those that were written."""
     STRAY = "stray"
     """No row names it."""
+    UNREADABLE = "unreadable"
+    """It cannot be read, which says nothing about its bytes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,6 +51,8 @@ class StoreFinding:
     unfinished: bool = False
     """Whether it is a stray file that a run left incomplete."""
     removed: bool = False
+    reason: str | None = None
+    """Why an unreadable file cannot be read, in English."""
 
 
 @dataclass(kw_only=True)
@@ -62,6 +66,7 @@ class Audit:
     altered: int = 0
     stray: int = 0
     repaired: int = 0
+    unreadable: int = 0
     findings: list[StoreFinding] = field(default_factory=list)
     """The first of them."""
 
@@ -72,8 +77,14 @@ class Audit:
 
     @property
     def failure(self) -> Failure | None:
-        """What was found, as a failure; None if the store is intact."""
-        return damage(missing=self.missing, altered=self.altered, stray=self.stray - self.repaired)
+        """What was found, as a failure; None if the store is intact.
+
+        Without other findings, an audit that could not read some files did not finish.
+        """
+        found = damage(missing=self.missing, altered=self.altered, stray=self.stray - self.repaired)
+        if found is None and self.unreadable:
+            return _incomplete(f"{self.unreadable:,} of {self.files:,} files cannot be read")
+        return found
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -109,8 +120,7 @@ class Auditor:
             try:
                 self._compare(session, audit)
             except OSError as error:
-                reason = str(error).encode(errors="backslashreplace").decode()
-                failure = Failure(code=FailureCode.STORE_AUDIT_INCOMPLETE, facts={"said": reason})
+                failure = _incomplete(str(error).encode(errors="backslashreplace").decode())
                 report.conclude(failure, state=AuditState.FAILED, ended=datetime.now(UTC))
                 session.commit()
                 raise
@@ -118,7 +128,10 @@ class Auditor:
                 setattr(report, name, getattr(audit, name))
             report.stray -= audit.repaired
             report.findings = [asdict(finding) for finding in audit.findings]
-            report.conclude(audit.failure, state=AuditState.DONE, ended=datetime.now(UTC))
+            found = audit.failure
+            unfinished = found is not None and found.code is FailureCode.STORE_AUDIT_INCOMPLETE
+            state = AuditState.FAILED if unfinished else AuditState.DONE
+            report.conclude(found, state=state, ended=datetime.now(UTC))
             session.commit()
         return audit
 
@@ -157,8 +170,8 @@ class Auditor:
         both = [(row, path) for row, path in batch if row is not None and path is not None]
         yield from (pair for pair in batch if None in pair)
         # The threads only read files; results arrive in the order of the rows.
-        rights = pool.map(self._is_right, [row for row, _ in both])
-        yield from (pair for pair, right in zip(both, rights, strict=True) if not right)
+        found = pool.map(self._row_finding, [row for row, _ in both])
+        yield from (pair for pair, finding in zip(both, found, strict=True) if finding is not None)
 
     def _confirmed(self, session: Session, suspects: Sequence[Pair]) -> Iterator[StoreFinding]:
         """Yield what is still wrong according to the present rows."""
@@ -173,23 +186,24 @@ class Auditor:
             by_name.setdefault(found.filename.lower(), []).append(found)
         for row, path in suspects:
             if row is not None:
-                yield from self._row_finding(by_id.get(row.record_id))
+                now = by_id.get(row.record_id)
+                if now is not None and (finding := self._row_finding(now)) is not None:
+                    yield finding
             elif path is not None and not self._is_named(path, by_name.get(os.fsdecode(path).lower(), ())):
                 unfinished = path.endswith(ENDING.encode())
                 yield StoreFinding(kind=StoreFindingKind.STRAY, path=readable(path), unfinished=unfinished)
 
-    def _row_finding(self, row: FileRow | None) -> Iterator[StoreFinding]:
-        if row is None or self._is_right(row):
-            return
-        there = (self.folder / row.filename).exists()
-        kind = StoreFindingKind.ALTERED if there else StoreFindingKind.MISSING
-        yield StoreFinding(kind=kind, path=row.filename, identifier=row.identifier)
-
-    def _is_right(self, row: FileRow) -> bool:
+    def _row_finding(self, row: FileRow) -> StoreFinding | None:
+        """Return what is wrong with the row's file; None if it is right."""
+        kind, reason = StoreFindingKind.ALTERED, None
         try:
-            return hashlib.sha256((self.folder / row.filename).read_bytes()).digest() == row.digest
-        except OSError:
-            return False
+            if hashlib.sha256((self.folder / row.filename).read_bytes()).digest() == row.digest:
+                return None
+        except (FileNotFoundError, NotADirectoryError):
+            kind = StoreFindingKind.MISSING
+        except OSError as error:
+            kind, reason = StoreFindingKind.UNREADABLE, error.strerror
+        return StoreFinding(kind=kind, path=row.filename, identifier=row.identifier, reason=reason)
 
     def _is_named(self, path: bytes, rows: Iterable[FileRow]) -> bool:
         """Return whether a row names the file by now, on some systems in another case."""
@@ -210,3 +224,7 @@ class Auditor:
         if len(audit.findings) < _KEPT:
             audit.findings.append(finding)
         self.on_finding(finding)
+
+
+def _incomplete(reason: str) -> Failure:
+    return Failure(code=FailureCode.STORE_AUDIT_INCOMPLETE, facts={"said": reason})

@@ -50,16 +50,13 @@ class DiskProcess(Companion):
 
 def main() -> None:
     """Handle files below the folder given on the command line."""
-    base = sys.argv[1]
-    disk = Disk(base, open_at_once=most_open_files())
+    disk = Disk(sys.argv[1], open_at_once=most_open_files())
 
     def work(answer: Answer, name: str, *arguments: object) -> None:
         try:
             outcome = getattr(disk, name)(*arguments)
         except OSError as error:
-            # Unlike an open, a write does not name the file in its error.
-            unplaced = error.errno is not None and error.filename is None
-            outcome = OSError(error.errno, error.strerror, base) if unplaced else error
+            outcome = error
         answer(outcome)
 
     serve(work)

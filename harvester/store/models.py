@@ -154,7 +154,7 @@ class StoreAudit(Base):
     stray: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Files that no row names, including incomplete ones."""
     findings: Mapped[list[dict[str, Any]]] = mapped_column(JSONB, server_default=text("'[]'"))
-    """The first 50 files with a problem: kind, path, identifier, unfinished, removed."""
+    """The first 50 files with a problem: kind, path, identifier, unfinished, removed, reason."""
     failure_code: Mapped[str | None] = mapped_column(Text)
     """`store_damaged` if it found something, `store_audit_incomplete` if it did not finish."""
     failure_facts: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))

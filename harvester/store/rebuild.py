@@ -71,7 +71,9 @@ class Rebuilt:
     dropped: int = 0
     """Rows of active records whose files are missing, or now belong to another record."""
     refused: int = 0
-    """Files that are not (or no longer) a record, or a second file of a record."""
+    """Files that are not (or no longer) a record, cannot be read, or are a second file of a record."""
+    doubted: int = 0
+    """Rows that lost their digest because their files are no longer records."""
 
     @property
     def needs_full_harvest(self) -> bool:
@@ -158,20 +160,29 @@ class Rebuilder:
         spoilt = []
         others = []
         for row, path in pairs:
-            found = None if path is None else self._read(path, rebuilt)
+            if path is None:
+                continue
+            try:
+                found = self._read(path, rebuilt)
+            except OSError as error:
+                # Says nothing about the file's bytes, so its row stays as it is.
+                self._refuse(readable(path), str(error), rebuilt)
+                continue
             if found is not None:
                 by_prefix.setdefault(found.prefix, []).append(found)
-            if row is not None and path is not None and found is None:
+            if row is not None and found is None:
                 spoilt.append(row)
             elif row is not None and found is not None and row.identifier != found.header.identifier:
                 others.append(row)
         if spoilt:
-            session.execute(_DOUBT, _named(spoilt))
+            doubted = session.execute(_DOUBT, _named(spoilt))
+            rebuilt.doubted += doubted.rowcount  # type: ignore[attr-defined]  # present for an UPDATE
         self._let_go(session, others, rebuilt)
         for prefix, found_there in by_prefix.items():
             self._write(session, prefix, found_there, rebuilt)
 
     def _read(self, path: bytes, rebuilt: Rebuilt) -> _Found | None:
+        """Return what the file contains; None if that is not a record. Raises OSError."""
         name = readable(path)
         if path.endswith(ENDING.encode()):
             return None
@@ -183,7 +194,7 @@ class Rebuilder:
         except MalformedXmlError as error:
             self._refuse(name, error.reason, rebuilt)
             return None
-        except (OSError, ValueError) as error:
+        except ValueError as error:
             self._refuse(name, str(error), rebuilt)
             return None
         rebuilt.files += 1

@@ -4,12 +4,12 @@ Archive files are read one after the other, each from beginning to end, so that 
 an interrupted check continues after the last complete file. Nothing is changed.
 """
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, func, select
+from sqlalchemy import ColumnElement, Result, Select, func, select
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -36,7 +36,7 @@ class Fault(StrEnum):
     MOVED = "moved"
     """The file is missing, and what may be the same file is elsewhere, where it has no documents yet."""
     UNREADABLE = "unreadable"
-    """The file exists but cannot be read."""
+    """The file exists but cannot be read, or not to its end."""
     CHANGED = "changed"
     """The file's size has changed; the checks of its captures show whether that matters."""
     ALTERED = "altered"
@@ -150,11 +150,18 @@ class Checker:
             file.findings.append(fault)
         # An object that was replaced is never read for what it was: every read names the old tag.
         if arc.path is not None and (fault is None or (fault.fault is Fault.CHANGED and arc.tag is None)):
-            for row in self._documents(file.number):
+            try:
+                self._check_documents(file, arc)
+            except OSError as error:
+                file.findings.append(self._fault(file, Fault.UNREADABLE, str(error)))
+        return file
+
+    def _check_documents(self, file: FileCheck, arc: Any) -> None:  # noqa: ANN401 as above
+        with self._documents(file.number) as rows:
+            for row in rows:
                 reason = _fault_of_capture(file, arc, row)
                 if reason is not None:
                     file.findings.append(_altered(file, row, reason))
-        return file
 
     def _fault_of_file(self, file: FileCheck, arc: Any) -> FixityFinding | None:  # noqa: ANN401 as above
         if arc.path is None:
@@ -172,6 +179,9 @@ class Checker:
                 fault, reason = Fault.CHANGED, f"{found.size:,} bytes, but {arc.size:,} when it was indexed"
                 if found.size == arc.size:
                     reason = "the object was replaced after it was indexed"
+        return self._fault(file, fault, reason)
+
+    def _fault(self, file: FileCheck, fault: Fault, reason: str) -> FixityFinding:
         return FixityFinding(fault=fault, file=file.path, reason=reason, documents=self._count(file.number))
 
     def _gone(self, arc: Any) -> tuple[Fault, str]:  # noqa: ANN401 as above
@@ -199,7 +209,7 @@ class Checker:
         wanted = select(func.count()).where(Document.arc_id == number, *self._in_set())
         return self.session.scalar(wanted) or 0
 
-    def _documents(self, number: int) -> Iterable[Any]:
+    def _documents(self, number: int) -> Result[Any]:
         wanted = select(Document.id).where(Document.arc_id == number, *self._in_set())
         if self.choice.sample is not None:
             wanted = wanted.order_by(func.random()).limit(self.choice.sample)
@@ -210,23 +220,26 @@ class Checker:
 
 
 def _fault_of_capture(file: FileCheck, arc: Any, row: Any) -> str | None:  # noqa: ANN401 rows of the index
-    """Return how the capture differs from the index; None if it does not."""
-    file.checked += 1
+    """Return how the capture differs from the index; None if it does not.
+
+    Raises OSError if the file cannot be read: that says nothing about its bytes.
+    """
     try:
         opened = open_record(arc.path, size=arc.size, tag=arc.tag, packed_length=row.packed_length)
         record = ArchivedRecord(opened, row.offset, length=row.length)
-    except (OSError, DamageError) as error:
+    except DamageError as error:
+        file.checked += 1
         return str(error)
     try:
         differs = difference(record.description, row)
         if differs is None:
             _read(file, record, row)
-    except (OSError, DamageError, DigestError) as error:
-        return str(error)
-    else:
-        return differs
+    except (DamageError, DigestError) as error:
+        differs = str(error)
     finally:
         record.close()
+    file.checked += 1
+    return differs
 
 
 def _read(file: FileCheck, record: ArchivedRecord, row: Any) -> None:  # noqa: ANN401 a row of the index

@@ -115,6 +115,8 @@ async def test_an_audit_that_is_due_runs_and_reports_a_damaged_file(
     letter = render(notice.occasion, "en", notice.facts, dashboard="https://zatva.example")
     assert "- altered: 1.xml" in letter.body
     assert f"https://zatva.example/store-audits/{row.audit_id}" in letter.body
+    unreadable = {**notice.facts, "findings": [{"kind": "unreadable", "path": "2.xml"}]}
+    assert "- nelze přečíst: 2.xml" in render(notice.occasion, "cs", unreadable, dashboard="").body
     shown = zatva(environment, "store", "audit", "show", str(row.audit_id), "--json")
     assert (shown.returncode, json.loads(shown.stdout)["altered"]) == (3, 1)
 

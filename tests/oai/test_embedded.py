@@ -13,11 +13,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from sqlalchemy import URL
+from sqlalchemy import URL, text
 
 from oai import keeper
+from oai.database import open_database
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.errors import DatabaseNotReadyError
+from oai.settings import Settings
 
 _USER = """
 import sys, time, pathlib
@@ -143,6 +145,14 @@ def _kill_server(cluster: Path) -> None:
     children = [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
     for one in (pid, *children):
         os.kill(one, signal.SIGKILL)
+
+
+def test_an_open_database_starts_a_killed_server_again(data: Path) -> None:
+    with open_database(Settings(data=data, database_url=None), check_tables=False) as database:
+        assert database.read(lambda session: session.scalar(text("SELECT 1"))) == 1
+        _kill_server(cluster_folder(data))
+        assert database.read(lambda session: session.scalar(text("SELECT 2"))) == 2
+    assert keeper.postmaster_pid(cluster_folder(data)) is None, "the last user stops it, as before"
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other programs are recognised by /proc")

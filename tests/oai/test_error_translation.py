@@ -230,6 +230,8 @@ def test_the_error_of_one_of_several_tasks_is_told_as_itself(capsys: pytest.Capt
         (errno.ENAMETOOLONG, "give a shorter path"),
         (errno.ELOOP, "its symbolic links form a loop"),
         (errno.EIO, "check the disk and the system log"),
+        (errno.ESTALE, "check the network drive and its server, mount it again if necessary"),
+        (errno.ENOTCONN, "check the network drive and its server, mount it again if necessary"),
     ],
 )
 def test_a_place_that_cannot_be_used_is_told_with_what_to_do(number: int, advice: str) -> None:

@@ -2,6 +2,7 @@
 
 from sqlalchemy import select
 
+from harvester.store.models import StoreAudit
 from manager.models import StoreAuditSchedule
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_store_audit
@@ -32,6 +33,17 @@ async def test_a_damaged_store_is_on_the_overview_the_repository_and_its_own_pag
     status, text = await administrator.get(f"/store-audits/{audit}")
     assert (status, "oai:x:1" in text) == (200, True)
     assert text.index("1 altered") < text.index("a/1.xml") < text.index("Details"), "what, where, numbers"
+
+
+async def test_the_page_shows_why_a_file_is_unreadable(server: Server, administrator: Browser) -> None:
+    _repository, audit = _damaged(server)
+    finding = {"kind": "unreadable", "path": "a/2.xml", "identifier": None, "unfinished": False}
+    with server.database.session() as session:
+        session.get_one(StoreAudit, audit).findings = [{**finding, "reason": "Input/output error"}]
+        session.commit()
+    text = (await administrator.get(f"/store-audits/{audit}"))[1]
+    assert text.index("a/2.xml") < text.index("unreadable") < text.index("Input/output error")
+    assert "1 more file has a problem" in text
 
 
 async def test_others_do_not_see_the_audit(server: Server, owner: Browser, colleague: Browser) -> None:

@@ -50,7 +50,7 @@ class StoreAuditDetails(StoreAuditOut):
     """An audit with its first findings."""
 
     findings: list[dict[str, Any]] = Field(
-        description="The first 50 files with a problem: kind, path, identifier, unfinished, removed."
+        description="The first 50 files with a problem: kind, path, identifier, unfinished, removed, reason."
     )
 
 

@@ -8,7 +8,7 @@ from sqlalchemy import select, update
 
 from harvester.harvest.checkpoint import is_held, only_harvest
 from harvester.models import Record
-from harvester.store.models import StoreAudit
+from harvester.store.models import StoreAudit, damage
 from tests.harvester.fake_repository import Item
 from tests.harvester.library import Library, touch
 
@@ -44,6 +44,27 @@ async def test_missing_altered_stray_and_unfinished_files_are_found(library: Lib
         row = session.scalars(select(StoreAudit)).one()
     assert (row.files, row.missing, row.altered, row.stray) == (25, 1, 1, 3)
     assert row.ended is not None
+
+
+async def test_a_file_that_cannot_be_read_is_unreadable_and_the_store_not_damaged(
+    library: Library,
+) -> None:
+    await library.run()
+    unreadable = library.folder / "fake.example/3.xml"
+    unreadable.unlink()
+    unreadable.symlink_to("3.xml")  # a loop, which the system refuses to open even for root
+    audit, (found,) = library.audit()
+    assert (found.kind.value, found.path, found.identifier) == (
+        "unreadable", "fake.example/3.xml", "oai:fake.example:3",
+    )  # fmt: skip
+    assert "symbolic links" in (found.reason or "")
+    assert (audit.clean, audit.missing, audit.altered, audit.stray, audit.unreadable) == (False, 0, 0, 0, 1)
+    with library.database.session() as session:
+        row = session.scalars(select(StoreAudit)).one()
+    assert (row.state, row.failure_code) == ("failed", "store_audit_incomplete")
+    assert row.failure_facts == {"said": "1 of 25 files cannot be read"}
+    (library.folder / "fake.example/7.xml").unlink()
+    assert library.audit()[0].failure == damage(missing=1, altered=0, stray=0)
 
 
 async def test_repair_removes_unfinished_files_and_nothing_else(library: Library) -> None:

@@ -1,3 +1,4 @@
+import errno
 import os
 import resource
 import stat
@@ -106,6 +107,21 @@ def test_what_fails_is_told_and_the_next_goes_on(disk: Disk, base: Path) -> None
     disk.begin([("third.xml", b"<r/>")])
     disk.settle()
     assert (base / "third.xml").exists()
+
+
+@pytest.mark.parametrize("refused", ["write", "fsync"])
+def test_an_error_of_a_disk_names_the_file_or_the_folder(
+    disk: Disk, base: Path, monkeypatch: pytest.MonkeyPatch, refused: str
+) -> None:
+    def fail(*_: object) -> int:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    disk.write_all([("a/before.xml", b"<r/>")])
+    monkeypatch.setattr(f"harvester.store.atomic_files.os.{refused}", fail)
+    with pytest.raises(OSError, match="Input/output error") as caught:
+        disk.write_all([("a/b.xml", b"<r/>")])
+    assert caught.value.filename == (f"{base}/a/b.xml" if refused == "write" else str(base))
+    monkeypatch.undo()
 
 
 @pytest.mark.parametrize("number", [3, 40])

@@ -42,12 +42,12 @@ def test_a_fault_of_the_file_system_is_raised_here_and_the_process_goes_on(
     assert process.missing(["other.xml"]) == []
 
 
-def test_a_write_that_finds_no_room_says_in_which_folder(process: DiskProcess, tmp_path: Path) -> None:
+def test_a_write_that_finds_no_room_names_the_file(process: DiskProcess, tmp_path: Path) -> None:
     process.missing([])
     resource.prlimit(process.number, resource.RLIMIT_FSIZE, (10, 10))
     with pytest.raises(OSError, match="File too large") as raised:
         process.begin([("large.xml", b"<r>longer than ten bytes</r>")])
-    assert raised.value.filename == str(tmp_path)
+    assert raised.value.filename == f"{tmp_path}/large.xml"
 
 
 def test_one_that_was_killed_is_told_as_what_it_is(process: DiskProcess) -> None:

@@ -116,10 +116,25 @@ async def test_a_file_that_is_no_record_any_more_is_written_again_by_the_next_ru
     spoilt.write_bytes(good[:-20])
     rebuilt = rebuild(library)
     assert (rebuilt.kept, rebuilt.dropped, rebuilt.refused, rebuilt.needs_full_harvest) == (24, 0, 1, True)
+    assert rebuilt.doubted == 1
     outcome = await library.run()
     assert (outcome.counts["updated"], outcome.counts["unchanged"]) == (1, 24)
     assert spoilt.read_bytes() == good
     assert rebuild(library) == Rebuilt(files=25, kept=25)
+
+
+async def test_a_file_that_cannot_be_read_leaves_its_row_as_it_was(library: Library) -> None:
+    await library.run()
+    before = table(library.database, RECORDS)
+    unreadable = library.folder / "fake.example/3.xml"
+    aside = unreadable.rename(library.folder.parent / "3.xml")
+    unreadable.symlink_to("3.xml")  # a loop, which the system refuses to open even for root
+    rebuilt = rebuild(library)
+    assert (rebuilt.kept, rebuilt.dropped, rebuilt.refused, rebuilt.doubted) == (24, 0, 1, 0)
+    assert rebuilt.needs_full_harvest
+    assert table(library.database, RECORDS) == before
+    aside.replace(unreadable)
+    assert library.audit()[0].clean
 
 
 @pytest.mark.parametrize("beside", [True, False])

@@ -1,10 +1,11 @@
 """Archive files are held against the index: what is missing, moved, changed or altered is told, and where."""
 
+import errno
 import gzip
 import os
 from argparse import Namespace
 from collections.abc import Iterator
-from io import StringIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from oai.console import Console
 from oai.database import Database
 from oai.settings import Settings
 from provider.commands import verify
+from provider.holdings import fixity
 from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Arc
@@ -78,6 +80,21 @@ def test_one_changed_byte_is_told_with_its_capture(database: Database, plain: Pa
     place = offsets(plain, [warc_record(page) for page in PAGES])[1]
     assert (found.fault, found.url, found.offset) == (Fault.ALTERED, PAGES[1].url, place)
     assert "digest" in found.reason
+
+
+@pytest.mark.usefixtures("plain")
+def test_a_file_that_cannot_be_read_to_its_end_is_unreadable_and_not_altered(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class FailingFile(BytesIO):
+        def read(self, _size: int | None = -1, /) -> bytes:
+            raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(fixity, "open_record", lambda *_args, **_kwargs: FailingFile())
+    (file,) = checked(database)
+    (found,) = file.findings
+    assert (found.fault, found.documents, file.checked) == (Fault.UNREADABLE, len(PAGES), 0)
+    assert "Input/output error" in found.reason
 
 
 def test_a_digest_that_was_computed_when_indexing_is_checked_too(database: Database, plain: Path) -> None:

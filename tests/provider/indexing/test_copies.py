@@ -130,6 +130,21 @@ def test_a_copy_that_was_read_before_gets_the_documents_that_vanish_from_a_file(
     assert all(index_file(database, path, OPTIONS).skipped for path in (first, copy))
 
 
+def test_a_copy_with_documents_of_its_own_gets_those_that_vanish_when_it_is_read_again(
+    database: Database, tmp_path: Path
+) -> None:
+    first = write(tmp_path / "x.warc.gz", DAYS[0], changed=1)
+    copy = write(tmp_path / "y.warc.gz", [*DAYS[0], *DAYS[1]], changed=1)
+    for path in (first, copy):
+        index_file(database, path, OPTIONS)
+    write(first, DAYS[0][:1], changed=2)
+    assert codes(index_file(database, first, OPTIONS)) == [FailureCode.ARCHIVE_DOCUMENTS_GONE]
+    # Reading all files with documents again for a copy would take days in a large archive.
+    assert index_file(database, copy, OPTIONS).skipped
+    assert counts(index_file(database, copy, AGAIN)) == (0, 3, 3, 0)
+    assert_intact(database)
+
+
 def test_a_copy_is_not_read_again_for_documents_that_it_does_not_have(
     database: Database, tmp_path: Path
 ) -> None:
