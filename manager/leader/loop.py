@@ -165,7 +165,7 @@ class Duties:
 
     async def _replan(self) -> None:
         """Plan schedules again whose next times were computed with a wrong clock."""
-        if again := await self._fenced.run(replan_after_wrong_clock):
+        if again := await self._fenced.run(replan_after_wrong_clock, self._settings):
             listed = ", ".join(map(str, again))
             duties_logger.warning("the database's clock was ahead; planning schedules again: %s", listed)
 
