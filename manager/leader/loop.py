@@ -168,6 +168,7 @@ class Duties:
         if again := await self._fenced.run(replan_after_wrong_clock, self._settings):
             listed = ", ".join(map(str, again))
             duties_logger.warning("the database's clock was ahead; planning schedules again: %s", listed)
+        await self._fenced.run(store_audits.replan_after_wrong_clock)
 
     async def _make_jobs(self) -> None:
         """Function 1; each schedule has its own transaction, so that an error does not affect the others."""

@@ -361,7 +361,8 @@ def _streak(
         streak.gravity, streak.told = gravity, now
         return Occasion.FAILING, streak
     failed, was_muted = gravity is Gravity.FAILED, streak.told == _LONG_AGO
-    if now - streak.told >= REMINDER and (failed or was_muted):
+    # The clock may have been ahead at the last one.
+    if abs(now - streak.told) >= REMINDER and (failed or was_muted):
         streak.told = now
         return Occasion.STILL_FAILING if failed else Occasion.FAILING, streak
     return None, streak

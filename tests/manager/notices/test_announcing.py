@@ -31,6 +31,9 @@ def test_a_reminder_of_a_streak_comes_once_a_day_at_most(announcer: Announcer) -
     announcer.tables("UPDATE notice_streak SET told = now() - interval '25 hours'")
     assert announcer.after("failed") == ["still failing"]
     assert announcer.after("failed") == []
+    announcer.tables("UPDATE notice_streak SET told = now() + interval '1 year'")  # by a clock that was ahead
+    assert announcer.after("failed") == ["still failing"]
+    assert announcer.after("failed") == []
 
 
 def test_refused_records_are_told_once_and_again_when_the_harvest_fails_altogether(
