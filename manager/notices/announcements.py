@@ -33,7 +33,8 @@ _LONGEST: Final = 1000
 _COUNTS: Final = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
 
 Facts = dict[str, Any]
-REMINDER: Final = timedelta(days=1)
+REMINDER: Final = timedelta(hours=20)
+"""Less than a day, because a daily run never ends at quite the same time of day."""
 _LONG_AGO: Final = datetime(1970, 1, 2, tzinfo=UTC)
 TOO_OLD: Final = timedelta(days=7)
 """A run that ended longer ago than this when a manager finds it is not announced."""
