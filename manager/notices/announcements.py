@@ -21,7 +21,7 @@ from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.models import Channel, Kind, Mute, Notice, NoticeRule, NoticeStreak, Occasion
-from manager.notices.mutes import mute_notices, mute_of_repository, mute_of_run
+from manager.notices.mutes import end_acknowledgements, mute_notices, mute_of_repository, mute_of_run
 from manager.schedules.service import database_now
 from oai.failure_codes import NOT_STARTED
 from oai.failures import Failure, FailureCode
@@ -288,6 +288,7 @@ def _announce_run(
     hooks: Iterable[HookSettings],
     now: datetime,
 ) -> None:
+    end_acknowledgements(session, run, now)
     rules = [
         rule
         for rule in rules
