@@ -93,6 +93,10 @@ def _end() -> Iterator[Work]:
     yield lambda session: approval.close(session, _RUN, everything=False)
     yield lambda session: write_history(session, _REQUEST, outcome, run=_RUN, rules=(None, None))
     yield lambda session: preparation.note_wait(session, 1, None)
+    of_format = quarantine.Quarantine(
+        repository_id=1, metadata_prefix="", set_spec="", run_started=_NOW, job_id=1
+    )
+    yield lambda session: of_format.prune(session, keep_days=1)
     yield lambda session: checkpoint.end(session, 1, watermark="", resumable=False, error=None)
     yield lambda session: session.get(ImportSource, 1)
     yield lambda session: sources.harvested_prefixes(session, 1)

@@ -283,7 +283,8 @@ def stalled(session: Session, *, lost_seconds: float) -> dict[int, int]:
     """Return the harvests whose worker has sent no heartbeat for so long: the task's id to the job id.
 
     If a worker's own settings allow a longer silence (see `oai_worker`), that one applies to all workers,
-    because the queue does not know whose heartbeat it is. The same applies to the functions below.
+    because the queue does not know whose heartbeat it is. A heartbeat that is as far in the future, from a
+    clock that was ahead, says nothing either. The same applies to the functions below.
     """
     rows = session.execute(_STALLED, {"queue": QUEUE, "seconds": lost_seconds})
     return {row.id: row.args["job_id"] for row in rows}
@@ -335,7 +336,7 @@ _FORGET_TASKS_OF_LOST_WORKERS = text("""
     DELETE FROM procrastinate_jobs AS task WHERE task.queue_name = :queue AND task.status = 'doing'
     AND NOT EXISTS (
         SELECT FROM procrastinate_workers AS worker WHERE worker.id = task.worker_id
-        AND worker.last_heartbeat >= now() - greatest(
+        AND greatest(now() - worker.last_heartbeat, worker.last_heartbeat - now()) <= greatest(
             make_interval(secs => :seconds), (SELECT max(good_until - last_sign) FROM oai_worker)))
 """)
 _LOST_AUDITS = text("""
@@ -366,7 +367,8 @@ _STALLED = text("""
     SELECT task.id, task.args FROM procrastinate_jobs AS task
     LEFT JOIN procrastinate_workers AS worker ON worker.id = task.worker_id
     WHERE task.queue_name = :queue AND task.status = 'doing'
-    AND (worker.id IS NULL OR worker.last_heartbeat < now() - greatest(
-        make_interval(secs => :seconds), (SELECT max(good_until - last_sign) FROM oai_worker)))
+    AND (worker.id IS NULL
+        OR greatest(now() - worker.last_heartbeat, worker.last_heartbeat - now()) > greatest(
+            make_interval(secs => :seconds), (SELECT max(good_until - last_sign) FROM oai_worker)))
     ORDER BY task.id
 """)

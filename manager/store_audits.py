@@ -1,5 +1,6 @@
 """Audits of stores as the manager runs them: their schedules, queueing, and results."""
 
+import contextlib
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -138,6 +139,17 @@ def queue_due(session: Session) -> list[int]:
         queued += _queue(session, _is_audited_by(schedule), due=moment)
     session.flush()
     return queued
+
+
+def replan_after_wrong_clock(session: Session) -> None:
+    """Plan again the schedules whose next audit was planned while the clock was ahead. The caller commits."""
+    now = database_now(session)
+    planned = select(StoreAuditSchedule).where(StoreAuditSchedule.next_due > now)
+    for schedule in session.scalars(planned.order_by(StoreAuditSchedule.schedule_id).with_for_update()):
+        # One that cannot be read is left to `queue_due`, which says so.
+        with contextlib.suppress(UsageError):
+            schedule.next_due = min(schedule.next_due or now, _due_after(schedule, now))
+    session.flush()
 
 
 def claim(session: Session, audit_id: int, host: str) -> bool:

@@ -265,7 +265,9 @@ class ListHarvester:
         if self._loose or not isinstance(error, (MalformedAnswerError, NotOaiPmhError)):
             raise error
         if not isinstance(error, EndlessListError):
-            refusal = Refusal(reason=str(error), url=error.url, raw=error.raw, failure=failure_of(error))
+            refusal = Refusal(
+                reason=str(error), url=error.url, raw=error.raw, failure=failure_of(error), whole=True
+            )
             await self._steps.in_thread(partial(self.run.refuse, refusal))
         raise StrictCheckError(str(error)) from error
 
@@ -323,7 +325,7 @@ class ListHarvester:
         times = self._plan.calendar
         bounds = " – ".join(times.write(moment) for moment in times.bounds(window))  # noqa: RUF001 a dash
         failure = unlisted(cause, range=bounds)
-        refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw, failure=failure)
+        refusal = Refusal(reason=f"{error}; {division.remark}", url=url, raw=raw, failure=failure, whole=True)
         await self._steps.in_thread(partial(self.run.refuse, refusal))
         await self._change(lambda state: state.leave_out(cause, divided=division.dateless))
 

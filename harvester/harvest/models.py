@@ -38,7 +38,8 @@ class Quarantined(Base):
     set_spec: Mapped[str] = mapped_column(Text, server_default="")
     """Set of the harvest that saw it last; empty for the whole repository."""
     fault_key: Mapped[uuid.UUID]
-    """First 128 bits of the SHA-256 of the identifier or, if that is unknown, of the bytes."""
+    """First 128 bits of the SHA-256 of the identifier or, if that is unknown, of the bytes. For a whole
+    answer, of its request and failure code."""
     identifier: Mapped[str | None] = mapped_column(Text)
     """Identifier, if the broken bytes contain one."""
     identifier_key: Mapped[uuid.UUID | None]
@@ -76,7 +77,7 @@ class Quarantined(Base):
     """The last run that saw it, once that run has ended."""
     job_id: Mapped[int | None]
     resolved: Mapped[datetime | None]
-    """Time at which a later run read the record successfully."""
+    """Time at which a later run read the record successfully; removed `harvester.keep_changes` days later."""
 
 
 class ListMarks(Base):

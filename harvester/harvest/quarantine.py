@@ -3,9 +3,9 @@
 import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 
-from sqlalchemy import ColumnElement, exists, func, select, update
+from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -87,6 +87,17 @@ class Quarantine:
                 )
                 .values(resolved=now)
             )
+
+    def prune(self, session: Session, *, keep_days: float) -> None:
+        """Remove the entries of its format that were resolved more than so many days ago."""
+        # Not those of all repositories: no index leads to resolved entries.
+        of_format = (
+            Quarantined.repository_id == self.repository_id,
+            Quarantined.metadata_prefix == self.metadata_prefix,
+        )
+        old = Quarantined.resolved < func.now() - timedelta(days=keep_days)
+        resolved = delete(Quarantined).where(*of_format, old)
+        session.execute(resolved, execution_options={"synchronize_session": False})
 
     def _row(self, key: uuid.UUID, refusal: Refusal, now: datetime) -> dict[str, object]:
         identifier = _storable(refusal.identifier) if refusal.identifier is not None else None

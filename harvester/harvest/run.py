@@ -443,3 +443,4 @@ class Run:
         )
         if self.quarantine.occupied:
             self.quarantine.close(session, history_id=history_id, complete=moves, now=datetime.now(UTC))
+        self.quarantine.prune(session, keep_days=self.prepared.settings.harvester.keep_changes)

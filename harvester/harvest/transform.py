@@ -1,6 +1,7 @@
 """Turns a page's records into bytes to store: filter, normalise, validate, serialise; no input or output."""
 
 import hashlib
+import re
 import uuid
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -23,6 +24,7 @@ from oai.failures import Failure, FailureCode
 from oai.xml import parse
 
 _KEY_BYTES = 16
+_TOKEN = re.compile(r"resumptionToken=[^&]*")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +42,8 @@ class Refusal:
     """Size of the unreadable part, if `raw` is only its beginning."""
     failure: Failure
     """The reason as a code with facts."""
+    whole: bool = False
+    """Whether the whole answer could not be read."""
 
     @property
     def is_range(self) -> bool:
@@ -63,6 +67,10 @@ class Refusal:
         if self.identifier is not None:
             return identifier_key(self.identifier)
         content = self.raw or f"{self.url} {self.reason}".encode()
+        if self.whole:
+            # Its bytes have the time of the answer, and its token may be another one each time.
+            dates = self.failure.facts.get("range", "")
+            content = f"{_TOKEN.sub('', self.url)} {self.failure.code} {dates}".encode()
         return uuid.UUID(bytes=hashlib.sha256(content).digest()[:_KEY_BYTES])
 
 

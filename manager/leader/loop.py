@@ -165,9 +165,10 @@ class Duties:
 
     async def _replan(self) -> None:
         """Plan schedules again whose next times were computed with a wrong clock."""
-        if again := await self._fenced.run(replan_after_wrong_clock):
+        if again := await self._fenced.run(replan_after_wrong_clock, self._settings):
             listed = ", ".join(map(str, again))
             duties_logger.warning("the database's clock was ahead; planning schedules again: %s", listed)
+        await self._fenced.run(store_audits.replan_after_wrong_clock)
 
     async def _make_jobs(self) -> None:
         """Function 1; each schedule has its own transaction, so that an error does not affect the others."""

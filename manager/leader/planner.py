@@ -5,16 +5,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-from sqlalchemy import and_, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, and_, delete, exists, func, or_, select, update
 from sqlalchemy.orm import Session
 
-from harvester.models import History
+from harvester.models import History, Repository
 from harvester.vocabulary import NOT_RUN, Overlap, RunStatus
 from manager.jobs.rejection import reject_schedule
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.schedules.failures import pause_after
+from manager.schedules.failures import LONGEST_PAUSE, pause_after
 from manager.schedules.plan import SchedulePlan, check_surroundings, computed_from, read_plan
 from manager.schedules.service import database_now, job_of, plan_again
 from oai.datestamps import format_datestamp
@@ -126,25 +126,59 @@ def without_job(session: Session) -> list[int]:
     return list(session.scalars(select(RecurringJob.id).where(or_(new, idle)).order_by(RecurringJob.id)))
 
 
-def replan_after_wrong_clock(session: Session) -> Sequence[int]:
+def replan_after_wrong_clock(session: Session, settings: ManagerSettings) -> Sequence[int]:
     """Let schedules that ran while the database's clock was ahead be planned again; return their ids.
 
-    Without this, they would stand still until the clock has caught up. Retries and jobs that users postponed
-    stay. The caller commits.
+    Without this, they would stand still until the clock has caught up. So would retries and repositories that
+    asked to wait: these may be harvested at once. Jobs that users postponed stay. The caller commits.
     """
-    now = func.now()
+    now = database_now(session)
+    _end_waits(session, now)
     ran_ahead = select(History.recurring_id).where(History.harvest_end_time > now)
-    wrong = and_(
+    doubtful = select(RecurringJob).where(
         RecurringJob.state == RecurringState.RECURRING,
         RecurringJob.last_due > now,
         RecurringJob.id.in_(ran_ahead.where(History.recurring_id.is_not(None))),
     )
-    planned = and_(Job.recurring_id == RecurringJob.id, Job.harvest_start_time == RecurringJob.last_due)
-    unbegun = and_(Job.status == JobStatus.SCHEDULED, Job.attempt == 0)
+    wrong = [
+        schedule
+        for schedule in session.scalars(doubtful.order_by(RecurringJob.id).with_for_update())
+        if _is_too_late(schedule, settings, now)
+    ]
+    for schedule in wrong:
+        planned = and_(Job.recurring_id == schedule.id, Job.harvest_start_time == schedule.last_due)
+        session.execute(delete(Job).where(planned, Job.status == JobStatus.SCHEDULED, Job.attempt == 0))
+        schedule.last_due = now
+    session.flush()
+    return [schedule.id for schedule in wrong]
+
+
+def _is_too_late(schedule: RecurringJob, settings: ManagerSettings, now: datetime) -> bool:
+    """Return whether the schedule is planned later than it would be from now on."""
+    try:
+        plan = read_plan(schedule, partner_minutes=settings.partner_minutes)
+        due = plan.next_run(now, not_before=now + pause_after(schedule.failures, settings))
+    except (UsageError, ArithmeticError):
+        # Its next job rejects it, and says why.
+        return False
+    return due is not None and schedule.last_due is not None and schedule.last_due > due
+
+
+def _end_waits(session: Session, now: datetime) -> None:
+    """End the waits of repositories and retries that begin with a run that ended in the future."""
     unsynchronised = {"synchronize_session": False}
-    session.execute(delete(Job).where(planned, unbegun, wrong), execution_options=unsynchronised)
-    changed = update(RecurringJob).where(wrong).values(last_due=now).returning(RecurringJob.id)
-    return session.scalars(changed, execution_options=unsynchronised).all()
+
+    def follows_such_a_run(waiting: type[Repository | Job], until: Any) -> ColumnElement[bool]:  # noqa: ANN401 column
+        of_it = History.repository_id == waiting.repository_id
+        ran_ahead = exists().where(of_it, History.harvest_end_time > now, History.harvest_end_time <= until)
+        return and_(until > now + LONGEST_PAUSE, ran_ahead)
+
+    asked = update(Repository).where(follows_such_a_run(Repository, Repository.not_before))
+    session.execute(asked.values(not_before=None), execution_options=unsynchronised)
+    retries = update(Job).where(
+        Job.status == JobStatus.SCHEDULED, Job.attempt > 0, follows_such_a_run(Job, Job.harvest_start_time)
+    )
+    session.execute(retries.values(harvest_start_time=now), execution_options=unsynchronised)
 
 
 def make_job(

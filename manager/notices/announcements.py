@@ -21,7 +21,7 @@ from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.models import Channel, Kind, Mute, Notice, NoticeRule, NoticeStreak, Occasion
-from manager.notices.mutes import mute_notices, mute_of_repository, mute_of_run
+from manager.notices.mutes import end_acknowledgements, mute_notices, mute_of_repository, mute_of_run
 from manager.schedules.service import database_now
 from oai.failure_codes import NOT_STARTED
 from oai.failures import Failure, FailureCode
@@ -33,7 +33,8 @@ _LONGEST: Final = 1000
 _COUNTS: Final = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
 
 Facts = dict[str, Any]
-REMINDER: Final = timedelta(days=1)
+REMINDER: Final = timedelta(hours=20)
+"""Less than a day, because a daily run never ends at quite the same time of day."""
 _LONG_AGO: Final = datetime(1970, 1, 2, tzinfo=UTC)
 TOO_OLD: Final = timedelta(days=7)
 """A run that ended longer ago than this when a manager finds it is not announced."""
@@ -287,6 +288,7 @@ def _announce_run(
     hooks: Iterable[HookSettings],
     now: datetime,
 ) -> None:
+    end_acknowledgements(session, run, now)
     rules = [
         rule
         for rule in rules
@@ -361,7 +363,8 @@ def _streak(
         streak.gravity, streak.told = gravity, now
         return Occasion.FAILING, streak
     failed, was_muted = gravity is Gravity.FAILED, streak.told == _LONG_AGO
-    if now - streak.told >= REMINDER and (failed or was_muted):
+    # The clock may have been ahead at the last one.
+    if abs(now - streak.told) >= REMINDER and (failed or was_muted):
         streak.told = now
         return Occasion.STILL_FAILING if failed else Occasion.FAILING, streak
     return None, streak

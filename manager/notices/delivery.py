@@ -71,17 +71,17 @@ def summarise(session: Session, zone: ZoneInfo) -> int:
     written = 0
     for kind, period in PERIOD.items():
         due = select(NoticeRule).where(
-            NoticeRule.kind == kind, NoticeRule.summarised <= now - (period - _CLOCK_CHANGE)
+            NoticeRule.kind == kind, ~NoticeRule.summarised.between(now - (period - _CLOCK_CHANGE), now)
         )
         for rule in session.scalars(due.with_for_update(skip_locked=True)).all():
             # Within one zone, Python computes with the clock on the wall: a day may have 23 or 25 hours.
             last = rule.summarised.astimezone(zone)
             until = last + (now - last) // period * period
-            if until == last:
-                continue
-            session.add_all(notices_for(rule, Occasion.SUMMARY, _facts(session, rule, until)))
+            if until > last:
+                session.add_all(notices_for(rule, Occasion.SUMMARY, _facts(session, rule, until)))
+                written += 1
+            # Earlier if the clock was ahead.
             rule.summarised = until
-            written += 1
     return written
 
 

@@ -93,6 +93,25 @@ def end_mute(session: Session, mute_id: int) -> None:
         row.ends = now
 
 
+def end_acknowledgements(session: Session, run: History, now: datetime) -> None:
+    """End those that do not hold after this run (see `acknowledge`). The caller commits."""
+    if run.status not in (*_GOOD, *_OWN_FAILURES):
+        return
+    held = exists().where(History.history_id == Mute.history_id, awaits_approval())
+    over = update(Mute).where(
+        Mute.kind == MuteKind.ACKNOWLEDGED,
+        Mute.ends.is_(None),
+        Mute.repository_id == run.repository_id,
+        Mute.metadata_prefix.is_not_distinct_from(run.metadata_prefix),
+        Mute.set_spec.is_not_distinct_from(run.set_spec),
+        Mute.history_id < run.history_id,
+        ~held,
+    )
+    if run.status in _OWN_FAILURES:
+        over = over.where(Mute.failure_code.is_distinct_from(run.failure_code))
+    session.execute(over.values(ends=now), execution_options={"synchronize_session": False})
+
+
 def list_mutes(
     session: Session,
     *,

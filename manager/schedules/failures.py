@@ -29,7 +29,7 @@ NO_ROOM: Final = frozenset(
 )
 """Failures after which a harvest resumes by itself once there is room, however long that takes."""
 _ASKED_TO_WAIT: Final = frozenset({FailureCode.SERVER_BUSY, FailureCode.WAITING_TIME})
-_LONGEST: Final = timedelta(days=1)
+LONGEST_PAUSE: Final = timedelta(days=1)
 _DOUBLINGS: Final = 30
 _WEIGHT: Final = 0.3
 """The weight of the last run in the average duration of runs."""
@@ -40,7 +40,7 @@ def pause_after(failures: int, settings: ManagerSettings) -> timedelta:
     if failures <= 0:
         return timedelta(0)
     minutes = settings.retry_minutes * 2 ** min(failures - 1, _DOUBLINGS)
-    return min(timedelta(minutes=min(minutes, _LONGEST / timedelta(minutes=1))), _LONGEST)
+    return min(timedelta(minutes=min(minutes, LONGEST_PAUSE / timedelta(minutes=1))), LONGEST_PAUSE)
 
 
 def has_advanced(ended: History) -> bool:

@@ -131,7 +131,7 @@ def all_workers(session: Session) -> list[WorkerLife]:
         .where(Job.worker_id == Worker.worker_id, Job.status.in_(IN_HAND))
         .scalar_subquery()
     )
-    query = select(Worker, harvests, Worker.good_until < func.now()).order_by(Worker.worker_id)
+    query = select(Worker, harvests, _is_lost()).order_by(Worker.worker_id)
     return [
         from_row(WorkerLife, worker, harvests=in_hand, lost=lost)
         for worker, in_hand, lost in session.execute(query)
@@ -140,14 +140,20 @@ def all_workers(session: Session) -> list[WorkerLife]:
 
 def places(session: Session) -> int:
     """Return how many harvests the live, non-draining workers can run at a time, all together."""
-    able = (~Worker.draining, Worker.good_until >= func.now())
+    able = (~Worker.draining, ~_is_lost())
     return int(session.scalar(select(func.coalesce(func.sum(Worker.concurrency), 0)).where(*able)) or 0)
 
 
 def forget_lost(session: Session) -> list[int]:
     """Remove the workers that have been silent for several times the allowed silence. The caller commits."""
-    silent = text("now() - last_sign > 3 * (good_until - last_sign)")
+    silent = text("greatest(now() - last_sign, last_sign - now()) > 3 * (good_until - last_sign)")
     return list(session.scalars(delete(Worker).where(silent).returning(Worker.worker_id)))
+
+
+def _is_lost() -> ColumnElement[bool]:
+    """Return whether a worker's last sign is too old, or as far ahead: from a clock that was wrong."""
+    allowed = Worker.good_until - Worker.last_sign
+    return or_(Worker.good_until < func.now(), Worker.last_sign - func.now() > allowed)
 
 
 def _row(membership: Membership) -> dict[str, Any]:

@@ -44,3 +44,26 @@ async def test_the_call_of_a_function_that_does_not_return_is_seen() -> None:
         assert seconds()["settle"] == 0.0
         left.set()
         await until(lambda: not seconds()["launch"])
+
+
+async def test_a_function_that_fails_is_called_again_and_each_ends_before_the_loop_does() -> None:
+    calls: list[str] = []
+    entered, left, ending = asyncio.Event(), asyncio.Event(), threading.Event()
+
+    async def launch() -> None:
+        entered.set()
+        await left.wait()
+        calls.append("launched")
+
+    async def settle() -> None:
+        calls.append("settle")
+        raise ValueError("something of ours")
+
+    async with loop.ticking({launch: 0.001, settle: 0.001}, ending=ending):
+        await entered.wait()
+        await until(lambda: calls.count("settle") >= 3)
+        asyncio.get_running_loop().call_later(0.01, left.set)
+    assert (calls.count("launched"), ending.is_set()) == (1, True)
+    ended = len(calls)
+    await asyncio.sleep(0.01)
+    assert len(calls) == ended

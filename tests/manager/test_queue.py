@@ -117,7 +117,7 @@ def _hold_tasks(database: Database, tables: Tables, *, silent: int) -> None:
 
 @pytest.mark.parametrize(
     ("silent", "lost_seconds", "held"),
-    [(60, 30, 4), (60, 200, 4), (190, 200, 4), (190, 30, 2), (210, 200, 2)],
+    [(60, 30, 4), (60, 200, 4), (190, 200, 4), (190, 30, 2), (210, 200, 2), (-190, 200, 4), (-210, 200, 2)],
 )
 def test_a_worker_is_lost_after_the_longest_silence_that_its_own_or_the_judging_settings_allow(
     database: Database, tables: Tables, silent: int, lost_seconds: float, held: int

@@ -438,13 +438,31 @@ def test_after_a_clock_that_was_ahead_a_schedule_is_planned_from_now_on(
     (due,) = due_times(tables)
     assert now() < due <= now() + HOUR
     assert tables.one("SELECT count(*) FROM oai_history WHERE status IN ('missed', 'skipped')") == 0
+    # Its run is still in the future, but not its plan.
+    tables("UPDATE oai_recurring_job SET failures = 5, last_due = now()")
+    tables("DELETE FROM oai_job")
+    make_jobs(database)
+    assert (_replan(database), len(due_times(tables))) == ([], 1)
+
+
+def test_after_a_clock_that_was_ahead_a_retry_and_its_repository_wait_no_longer(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables, frequency="every 1 hours")
+    make_jobs(database)
+    _note_run(tables, ended=now() + 48 * HOUR)
+    tables("UPDATE oai_job SET attempt = 1, harvest_start_time = now() + interval '49 hours'")
+    tables("UPDATE oai_repository SET not_before = now() + interval '49 hours'")
+    assert _replan(database) == []
+    assert due_times(tables)[0] <= now()
+    assert tables.one("SELECT not_before FROM oai_repository") is None
 
 
 @pytest.mark.parametrize(
     ("hours", "change"),
     [
         (-1, "SELECT"),  # a user deleted the jobs before
-        (48, "UPDATE oai_job SET attempt = 1"),
+        (24 * 365, "UPDATE oai_job SET attempt = 1"),  # a pause of two days is not from then
         (48, "UPDATE oai_job SET harvest_start_time = harvest_start_time + interval '1 minute'"),
     ],
 )
@@ -465,7 +483,7 @@ def test_jobs_that_are_due_later_on_purpose_stay(
 def _replan(database: Database) -> list[int]:
     """Do as a manager that takes the lead does."""
     with database.session() as session:
-        found = replan_after_wrong_clock(session)
+        found = replan_after_wrong_clock(session, SETTINGS)
         session.commit()
     return list(found)
 

@@ -1,8 +1,21 @@
 """The rows of the workers."""
 
+from datetime import timedelta
+
 import pytest
 
-from manager.worker.registry import Membership, drain, is_draining, manager_status, register, unregister
+from manager.worker.registry import (
+    Membership,
+    all_workers,
+    drain,
+    forget_lost,
+    give_sign,
+    is_draining,
+    manager_status,
+    places,
+    register,
+    unregister,
+)
 from oai.database import Database
 from tests.manager.conftest import Tables
 
@@ -35,3 +48,22 @@ def test_the_status_of_an_empty_system_counts_nothing(database: Database) -> Non
         status = manager_status(session)
     assert {*status.jobs.values(), *status.schedules.values()} == {0}
     assert (status.late, status.stuck, status.workers) == (0, 0, ())
+
+
+@pytest.mark.parametrize(
+    ("silent", "life"), [(50, "alive"), (70, "lost"), (190, "gone"), (-50, "alive"), (-190, "gone")]
+)
+def test_a_worker_is_lost_whose_last_sign_is_too_far_from_now_in_either_direction(
+    database: Database, tables: Tables, silent: int, life: str
+) -> None:
+    membership = Membership(host="here", process_id=1, concurrency=4, lost_seconds=60)
+    with database.session() as session:
+        number = register(session, membership)
+        session.commit()
+        silence = timedelta(seconds=silent)
+        tables("UPDATE oai_worker SET last_sign = last_sign - :by, good_until = good_until - :by", by=silence)
+        assert [worker.lost for worker in all_workers(session)] == [life != "alive"]
+        assert places(session) == (4 if life == "alive" else 0)
+        assert forget_lost(session) == ([number] if life == "gone" else [])
+        give_sign(session, number, membership, draining=False)
+        assert [worker.lost for worker in all_workers(session)] == [False]

@@ -4,7 +4,7 @@ import asyncio
 import hashlib
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -203,6 +203,26 @@ def test_missed_times_are_made_up_for_by_one_audit(database: Database, store: St
     schedule(database, store.repository_id)
     assert len(queue_due(database)) == 1
     assert queue_due(database) == []
+
+
+def test_an_audit_that_was_planned_while_the_clock_was_ahead_is_planned_again(
+    database: Database, tables: Tables, store: Store
+) -> None:
+    schedule(database, store.repository_id, due=False)
+    schedule(database, None, due=False)
+    planned = "SELECT next_due FROM oai_store_audit_schedule ORDER BY schedule_id"
+    before = [row.next_due for row in tables(planned)]
+    tables(
+        "UPDATE oai_store_audit_schedule SET next_due = next_due + interval '1 year' WHERE schedule_id = 1"
+    )
+    with database.session() as session:
+        store_audits.replan_after_wrong_clock(session)
+        session.commit()
+    after = [row.next_due for row in tables(planned)]
+    assert (len(before), [later - due for later, due in zip(after, before, strict=True)]) == (
+        2,
+        [timedelta(0)] * 2,
+    )
 
 
 def test_a_schedule_that_cannot_be_read_makes_no_audits(

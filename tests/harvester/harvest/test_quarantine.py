@@ -10,6 +10,7 @@ from harvester.harvest.request import HarvestRequest
 from harvester.harvest.transform import Refusal
 from harvester.models import History
 from harvester.repositories import add_repository
+from harvester.store.paths import identifier_key
 from oai.database import Database
 from oai.failures import Failure, FailureCode
 
@@ -43,6 +44,36 @@ def test_the_same_fault_is_kept_once_and_what_no_database_takes_is_written_out(d
         (kept,) = quarantined(session, repository_id=repository.repository_id)
         assert (kept.identifier, kept.raw) == ("oai:x:␀", b"\0")
         assert quarantined(session, history_id=12345) == []
+
+
+def test_a_whole_answer_that_fails_again_is_kept_once_with_its_latest_bytes(database: Database) -> None:
+    with database.session() as session:
+        repository = add_repository(session, base_url="http://x/oai", base_dir="x")
+        request = HarvestRequest(repository_id=repository.repository_id)
+        quarantine = open_quarantine(session, request, run_started=NOW)
+        for token in ("1", "2"):
+            url = f"http://x/oai?verb=ListRecords&resumptionToken={token}"
+            bad = Refusal(reason="bad", url=url, raw=token.encode(), failure=BROKEN, whole=True)
+            quarantine.add(session, [bad], now=NOW)
+        part = Refusal(reason="bad", url=url, raw=b"3", failure=BROKEN)
+        quarantine.add(session, [part], now=NOW)
+        assert sorted(one.raw for one in quarantined(session)) == [b"2", b"3"]
+
+
+def test_what_was_resolved_some_days_ago_is_removed(database: Database) -> None:
+    with database.session() as session:
+        repository = add_repository(session, base_url="http://x/oai", base_dir="x")
+        request = HarvestRequest(repository_id=repository.repository_id)
+        quarantine = open_quarantine(session, request, run_started=NOW)
+        for name in ("old", "new", "open"):
+            bad = Refusal(reason="bad", url="http://x/", identifier=name, failure=BROKEN)
+            quarantine.add(session, [bad], now=NOW)
+        for name, days in (("old", 31), ("new", 29)):
+            quarantine.release(
+                session, [identifier_key(name).hex], now=datetime.now(UTC) - timedelta(days=days)
+            )
+        quarantine.prune(session, keep_days=30)
+        assert {one.identifier for one in quarantined(session, all_=True)} == {"new", "open"}
 
 
 def test_a_run_that_ends_marks_its_own_entries(database: Database) -> None:

@@ -26,9 +26,12 @@ def test_a_streak_of_failures_is_told_at_its_beginning_and_at_its_end(announcer:
 def test_a_reminder_of_a_streak_comes_once_a_day_at_most(announcer: Announcer) -> None:
     announcer.rule()
     announcer.after("failed")
-    announcer.tables("UPDATE notice_streak SET told = now() - interval '23 hours'")
+    announcer.tables("UPDATE notice_streak SET told = now() - interval '19 hours'")
     assert announcer.after("failed") == []
-    announcer.tables("UPDATE notice_streak SET told = now() - interval '25 hours'")
+    announcer.tables("UPDATE notice_streak SET told = now() - interval '21 hours'")
+    assert announcer.after("failed") == ["still failing"]
+    assert announcer.after("failed") == []
+    announcer.tables("UPDATE notice_streak SET told = now() + interval '1 year'")  # by a clock that was ahead
     assert announcer.after("failed") == ["still failing"]
     assert announcer.after("failed") == []
 

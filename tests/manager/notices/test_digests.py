@@ -139,6 +139,18 @@ def test_weeks_without_harvests_keep_the_card_open(database: Database, announcer
 
 
 @pytest.mark.usefixtures("card")
+def test_after_a_clock_that_was_ahead_the_next_digest_comes_after_a_week(
+    database: Database, announcer: Announcer
+) -> None:
+    agreed(database, announcer)
+    announcer.tables("UPDATE notice_digest SET written = now() + interval '1 year'")
+    assert written(database) == 0
+    announcer.run("completed")
+    a_week_later(announcer)
+    assert written(database) == 1
+
+
+@pytest.mark.usefixtures("card")
 def test_another_address_has_to_agree_again(database: Database, announcer: Announcer) -> None:
     agreed(database, announcer)
     announcer.run("failed")

@@ -93,6 +93,32 @@ def test_a_success_of_another_repository_leaves_a_failure_acknowledged(
     assert (shown(database), shown(database, muted=True)) == ([], [run])
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "ends"),
+    [
+        ("failed", "host_unknown", 0),
+        ("failed", "tls_failed", 1),
+        ("completed", None, 1),
+        ("incomplete", "job_stopped", 0),
+    ],
+)
+def test_an_acknowledgement_ends_with_the_run_after_which_it_does_not_hold(
+    announcer: Announcer, database: Database, status: str, code: str | None, ends: int
+) -> None:
+    held = announcer.hold()
+    other = announcer.run("failed", failure_code="host_unknown", set_spec="other")
+    failed = announcer.run("failed", failure_code="host_unknown")
+    with database.session() as session:
+        for run in (held, other, failed):
+            acknowledge(session, run)
+        session.commit()
+    announcer.run(status, failure_code=code)
+    announcer.announce()
+    with database.session() as session:
+        left = [row.history_id for row, _ in list_mutes(session, among=None, limit=9)]
+    assert left == [failed, other, held][ends:]
+
+
 def test_a_held_run_needs_attention_until_it_is_decided_or_acknowledged(
     announcer: Announcer, database: Database
 ) -> None:

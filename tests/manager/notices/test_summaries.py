@@ -162,6 +162,16 @@ def test_a_late_summary_makes_up_for_those_that_were_missed_and_keeps_its_time_o
     )
 
 
+def test_after_a_clock_that_was_ahead_the_next_summary_is_due_at_its_time_of_day(
+    database: Database, announcer: Announcer
+) -> None:
+    announcer.rule(kind="daily")
+    announcer.tables("UPDATE notice_rule SET summarised = now() + interval '365 days 1 hour'")
+    assert summaries(database) == 0
+    announcer.tables("UPDATE notice_rule SET summarised = summarised - interval '2 hours'")
+    assert summaries(database) == 1
+
+
 @pytest.mark.parametrize(
     ("now", "expected"),
     [
