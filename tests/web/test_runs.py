@@ -495,6 +495,26 @@ async def test_a_failure_on_our_side_has_no_letter_to_the_administrator(
     assert "Dear colleague" not in page
 
 
+async def test_the_letter_repeats_the_request_that_failed(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.admin_email = "librarian@telc.example"
+        failed = {"status": RunStatus.FAILED, "verdict": "failed", "failure_code": "http_gone"}
+        asked = "https://telc.example/oai?verb=Identify"
+        a_run(session, telc, **failed, failure_reason=f"{asked}: HTTP status 404")
+        a_run(session, telc, **failed, failure_reason="https://telc.example/oai moved: HTTP status 404")
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    _, parameters = await administrator.get("/runs/1/parameters")
+    _, unnamed = await administrator.get("/runs/2")
+
+    command = f"curl --compressed &#39;{asked}&#39;"
+    assert command in page.partition('id="letter"')[2]
+    assert command in parameters
+    assert "verb=ListRecords" in unnamed.partition('id="letter"')[2]
+
+
 async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)

@@ -96,7 +96,7 @@ def _organisation_name(session: Session, organisation_id: int | None) -> str | N
 
 
 def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
-    """Return the letter about a run that failed; `curl` is a command that repeats its first request."""
+    """Return the letter about a run that failed; `curl` is a command that repeats its request."""
     name = repository.display_name
     failure = of_run(run)
     lines = [
@@ -108,7 +108,7 @@ def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
         *([_("Set: %(set)s") % {"set": run.set_spec}] if run.set_spec else []),
         *([_("Error message: %(reason)s") % {"reason": run.failure_reason}] if run.failure_reason else []),
         _("Records received before: %(records)s") % {"records": number(run.record_count + run.invalid_count)},
-        _("The first request can be repeated with:"),
+        _("The request can be repeated with:"),
         f"    {curl}",
         "",
         _("We would be glad if you could look at the cause."),
