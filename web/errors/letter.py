@@ -26,7 +26,7 @@ from web.site.i18n import _, language, use_language
 from web.site.keys import database_of
 
 _LONGEST_LINE: Final = 300
-_OURS: Final = NOT_STARTED | {
+_NO_LETTER: Final = NOT_STARTED | {
     FailureCode.ADDRESS_PRIVATE,
     FailureCode.RULES,
     FailureCode.REQUEST_INVALID,
@@ -43,8 +43,9 @@ _OURS: Final = NOT_STARTED | {
     FailureCode.PROCESS_NOT_STARTED,
     FailureCode.PROCESS_SIGNALLED,
     FailureCode.PROCESS_EXITED,
+    FailureCode.SERVER_BUSY,
 }
-"""Failures about which a repository's administrator can do nothing."""
+"""Failures about which a repository's administrator can do nothing, or that pass by themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,7 @@ async def letter_part(
 
 def concerns_repository(run: History) -> bool:
     """Return whether the run failed for a reason about which the repository's administrator is written to."""
-    return run.status == RunStatus.FAILED and run.failure_code not in _OURS
+    return run.status == RunStatus.FAILED and run.failure_code not in _NO_LETTER
 
 
 def _organisation_name(session: Session, organisation_id: int | None) -> str | None:
