@@ -550,6 +550,27 @@ async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator
     assert "Show job 1, which repeats it" in afterwards
 
 
+async def test_a_failed_run_started_by_hand_offers_the_recurring_schedule_to_be_changed(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        failed = {"status": RunStatus.FAILED, "verdict": "failed"}
+        for prefix in ("oai_dc", "marc21"):
+            once = a_schedule(session, telc, metadata_prefix=prefix, frequency=None)
+            a_run(session, telc, **failed, metadata_prefix=prefix, recurring_id=once.id)
+        a_schedule(session, telc, metadata_prefix="oai_dc")
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    _, alone = await administrator.get("/runs/2")
+
+    assert "Change schedule" in page
+    assert 'href="/schedules/3/edit"' in page
+    assert "/schedules/1/edit" not in page
+    assert "Change schedule" not in alone
+
+
 async def test_a_failed_run_says_when_it_is_tried_next(server: Server, administrator: Browser) -> None:
     busy = ServerBusyError("https://telc.example/oai?verb=Identify", 503, 3600)
     with server.database.session() as session:
