@@ -41,6 +41,8 @@ BOT_CHECK: Final = (
     "its address and its User-Agent pass"
 )
 """What happened and what to do if a page for browsers checks who sends requests."""
+RUN_AGAIN: Final = "; run the same command again then"
+"""Advice for the command line at the end of a message; pages leave it out."""
 _SHOWN_BYTES = 120
 _HEAD_BYTES = 4096
 _BOT_CHECK_PAGE: Final = re.compile(
@@ -284,7 +286,7 @@ class ServerBusyError(TryLaterError):
     def __init__(self, url: str, status: int, seconds: float | None) -> None:
         url = without_credentials(url)
         when = "later" if seconds is None else f"in {seconds:,.0f} seconds"
-        super().__init__(f"{url}: HTTP status {status}, retry {when}; run the same command again then")
+        super().__init__(f"{url}: HTTP status {status}, retry {when}{RUN_AGAIN}")
         self.url = url
         self.status = status
         self.seconds = seconds

@@ -19,6 +19,7 @@ from sqlalchemy import (
     cast,
     column,
     func,
+    not_,
     or_,
     select,
     true,
@@ -245,20 +246,28 @@ class NextStep:
 
     schedule_id: int | None = None
     """Its schedule, if that still exists."""
+    recurring_id: int | None = None
+    """Its schedule if that is recurring, else a recurring one of the same repository, format and set."""
     job_id: int | None = None
     """A job that is due or under way for the same repository, format and set."""
     resumes: bool = False
     """Whether the next harvest continues where the run stopped."""
+    next_job_id: int | None = None
+    """The next job planned for the same repository, format and set, which is not due yet."""
+    next_due: datetime | None = None
+    """When that job is due (UTC)."""
 
 
 def next_step(session: Session, run: History) -> NextStep:
     """Return how the harvest can be started again."""
-    job = select(Job.job_id).where(
+    of_harvest = select(Job.job_id, Job.harvest_start_time).where(
         Job.repository_id == run.repository_id,
         Job.metadata_prefix == run.metadata_prefix,
         func.coalesce(Job.set_spec, "") == (run.set_spec or ""),
-        or_(Job.status != JobStatus.SCHEDULED, Job.harvest_start_time <= func.now()),
     )
+    planned = and_(Job.status == JobStatus.SCHEDULED, Job.harvest_start_time > func.now())
+    following = of_harvest.where(planned).order_by(Job.harvest_start_time, Job.job_id).limit(1)
+    next_job = session.execute(following).one_or_none()
     interrupted = select(Harvest.resumption_token, Harvest.counts, Harvest.run_state).where(
         Harvest.harvest_id == run.harvest_id,
         Harvest.run_parameters.is_not(None),
@@ -267,8 +276,26 @@ def next_step(session: Session, run: History) -> NextStep:
     stopped = session.execute(interrupted).one_or_none()
     return NextStep(
         schedule_id=session.scalar(select(RecurringJob.id).where(RecurringJob.id == run.recurring_id)),
-        job_id=session.scalar(job.order_by(Job.job_id).limit(1)),
+        recurring_id=session.scalar(_recurring(run)),
+        job_id=session.scalar(of_harvest.where(not_(planned)).order_by(Job.job_id).limit(1)),
         resumes=stopped is not None and made_progress(*stopped),
+        next_job_id=next_job.job_id if next_job else None,
+        next_due=next_job.harvest_start_time if next_job else None,
+    )
+
+
+def _recurring(run: History) -> Select[int]:
+    same = and_(
+        RecurringJob.repository_id == run.repository_id,
+        RecurringJob.metadata_prefix == run.metadata_prefix,
+        func.coalesce(RecurringJob.set_spec, "") == (run.set_spec or ""),
+    )
+    is_own = RecurringJob.id.is_not_distinct_from(run.recurring_id)
+    return (
+        select(RecurringJob.id)
+        .where(RecurringJob.frequency != "", or_(is_own, same))
+        .order_by(is_own.desc(), RecurringJob.id)
+        .limit(1)
     )
 
 

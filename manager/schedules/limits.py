@@ -81,17 +81,16 @@ def check_run(
     ).one()
     if last is not None and due - last < floor:
         raise LimitError(
-            "the last successful harvest of the repository began at %(last)s, and %(least)s minutes must be "
-            "between two runs; run it again at %(next)s or later, or ask an "
-            "administrator (setting manager.partner_minutes)",
+            "The last successful harvest of the repository began at %(last)s, and %(least)s minutes must be "
+            "between two runs. The next run is possible at %(next)s.",
             last=last,
             least=least,
             next=last + floor,
         ).at("frequency")
     if due - now < floor and _is_busy(session, repository_id, besides):
         raise LimitError(
-            "a harvest of the repository is due or in progress, and %(least)s minutes must be between two "
-            "runs; wait until it has ended, or ask an administrator (setting manager.partner_minutes)",
+            "A harvest of the repository is due or in progress, and %(least)s minutes must be between two "
+            "runs. If it succeeds, the next run is possible %(least)s minutes after its beginning.",
             least=least,
         ).at("frequency")
 

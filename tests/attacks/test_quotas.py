@@ -365,7 +365,8 @@ async def test_a_refused_run_names_the_next_time_on_the_partners_own_clock_where
         status, page, _ = await owner.post(path, sent)
         assert (status, button in page) == (409, True), path
         assert f"začala {at[0]} a mezi" in page
-        assert f"spusťte ho znovu {at[1]} nebo později" in page
+        assert f"Další běh je možný od {at[1]}." in page
+        assert "partner_minutes" not in page
         assert f'name="next" value="{path}"' not in page, "it only takes forms"
         assert 'name="next" value="/' in page
 

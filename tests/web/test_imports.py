@@ -284,6 +284,32 @@ async def test_files_of_hits_have_all_names_of_a_record(server: Server, administ
     assert "; ".join(["Hus, Jan", *more]) in table
 
 
+async def test_a_record_names_roles_in_words_and_leaves_out_what_says_nothing(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        published = [
+            {"place": "Praha", "function": "publication"},
+            {"place": "Brno", "function": "manufacture"},
+        ]
+        row = a_bibliographic_record(session, a_repository(session), publications=published)
+        number = row.bibliographic_id
+        session.add(
+            ContributorRow(
+                bibliographic_id=number, position=1, name="Blahoslav", kind="unknown", roles=["cre", "xyz"]
+            )
+        )
+        session.commit()
+    await administrator.post("/account/language", {"language": "cs"})
+
+    _, page = await administrator.get(f"/records/bibliographic/{number}")
+
+    assert "role: tvůrce, xyz" in page
+    assert "neznámé" not in page
+    assert "funkce: vydání" not in page
+    assert "funkce: výroba" in page
+
+
 async def test_pages_shorten_titles_that_would_stop_the_browser(
     server: Server, administrator: Browser
 ) -> None:

@@ -47,6 +47,8 @@ async def test_records_are_listed_page_by_page_and_found_by_identifier(
     _, found = await viewer.get("/repositories/1/records?identifier=oai:telc.example:99")
     _, none = await viewer.get("/repositories/1/records?identifier=oai:telc.example:9")
 
+    assert "Sorted by format" in first
+    assert "Sorted by format" not in found
     assert "oai:telc.example:49" in first
     assert "oai:telc.example:50" not in first
     assert "oai:telc.example:50" in second

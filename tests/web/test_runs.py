@@ -11,7 +11,9 @@ from harvester.harvest.approval import HoldState
 from harvester.harvest.models import Hold, Quarantined
 from harvester.harvest.verdict import End, Evidence
 from harvester.models import Harvest, History, Repository
+from harvester.reading.errors import ServerBusyError
 from harvester.vocabulary import RunStatus
+from manager.models import Job
 from manager.schedules.service import run_now
 from oai.datestamps import utc_now
 from oai.failures import FailureCode
@@ -477,7 +479,9 @@ async def test_lists_are_files_too_by_the_filter_in_the_address(server: Server, 
         assert len(list(csv.DictReader(table.splitlines()))) == size, path
 
 
-@pytest.mark.parametrize("code", ["repository_locked", "repository_busy", "disk_full", "process_exited"])
+@pytest.mark.parametrize(
+    "code", ["repository_locked", "repository_busy", "disk_full", "process_exited", "server_busy"]
+)
 async def test_a_failure_on_our_side_has_no_letter_to_the_administrator(
     server: Server, administrator: Browser, code: str
 ) -> None:
@@ -493,6 +497,26 @@ async def test_a_failure_on_our_side_has_no_letter_to_the_administrator(
     assert "Run again" in page
     assert "Write to the administrator" not in page
     assert "Dear colleague" not in page
+
+
+async def test_the_letter_repeats_the_request_that_failed(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.admin_email = "librarian@telc.example"
+        failed = {"status": RunStatus.FAILED, "verdict": "failed", "failure_code": "http_gone"}
+        asked = "https://telc.example/oai?verb=Identify"
+        a_run(session, telc, **failed, failure_reason=f"{asked}: HTTP status 404")
+        a_run(session, telc, **failed, failure_reason="https://telc.example/oai moved: HTTP status 404")
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    _, parameters = await administrator.get("/runs/1/parameters")
+    _, unnamed = await administrator.get("/runs/2")
+
+    command = f"curl --compressed &#39;{asked}&#39;"
+    assert command in page.partition('id="letter"')[2]
+    assert command in parameters
+    assert "verb=ListRecords" in unnamed.partition('id="letter"')[2]
 
 
 async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator: Browser) -> None:
@@ -524,6 +548,46 @@ async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator
     assert 'name="set_spec" value="maps"' in unplanned
     assert (status, target) == (303, "/jobs/1?done=harvest-asked")
     assert "Show job 1, which repeats it" in afterwards
+
+
+async def test_a_failed_run_started_by_hand_offers_the_recurring_schedule_to_be_changed(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        failed = {"status": RunStatus.FAILED, "verdict": "failed"}
+        for prefix in ("oai_dc", "marc21"):
+            once = a_schedule(session, telc, metadata_prefix=prefix, frequency=None)
+            a_run(session, telc, **failed, metadata_prefix=prefix, recurring_id=once.id)
+        a_schedule(session, telc, metadata_prefix="oai_dc")
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    _, alone = await administrator.get("/runs/2")
+
+    assert "Change schedule" in page
+    assert 'href="/schedules/3/edit"' in page
+    assert "/schedules/1/edit" not in page
+    assert "Change schedule" not in alone
+
+
+async def test_a_failed_run_says_when_it_is_tried_next(server: Server, administrator: Browser) -> None:
+    busy = ServerBusyError("https://telc.example/oai?verb=Identify", 503, 3600)
+    with server.database.session() as session:
+        telc = a_repository(session)
+        failed = {"status": RunStatus.FAILED, "verdict": "failed", "failure_code": "server_busy"}
+        a_run(session, telc, **failed, failure_reason=str(busy))
+        due = datetime(2100, 1, 2, 3, 4, tzinfo=UTC)
+        session.add(Job(repository_id=1, metadata_prefix="oai_dc", harvest_start_time=due, attempt=1))
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+
+    assert re.search(
+        r"<p>Next try: <time [^>]*2100-01-02T03:04[^>]*>[^(]*\(<a href=\"/jobs/1\">job 1</a>\)", page
+    )
+    assert "retry in 3,600 seconds" in page
+    assert "run the same command" not in page
 
 
 @pytest.mark.parametrize(("counts", "button"), [({"pages": 1}, "Resume"), ({}, "Run again")])

@@ -26,7 +26,7 @@ from web.site.i18n import _, language, use_language
 from web.site.keys import database_of
 
 _LONGEST_LINE: Final = 300
-_OURS: Final = NOT_STARTED | {
+_NO_LETTER: Final = NOT_STARTED | {
     FailureCode.ADDRESS_PRIVATE,
     FailureCode.RULES,
     FailureCode.REQUEST_INVALID,
@@ -43,8 +43,9 @@ _OURS: Final = NOT_STARTED | {
     FailureCode.PROCESS_NOT_STARTED,
     FailureCode.PROCESS_SIGNALLED,
     FailureCode.PROCESS_EXITED,
+    FailureCode.SERVER_BUSY,
 }
-"""Failures about which a repository's administrator can do nothing."""
+"""Failures about which a repository's administrator can do nothing, or that pass by themselves."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,7 +88,7 @@ async def letter_part(
 
 def concerns_repository(run: History) -> bool:
     """Return whether the run failed for a reason about which the repository's administrator is written to."""
-    return run.status == RunStatus.FAILED and run.failure_code not in _OURS
+    return run.status == RunStatus.FAILED and run.failure_code not in _NO_LETTER
 
 
 def _organisation_name(session: Session, organisation_id: int | None) -> str | None:
@@ -96,7 +97,7 @@ def _organisation_name(session: Session, organisation_id: int | None) -> str | N
 
 
 def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
-    """Return the letter about a run that failed; `curl` is a command that repeats its first request."""
+    """Return the letter about a run that failed; `curl` is a command that repeats its request."""
     name = repository.display_name
     failure = of_run(run)
     lines = [
@@ -108,7 +109,7 @@ def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
         *([_("Set: %(set)s") % {"set": run.set_spec}] if run.set_spec else []),
         *([_("Error message: %(reason)s") % {"reason": run.failure_reason}] if run.failure_reason else []),
         _("Records received before: %(records)s") % {"records": number(run.record_count + run.invalid_count)},
-        _("The first request can be repeated with:"),
+        _("The request can be repeated with:"),
         f"    {curl}",
         "",
         _("We would be glad if you could look at the cause."),

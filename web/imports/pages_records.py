@@ -36,6 +36,8 @@ from web.site.render import render
 
 _ADDRESSES: Final = ("http://", "https://")
 _NOBODYS: Final = 0
+_OBVIOUS: Final = frozenset({"kind: unknown", "function: publication"})
+"""Qualifiers that say nothing to readers."""
 """An id that no repository has: a user without visible repositories finds nothing."""
 _COLUMNS: Final = columns_of(
     "bibliographic_id", "repository_id", "title", "subtitle", "statement", "contributors", "kind", "place",
@@ -124,11 +126,11 @@ def _parts(
 
 def _part(given: Mapping[str, Any], main: tuple[str, ...], shown: set[str]) -> Part:
     text = ", ".join(str(given[name]) for name in main if given.get(name))
-    labels, words = _labels(), _words()
+    labels, words, roles = _labels(), _words(), _roles()
     details = [
-        f"{labels.get(name, name)}: {_text(value, words)}"
+        f"{labels.get(name, name)}: {_text(value, roles if name == 'roles' else words)}"
         for name, value in given.items()
-        if name not in shown and value
+        if name not in shown and value and f"{name}: {value}" not in _OBVIOUS
     ]
     address = text if main == ("url",) and text.startswith(_ADDRESSES) else None
     return Part(text=text or "–", details=" · ".join(details), address=address)  # noqa: RUF001 en dash intended
@@ -172,6 +174,17 @@ def _words() -> dict[str, str]:
         # functions of statements of publication
         "production": _("production"), "publication": _("publication"), "distribution": _("distribution"),
         "manufacture": _("manufacture"), "copyright": _("copyright"),
+    }  # fmt: skip
+
+
+def _roles() -> dict[str, str]:
+    """Return the names of the most frequent relator codes; others are shown as they are."""
+    return {
+        "arr": _("arranger"), "art": _("artist"), "aui": _("author of introduction"), "aut": _("author"),
+        "cmp": _("composer"), "com": _("compiler"), "cre": _("creator"), "ctb": _("contributor"),
+        "edt": _("editor"), "fmo": _("former owner"), "ill": _("illustrator"), "oth": _("other role"),
+        "pbl": _("publisher"), "pht": _("photographer"), "prt": _("printer"),
+        "ths": _("thesis supervisor"), "trl": _("translator"),
     }  # fmt: skip
 
 

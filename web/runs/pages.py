@@ -197,6 +197,10 @@ def _kept_requests(file: Path | None) -> list[Any] | None:
 
 
 def _curl(repository: Repository, run: History) -> str:
+    """Return a command that repeats the failed request, or the first one if the failure names no request."""
+    url = (run.failure_reason or "").partition(": ")[0]
+    if url.startswith(("http://", "https://")) and "?" in url and " " not in url:
+        return f"curl --compressed {shlex.quote(url)}"
     verb = "ListIdentifiers" if run.harvest_method else "ListRecords"
     parts = [("verb", verb), ("metadataPrefix", run.metadata_prefix or "oai_dc"), ("set", run.set_spec or "")]
     arguments = " ".join(

@@ -6,6 +6,7 @@ from typing import Final
 
 from harvester.models import History
 from harvester.reading.errors import (
+    RUN_AGAIN,
     AnswerTooLargeError,
     BadArgumentError,
     CannotDisseminateFormatError,
@@ -49,7 +50,7 @@ def explain(failure: Failure | None, reason: str | None) -> Explained | None:
         return None
     found = failure or Failure(code=FailureCode.OTHER)
     words = in_words(found)
-    technical = reason or ""
+    technical = (reason or "").removesuffix(RUN_AGAIN)
     if found.code.startswith(_SAY_ALL):
         technical = str(found.facts.get("said", ""))
     return Explained(what=words.what, todo=words.todo, technical=technical)
