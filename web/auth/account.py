@@ -199,13 +199,17 @@ async def _page(
         newest_tokens=await database.run(list_tokens, who.user_id, limit=1),
         token_page=await _tokens(request),
         scopes=scopes_for(who.role),
-        scope_words={
-            "read": _("read: see what you can see"),
-            "harvest": _("harvest: change repositories, schedules and jobs"),
-            "archive": _("archive: change collections and documents"),
-            "admin": _("admin: change users, organisations and tokens"),
-        },
+        scope_words=_scope_words(),
     )
+
+
+def _scope_words() -> dict[str, str]:
+    return {
+        "read": _("read: see what you can see"),
+        "harvest": _("harvest: change repositories, schedules and jobs"),
+        "archive": _("archive: change collections and documents"),
+        "admin": _("admin: change users, organisations and tokens"),
+    }
 
 
 def _usual_days(settings: WebSettings) -> str:
