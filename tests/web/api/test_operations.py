@@ -4,8 +4,8 @@ import html
 import json
 import re
 import shlex
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
@@ -18,6 +18,7 @@ from manager.models import Job, JobStatus
 from oai.audit import AuditEntry
 from oai.limits import RateLimit
 from oai.rights import RIGHTS, Right, Role, Scope
+from tests.harvester.rule_lab.records import FILTERS
 from tests.web.api.conftest import CONTENT, Program, Using
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
@@ -29,6 +30,7 @@ from web.auth.users import change_role, get_user
 from web.schedules.api import NewSchedule
 
 _JSON: Final = {"Content-Type": "application/json"}
+_SOON: Final = (datetime.now(UTC) + timedelta(days=1)).isoformat()
 _PACKED: Final = _JSON | {"Content-Encoding": "gzip"}
 
 
@@ -243,6 +245,36 @@ async def test_a_repository_is_added_asked_changed_and_removed(server: Server, p
         assert (noted.object_name, noted.before) == ("Library of Telč", None)
         assert noted.after is not None
         assert noted.after["repository_name"] == "Library of Telč"
+
+
+_NOTED: Final[Sequence[tuple[str, str, dict[str, object], str, dict[str, object]]]] = (
+    ("POST", "/mutes", {"kind": "maintenance", "note": "disks", "ends": _SOON}, "mute", {"note": "disks"}),
+    (
+        "POST",
+        "/archive/takedowns",
+        {"targets": ["http://a.example/*"], "reason": "privacy", "requester": "Eva"},
+        "takedown",
+        {"reason": "privacy"},
+    ),
+    ("POST", "/archive/takedowns/1/lift", {"reason": "over"}, "takedown", {"lifted_because": "over"}),
+    ("POST", "/store-audit-schedules", {"frequency": "weekly"}, "audit schedule", {"frequency": "weekly"}),
+    ("POST", "/rules", {"name": "Culture", "content": FILTERS.decode()}, "rule", {"name": "Culture"}),
+    ("PUT", "/rules/1", {"content": FILTERS.decode().replace("cultur", "x")}, "rule", {"version": 2}),
+    ("PUT", "/repositories/1/import-source", {}, "import source", {"after_harvest": False}),
+)
+"""Changes, each with the kind of its object and some of the values that the audit log has."""
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_the_audit_log_has_the_values_of_each_change(server: Server, program: Program) -> None:
+    for method, path, body, kind, values in _NOTED:
+        answer = await program.ask(method, path, body)
+        assert answer.status in {200, 201}, (path, answer.body)
+
+        with server.database.session() as session:
+            entry = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id.desc()).limit(1)).one()
+        assert (entry.object_kind, entry.after) == (kind, {**(entry.after or {}), **values}), path
+        assert "Eva" not in str(entry.after)
 
 
 async def test_a_repository_that_fails_is_no_server_error_of_ours(program: Program) -> None:
