@@ -143,7 +143,7 @@ class PlanForm(_Parameters):
         return self.model_copy(update=local) if local else self
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns of a schedule; an empty start is set by the database's clock."""
+        """Return the columns of a new schedule; an empty start is set by the database's clock."""
         columns = self.model_dump()
         if columns["start_date"] is None:
             del columns["start_date"]

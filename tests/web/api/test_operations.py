@@ -327,6 +327,18 @@ async def test_the_times_of_a_schedule_are_read(program: Program, sent: str, rea
 
 
 @pytest.mark.usefixtures("one_of_each")
+async def test_a_schedule_that_is_replaced_without_a_start_begins_now(program: Program) -> None:
+    body = {"repository_id": 1, "metadata_prefix": "oai_dc", "frequency": "daily at 02:30"}
+    added = await program.post("/schedules", {**body, "start_date": "2099-01-01T00:00:00Z"})
+    for further in ({}, {"start_date": None}):
+        changed = await program.ask("PUT", f"/schedules/{added.body['schedule_id']}", {**body, **further})
+        assert changed.body["start_date"] < "2099", changed.body
+        await program.ask(
+            "PUT", f"/schedules/{added.body['schedule_id']}", {**body, "start_date": "2099-01-01T00:00:00Z"}
+        )
+
+
+@pytest.mark.usefixtures("one_of_each")
 @pytest.mark.parametrize("sent", ["1764547200", 1764547200, "tomorrow", "2027-12-32T02:00:00Z"])
 async def test_a_schedule_starts_at_no_number_and_no_other_text(program: Program, sent: object) -> None:
     body = {"repository_id": 1, "metadata_prefix": "oai_dc", "start_date": sent}
