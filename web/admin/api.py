@@ -11,7 +11,7 @@ from oai.rights import Right, Role, Scope
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
-from web.api.shapes import In, Out, Page, Paged
+from web.api.shapes import In, Out, Page, Paged, unchanged
 from web.auth import api_tokens, organisations, second_factor, users
 from web.auth.access import about
 from web.auth.organisations import MOST_BYTES, MOST_RECORDS, OrganisationView
@@ -239,9 +239,14 @@ class ChangedOrganisation(NewOrganisation):
     """The names of an organisation, and how much it may store."""
 
     max_records: int | None = Field(
-        None, ge=0, le=MOST_RECORDS, description="0: no limit; null: the setting; left out: unchanged."
+        default_factory=unchanged,
+        ge=0,
+        le=MOST_RECORDS,
+        description="0: no limit; null: the setting; left out: unchanged.",
     )
-    max_bytes: int | None = Field(None, ge=0, le=MOST_BYTES, description="As `max_records`.")
+    max_bytes: int | None = Field(
+        default_factory=unchanged, ge=0, le=MOST_BYTES, description="As `max_records`."
+    )
 
 
 class OwnerBody(In):

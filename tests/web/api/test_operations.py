@@ -277,6 +277,25 @@ async def test_the_audit_log_has_the_values_of_each_change(server: Server, progr
         assert "Eva" not in str(entry.after)
 
 
+def test_no_default_is_documented_where_what_is_left_out_stays_as_it_is() -> None:
+    schemas = whole_document()["components"]["schemas"]
+    for name in ("RepositoryChange", "CollectionChange"):
+        assert not [one for one, schema in schemas[name]["properties"].items() if "default" in schema], name
+    limits = schemas["ChangedOrganisation"]["properties"]
+    assert "default" not in limits["max_records"] | limits["max_bytes"]
+    assert "anyOf" not in schemas["RepositoryChange"]["properties"]["base_url"]
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_null_is_no_name_and_no_policy(program: Program) -> None:
+    for path, name in (
+        ("/repositories/1", "deletion_policy"),
+        ("/archive/collections/collection:serials", "name"),
+    ):
+        answer = await program.ask("PATCH", path, {name: None})
+        assert (answer.status, answer.body["errors"][0]["pointer"]) == (422, f"/{name}")
+
+
 async def test_a_repository_that_fails_is_no_server_error_of_ours(program: Program) -> None:
     async with repository() as address:
         answer = await program.post("/probe", {"base_url": f"{address}/closed"})
