@@ -13,7 +13,7 @@ from provider.models import Takedown
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
-from web.api.shapes import In, Moment, Out, Page, Paged
+from web.api.shapes import Flag, In, Moment, Out, Page, Paged
 from web.auth.access import about
 from web.site.i18n import error_text
 
@@ -44,7 +44,7 @@ class TakedownQuery(Paged):
     words: str = Field(
         "", max_length=_LONGEST, description="Words in addresses, reason, requester or reference."
     )
-    ended: bool | None = Field(None, description="Only those that have ended, or that have not.")
+    ended: Flag | None = Field(None, description="Only those that have ended, or that have not.")
 
 
 class Targets(In):
