@@ -6,6 +6,7 @@ from typing import Final
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from harvester.models import Repository
 from oai.owners import Organisation
 from oai.rights import Right, Role, Scope
 from web.api.faults import ApiError
@@ -72,7 +73,7 @@ class TokenOut(Out):
     created: datetime
     expires: datetime
     last_used: datetime | None
-    state: str = Field(description="good, expired or revoked.")
+    state: str = Field(description="good, expired, revoked or disabled (the user is).")
 
 
 class NewToken(In):
@@ -306,7 +307,8 @@ async def _remove_organisation(call: Call) -> None:
 @OPERATIONS.add("PUT /repositories/{repository}/owner", "setOwner", Right.ADMINISTER, body=OwnerBody)
 async def _own(call: Call) -> None:
     """Assign a repository to an organisation; notification rules and report card of the former one end."""
-    repository_id, owner = call.place["repository"], call.sent(OwnerBody).organisation_id
+    repository_id = (await call.row(Repository, "repository")).repository_id
+    owner = call.sent(OwnerBody).organisation_id
     ended = await call.database.run(organisations.give_repository, repository_id, owner)
     about(call.request, "repository", repository_id, organisation_id=owner, **ended)
 

@@ -14,6 +14,8 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import select
 
+from harvester.models import History
+from harvester.vocabulary import RunStatus
 from manager.models import Job, JobStatus, RecurringJob
 from oai.audit import AuditEntry
 from oai.limits import RateLimit
@@ -31,6 +33,7 @@ from web.schedules.api import NewSchedule
 
 _JSON: Final = {"Content-Type": "application/json"}
 _SOON: Final = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+_UNKNOWN: Final = "e3e70682-c209-4cac-a29f-6fbed82c07cd"
 _PACKED: Final = _JSON | {"Content-Encoding": "gzip"}
 
 
@@ -153,6 +156,18 @@ _FAULTS: Final[tuple[tuple[str, str, dict[str, Any], int, str], ...]] = (
     ("GET", "/search?q=%00", {}, 422, "errors"),
     ("POST", "/runs/1/release", {}, 409, "not held"),
     ("DELETE", "/archive/collections/collection", {}, 409, "root"),
+    ("GET", "/archive/indexing/99/files", {}, 404, "does not exist"),
+    ("PUT", "/repositories/99999/owner", {"json": {"organisation_id": None}}, 404, "does not exist"),
+    ("GET", f"/archive/harvesters/{_UNKNOWN}/lists", {}, 404, "no longer listed"),
+    ("GET", "/archive/takedowns?ended=1", {}, 422, "errors"),
+    (
+        "POST",
+        "/archive/exports",
+        {"json": {"url": "http://a.example/", "since": _SOON, "until": "2020-01-01T00:00:00Z"}},
+        422,
+        "errors",
+    ),
+    ("POST", "/archive/collections", {"json": {"set_spec": "serials", "name": "x"}}, 409, "already exists"),
 )
 """Requests, each with its method, path and body, and the status and words of the answer."""
 
@@ -275,6 +290,24 @@ async def test_the_audit_log_has_the_values_of_each_change(server: Server, progr
             entry = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id.desc()).limit(1)).one()
         assert (entry.object_kind, entry.after) == (kind, {**(entry.after or {}), **values}), path
         assert "Eva" not in str(entry.after)
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_what_others_have_changed_meanwhile_is_a_conflict(server: Server, program: Program) -> None:
+    taken = {"targets": ["http://a.example/*"], "reason": "privacy", "requester": "Eva"}
+    await program.post("/archive/takedowns", taken)
+    await program.post("/rules", {"name": "Culture", "content": FILTERS.decode()})
+    edited = {"content": FILTERS.decode().replace("cultur", "nature"), "based_on": 1}
+    later = {"content": FILTERS.decode().replace("cultur", "music"), "based_on": 1}
+
+    assert (await program.post("/archive/takedowns/1/lift", {"reason": "over"})).status == 200
+    assert (await program.post("/archive/takedowns/1/lift", {"reason": "over"})).status == 409
+    assert (await program.ask("PUT", "/rules/1", edited)).status == 200
+    assert (await program.ask("PUT", "/rules/1", later)).status == 409
+    with server.database.session() as session:
+        session.get_one(History, 1).status = RunStatus.COMPLETED
+        session.commit()
+    assert (await program.post("/runs/1/acknowledge", {"note": "x"})).status == 409
 
 
 def test_no_default_is_documented_where_what_is_left_out_stays_as_it_is() -> None:
