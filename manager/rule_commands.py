@@ -177,6 +177,7 @@ def remove(invocation: Invocation) -> None:
 
 def _print_version(invocation: Invocation, session: Session, rule: Rule) -> None:
     version = last_version(session, rule.rule_id)
+    invocation.about(rule.rule_id, rule.name, version=version.number)
     facts = _facts(invocation.settings, rule, version)
     words = f"rule {rule.rule_id} ({rule.name}), version {version.number}: {facts['path']}"
     invocation.console.result(facts, words)

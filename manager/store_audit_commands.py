@@ -82,7 +82,8 @@ def set_schedule(invocation: Invocation) -> None:
             time_zone=arguments.time_zone,
         )
         session.commit()
-        invocation.about(schedule.schedule_id)
+        set_to = {name: getattr(schedule, name) for name in ("repository_id", "frequency", "time_zone")}
+        invocation.about(schedule.schedule_id, **set_to)
         invocation.console.result(
             columns_of(schedule),
             f"audit schedule {schedule.schedule_id} set; first due {schedule.next_due:%Y-%m-%d %H:%M %Z}",

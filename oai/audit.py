@@ -145,6 +145,8 @@ TABLES: Final[Mapping[str, _Table]] = {
     "notification rule": _Table(
         name="notice_rule", key="rule_id", labels=("target",), secret=("signing_key", "next_key")
     ),
+    "mute": _Table(name="mute", key="mute_id", labels=()),
+    "takedown": _Table(name="takedown", key="takedown_id", labels=(), secret=("requester",)),
     "audit schedule": _Table(name="oai_store_audit_schedule", key="schedule_id", labels=("frequency",)),
     "filtering set": _Table(name="bibliographic_set", key="set_id", alias="name"),
     "import source": _Table(name="bibliographic_source", key="repository_id", labels=()),
@@ -227,6 +229,7 @@ class Begun:
 
     audit_id: int
     kind: str
+    number: str | None
     before: Snapshot | None
 
 
@@ -236,7 +239,7 @@ def begin(session: Session, action: str, who: Actor, subject: Subject) -> Begun:
     entry = AuditEntry(status=BEGUN, **_columns(action, who, subject))
     session.add(entry)
     session.flush()
-    begun = Begun(audit_id=entry.audit_id, kind=subject.kind, before=before)
+    begun = Begun(audit_id=entry.audit_id, kind=subject.kind, number=subject.number, before=before)
     session.commit()
     return begun
 
@@ -353,7 +356,8 @@ def _complete(session: Session, entry: AuditEntry, begun: Begun, subject: Subjec
     entry.object_id = _public(known.number if known else number)
     entry.object_name = _public(subject.name or (known.name if known else None))
     was, now = before.columns if before else {}, after.columns if after else {}
-    if before is None and not entry.action.endswith(_ADDS):
+    is_new = begun.before is None and (begun.kind, begun.number) == (subject.kind, number)
+    if before is None and not is_new and not entry.action.endswith(_ADDS):
         # Without the earlier row, what changed is unknown; the whole row would read as new.
         now = {}
     changed = {name for name in {*was, *now} if was.get(name) != now.get(name)}

@@ -4,6 +4,7 @@
 
     ZatvaError                 1  a fault
     ├── UsageError             2  the command line asks for something impossible
+    │   └── ConflictError      2  it is impossible in the current state of an object
     ├── SettingsError          6  a setting is wrong or missing
     ├── DatabaseNotReadyError  6  no database, one that is full or gone, or tables of another version
     ├── ProtocolError          -  one of the eight OAI-PMH errors (specification, section 3.6)
@@ -161,6 +162,10 @@ class UsageError(ZatvaError):
     """The command line asks for something impossible."""
 
     exit_code = ExitCode.USAGE
+
+
+class ConflictError(UsageError):
+    """What is asked for is impossible in the current state of an object; the API responds 409."""
 
 
 class SettingsError(ZatvaError):

@@ -21,7 +21,7 @@ from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
 from oai.database import one_at_a_time
-from oai.errors import UsageError
+from oai.errors import ConflictError, UsageError
 from oai.owners import owner_of
 from oai.settings import Settings
 
@@ -213,8 +213,8 @@ def save_version(
 ) -> RuleVersion:
     """Save new content as a new version; unchanged content makes no new version.
 
-    `based_on` is the version that was edited: raises UsageError if there is a newer one. Raises RuleFileError
-    for invalid rules.
+    `based_on` is the version that was edited: raises ConflictError if there is a newer one. Raises
+    RuleFileError for invalid rules.
     """
     # Locked until the commit: of two concurrent saves, the second one sees the first one's version.
     rule = get_rule(session, rule_id, lock=True)
@@ -232,7 +232,7 @@ def save_version(
 
 def _check_based_on(last: RuleVersion, based_on: int | None) -> None:
     if based_on is not None and based_on != last.number:
-        raise UsageError(
+        raise ConflictError(
             "version %(newer)s was saved while you were editing version %(older)s; review it and "
             "edit that version",
             newer=last.number,

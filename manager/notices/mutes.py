@@ -18,7 +18,7 @@ from harvester.vocabulary import RunStatus
 from manager.jobs.runs import TROUBLED, awaits_approval
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.notices.models import Mute, MuteKind, Notice, NoticeState, Occasion
-from oai.errors import UsageError
+from oai.errors import ConflictError, UsageError
 
 LONGEST: Final = timedelta(days=90)
 _LONGEST_NOTE: Final = 2000
@@ -32,11 +32,11 @@ def acknowledge(session: Session, history_id: int, *, note: str = "", by: str = 
 
     That of a held run holds until the run is decided.
 
-    The caller commits. Raises UsageError for a run that is unknown or has not failed.
+    The caller commits. Raises ConflictError for a run that is unknown or has not failed.
     """
     run = session.get(History, history_id)
     if run is None or run.status not in TROUBLED:
-        raise UsageError("run %(run)s has no failure to acknowledge", run=history_id)
+        raise ConflictError("run %(run)s has no failure to acknowledge", run=history_id)
     return _add(
         session,
         Mute(

@@ -95,9 +95,11 @@ def change_schedule(
 ) -> RecurringJob:
     """Change columns of a schedule; its jobs that have not begun are planned again. The caller commits.
 
-    Raises UsageError as `add_schedule` does; the caller then rolls back.
+    A start of None is now. Raises UsageError as `add_schedule` does; the caller then rolls back.
     """
     _check_names(columns)
+    if "start_date" in columns and columns["start_date"] is None:
+        columns["start_date"] = database_now(session)
     schedule = _schedule(session, recurring_id)
     before = {name: getattr(schedule, name) for name in columns}
     _set(schedule, columns)

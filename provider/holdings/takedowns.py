@@ -17,7 +17,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Select, func, select, text, true, update
 from sqlalchemy.orm import Session
 
-from oai.errors import UsageError
+from oai.errors import ConflictError, UsageError
 from oai.folding import contains_folded
 from provider.holdings.lookup import MatchType, read_wildcard
 from provider.holdings.previews import count_harvesters
@@ -275,13 +275,14 @@ def enter(session: Session, request: TakedownRequest) -> int:
 def lift(session: Session, number: int, because: str) -> None:
     """End a take-down; `settle_takedown` shows its documents again. Commits.
 
-    Raises UsageError if there is none with this number, it has ended, or the reason is missing.
+    Raises UsageError if there is none with this number or the reason is missing, and ConflictError if it has
+    ended.
     """
     find_takedown(session, number)
     if not because.strip() or len(because) > _LONGEST:
         raise UsageError("give a reason for the end, of at most %(most)d characters", most=_LONGEST)
     if not _end(session, Takedown.takedown_id == number, because.strip()):
-        raise UsageError("take-down %(number)d has already ended", number=number)
+        raise ConflictError("take-down %(number)d has already ended", number=number)
     session.commit()
 
 

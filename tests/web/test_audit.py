@@ -197,11 +197,12 @@ def test_each_column_that_changes_has_a_label() -> None:
         datestamp declared_type digest disappeared_count domain_id evidence export_id failure_code
         failure_facts fault_key filter_digest filtered_count first_seen guarded harvest_id
         history_id host_id http_status id identifier_key key last_due last_history last_run
-        last_seen left_out length mime_id mime_major_id moved name_given normalize_digest offset
+        last_seen left_out length made_by mime_id mime_major_id moved mute_id name_given
+        normalize_digest offset
         pace packed_length pages_before plain_prefix postponed_count process_id quarantine_id
         queued raw_path raw_size recognised_type record_type registry_prefix repeated_count
         replay_of requests revision rule_id run_started schedule_id seen_history state_failure
-        stuck_since summarised title_id tld_id token_id tombstone_count unchanged_count unlisted
+        stuck_since summarised takedown_id title_id tld_id token_id tombstone_count unchanged_count unlisted
         unsettled url_key usual_seconds waiting walk walked_key walked_prefix warning_failures
         warnings worker_id
     """

@@ -6,12 +6,13 @@ from typing import Final
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from harvester.models import Repository
 from oai.owners import Organisation
 from oai.rights import Right, Role, Scope
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
-from web.api.shapes import In, Out, Page, Paged
+from web.api.shapes import In, Out, Page, Paged, unchanged
 from web.auth import api_tokens, organisations, second_factor, users
 from web.auth.access import about
 from web.auth.organisations import MOST_BYTES, MOST_RECORDS, OrganisationView
@@ -72,7 +73,7 @@ class TokenOut(Out):
     created: datetime
     expires: datetime
     last_used: datetime | None
-    state: str = Field(description="good, expired or revoked.")
+    state: str = Field(description="good, expired, revoked or disabled (the user is).")
 
 
 class NewToken(In):
@@ -239,9 +240,14 @@ class ChangedOrganisation(NewOrganisation):
     """The names of an organisation, and how much it may store."""
 
     max_records: int | None = Field(
-        None, ge=0, le=MOST_RECORDS, description="0: no limit; null: the setting; left out: unchanged."
+        default_factory=unchanged,
+        ge=0,
+        le=MOST_RECORDS,
+        description="0: no limit; null: the setting; left out: unchanged.",
     )
-    max_bytes: int | None = Field(None, ge=0, le=MOST_BYTES, description="As `max_records`.")
+    max_bytes: int | None = Field(
+        default_factory=unchanged, ge=0, le=MOST_BYTES, description="As `max_records`."
+    )
 
 
 class OwnerBody(In):
@@ -301,7 +307,8 @@ async def _remove_organisation(call: Call) -> None:
 @OPERATIONS.add("PUT /repositories/{repository}/owner", "setOwner", Right.ADMINISTER, body=OwnerBody)
 async def _own(call: Call) -> None:
     """Assign a repository to an organisation; notification rules and report card of the former one end."""
-    repository_id, owner = call.place["repository"], call.sent(OwnerBody).organisation_id
+    repository_id = (await call.row(Repository, "repository")).repository_id
+    owner = call.sent(OwnerBody).organisation_id
     ended = await call.database.run(organisations.give_repository, repository_id, owner)
     about(call.request, "repository", repository_id, organisation_id=owner, **ended)
 

@@ -12,7 +12,7 @@ from oai.rights import Right
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, In, Moment, Out, Page, Paged
-from web.auth.access import visible_repositories
+from web.auth.access import about, visible_repositories
 
 OPERATIONS: Final = Operations("alerts")
 
@@ -84,6 +84,7 @@ async def _add(call: Call) -> MuteOut:
         ends=asked.ends,
         by=call.who.name,
     )
+    about(call.request, "mute", row.mute_id)
     return _out(call, row)
 
 

@@ -11,7 +11,7 @@ from manager.notices.models import Mute, MuteKind
 from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute
 from oai.datestamps import utc_now
 from oai.errors import UsageError
-from web.auth.access import Right, asked_for, local_path, needs, visible_repositories, who_asks
+from web.auth.access import Right, about, asked_for, local_path, needs, visible_repositories, who_asks
 from web.repositories.forms import repository_choices
 from web.site.formats import lasting
 from web.site.forms import Form, FormModel, empty_is_none, read_form
@@ -95,11 +95,12 @@ async def add(request: web.Request) -> web.Response:
     starts, ends = asked.times()
     by = who_asks(request).name
     try:
-        await database_of(request).run(
+        row = await database_of(request).run(
             mute, number, asked.kind, note=asked.note, starts=starts, ends=ends, by=by
         )
     except UsageError as error:
         return await _form(request, form.with_error("starts", error_text(error)))
+    about(request, "mute", row.mute_id)
     raise web.HTTPSeeOther("/alerts/mutes?done=muted")
 
 

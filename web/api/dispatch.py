@@ -14,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from harvester.reading.errors import ClientError, RepositoryBusyError
 from oai.connections import leave_unread
 from oai.database import is_about_a_value, is_timeout
-from oai.errors import TryLaterError, UsageError, ZatvaError
+from oai.errors import ConflictError, TryLaterError, UsageError, ZatvaError
 from oai.limits import RateLimit
 from web.api.faults import ApiError, client_left, field_faults, problem
 from web.api.operations import PLACES, Call, Operation
@@ -79,7 +79,8 @@ def handler_of(operation: Operation) -> Handler:
         except ClientError as error:
             return problem(424, str(error))
         except (UsageError, ZatvaError) as error:
-            return problem(422 if operation.body is not None else 409, str(error))
+            conflicts = operation.body is None or isinstance(error, ConflictError)
+            return problem(409 if conflicts else 422, str(error))
         except Exception as error:  # noqa: BLE001 last resort: logged in full, not shown to the caller
             return _internal(request, error)
 

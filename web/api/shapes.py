@@ -33,6 +33,11 @@ class In(FormModel):
     model_config = ConfigDict(extra="forbid")
 
 
+def unchanged() -> Any:  # noqa: ANN401 the default of any field
+    """Return the default of a field that, if it is left out, changes nothing; OpenAPI shows no default."""
+    return None
+
+
 def _read_flag(value: object) -> object:
     if value in ("true", "false"):
         return value == "true"

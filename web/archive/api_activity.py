@@ -9,6 +9,7 @@ from typing import Any, Final
 from pydantic import Field
 
 from manager.index_queue import queue_found
+from oai.errors import UsageError
 from oai.rights import Right
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings.index_errors import find_problems, find_run_files
@@ -19,7 +20,7 @@ from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, In, Out, Page, Paged
 from web.archive.address import provider_address
-from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, abandoned_after, list_self_tests
+from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, abandoned_after, client_of, list_self_tests
 from web.auth.access import about, who_asks
 from web.models import SelfTest
 from web.site.i18n import _
@@ -203,14 +204,17 @@ async def _queue(call: Call) -> QueuedOut:
 )
 async def _index_files(call: Call) -> Page[FileOut]:
     """List the files of an indexing run."""
-    query = call.asked(FileQuery)
-    found = await call.database.run(
-        find_run_files,
-        call.place["index_run"],
-        limit=query.limit + 1,
-        after=after(call, int, largest=LARGEST_BIGINT) or 0,
-        troubled=query.troubled,
-    )
+    query, number = call.asked(FileQuery), call.place["index_run"]
+    try:
+        found = await call.database.run(
+            find_run_files,
+            number,
+            limit=query.limit + 1,
+            after=after(call, int, largest=LARGEST_BIGINT) or 0,
+            troubled=query.troubled,
+        )
+    except UsageError:
+        raise ApiError(404, _("Indexing run %(number)s does not exist.") % {"number": number}) from None
     return page_of(call, found, FileOut.model_validate, lambda file: file.id)
 
 
@@ -241,10 +245,11 @@ async def _harvesters(call: Call) -> Page[HarvesterOut]:
 )
 async def _lists(call: Call) -> Page[HarvestedListOut]:
     """Show a harvester's progress through its lists."""
+    client = await client_of(call.request, "client")
     found = await call.database.run(
         harvested_lists,
         abandoned_after=abandoned_after(call.request),
-        client=uuid.UUID(call.place["client"]),
+        client=client.key,
         limit=call.asked(Paged).limit + 1,
         before=after(call, tuple[datetime, uuid.UUID]),
     )

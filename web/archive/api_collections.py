@@ -20,7 +20,7 @@ from provider.models import Access, Collection
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
-from web.api.shapes import Done, Flag, In, Moment, Out, Page, Paged
+from web.api.shapes import Done, Flag, In, Moment, Out, Page, Paged, unchanged
 from web.auth.access import about
 from web.site.i18n import _
 
@@ -51,10 +51,10 @@ class NewCollection(In):
 
 
 class CollectionChange(In):
-    """The values to change."""
+    """The values to change; those that are left out stay as they are."""
 
-    name: str | None = Field(None, min_length=1, max_length=500)
-    description: str | None = Field(None, max_length=10_000)
+    name: str = Field(default_factory=unchanged, min_length=1, max_length=500)
+    description: str | None = Field(default_factory=unchanged, max_length=10_000)
 
 
 class RuleBody(In):
@@ -188,10 +188,7 @@ async def _change(call: Call) -> CollectionOut:
 
     def change(session: Session) -> Collection:
         row = _asked(session, call.place["collection"])
-        given = asked.model_dump(exclude_unset=True)
-        if given.get("name", "") is None:
-            raise ApiError(422, "name is null; give a name, or leave it out")
-        for name, value in given.items():
+        for name, value in asked.model_dump(exclude_unset=True).items():
             setattr(row, name, value)
         session.flush()
         return row

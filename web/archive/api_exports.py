@@ -2,10 +2,10 @@
 
 from collections.abc import Mapping
 from datetime import datetime
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from aiohttp import web
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, model_validator
 
 from manager.exports import remove_export
 from oai.rights import Right
@@ -53,6 +53,12 @@ class NewExport(ExportRequest):
 
     since: Moment | None = Field(None, description="Captured at this time or later.")
     until: Moment | None = Field(None, description="Captured at this time or earlier.")
+
+    @model_validator(mode="after")
+    def _it_does_not_end_before_it_begins(self) -> Self:
+        if self.since and self.until and self.since > self.until:
+            raise ValueError("`since` is after `until`")
+        return self
 
 
 @OPERATIONS.add("GET /archive/exports", "listPreparedExports", Right.LOOK_AROUND, query=Paged)

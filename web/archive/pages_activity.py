@@ -305,9 +305,9 @@ async def check(request: web.Request) -> web.Response:
     return render(request, "archive_check.html", test=row, failed=failed, others=others, of=CHECK_COUNT)
 
 
-async def client_of(request: web.Request) -> ProviderClient:
-    """Return the harvester whose key is in the path; respond 404 for an unknown one."""
-    key = uuid.UUID(request.match_info["key"])
+async def client_of(request: web.Request, name: str = "key") -> ProviderClient:
+    """Return the harvester whose key is in the path under this name; respond 404 for an unknown one."""
+    key = uuid.UUID(request.match_info[name])
     client = await database_of(request).run(lambda session: session.get(ProviderClient, key))
     if client is None:
         raise web.HTTPNotFound(text=_("This harvester is no longer listed."))

@@ -33,7 +33,7 @@ from oai.rights import Right
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
-from web.api.shapes import In, Out, Page, Paged
+from web.api.shapes import In, Out, Page, Paged, unchanged
 from web.auth.access import about, visible_repositories
 from web.auth.organisations import add_own_repository
 from web.auth.sessions import SignedIn
@@ -118,19 +118,24 @@ class NewRepository(PlacedForm):
 
 
 class RepositoryChange(In):
-    """The values to change."""
+    """The values to change; those that are left out stay as they are."""
 
     repository_name: RepositoryName | None = Field(
-        None,
+        default_factory=unchanged,
         min_length=1,
         description="Overrides the name that the repository gives; null: use the repository's own name.",
     )
-    base_url: BaseUrl | None = Field(None, description="New base URL, with the same protocol.")
-    deletion_policy: DeletionPolicy | None = None
-    brake_deletions: DeletionsShare | None = Field(None, description="Per cent; null: general setting.")
-    brake_updates: UpdatesShare | None = Field(None, description="Per cent; null: general setting.")
+    base_url: BaseUrl = Field(default_factory=unchanged, description="New base URL, with the same protocol.")
+    deletion_policy: DeletionPolicy = Field(default_factory=unchanged)
+    brake_deletions: DeletionsShare | None = Field(
+        default_factory=unchanged, description="Per cent; null: general setting."
+    )
+    brake_updates: UpdatesShare | None = Field(
+        default_factory=unchanged, description="Per cent; null: general setting."
+    )
     repairs: list[Repair] = Field(
-        [], description="Replaces what is repaired in broken records on arrival; empty: nothing."
+        default_factory=unchanged,
+        description="Replaces what is repaired in broken records on arrival; empty: nothing.",
     )
 
 
@@ -193,9 +198,6 @@ async def _change(call: Call) -> RepositoryOut:
     number = (await call.row(Repository, "repository")).repository_id
     columns = call.sent(RepositoryChange).model_dump(exclude_unset=True)
 
-    for name, wanted in (("deletion_policy", "remove, mark or move"), ("base_url", "an address")):
-        if name in columns and columns[name] is None:
-            raise ApiError(422, f"{name} is null; give {wanted}, or leave it out")
     changed = await call.database.run(lambda session: change_repository(session, number, **columns))
     return await _with_lock(call, changed)
 

@@ -193,7 +193,7 @@ async def _save(call: Call) -> RuleOut:
     """Save a new version of a rule; unchanged content creates no version."""
     rule, asked = await rule_asked(call), call.sent(NewVersion)
     try:
-        await call.database.run(
+        saved = await call.database.run(
             versions.save_version,
             call.settings,
             rule.rule_id,
@@ -204,6 +204,7 @@ async def _save(call: Call) -> RuleOut:
         )
     except RuleFileError as error:
         raise _faulty(error) from None
+    about(call.request, "rule", rule.rule_id, rule.name, version=saved.number)
     return await _out(call, rule)
 
 

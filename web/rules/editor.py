@@ -154,11 +154,12 @@ async def change(request: web.Request) -> web.Response:
         return await _faulty(request, state, edited)
     settings, by = request.config_dict[SETTINGS], who_asks(request).name
     try:
-        await database_of(request).run(_save, settings, rule.rule_id, edited.content, values, by=by)
+        saved = await database_of(request).run(_save, settings, rule.rule_id, edited.content, values, by=by)
     except StaleFormError as error:
         return await _page(request, replace(state, values=error.form.values, is_stale=True))
     except UsageError as error:
         return await _page(request, replace(state, errors={"note": error_text(error)}))
+    about(request, "rule", rule.rule_id, rule.name, version=saved)
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved")
 
 
@@ -168,13 +169,17 @@ def _kind_in(values: Mapping[str, str]) -> RuleKind:
 
 def _save(
     session: Session, settings: Settings, rule_id: int, content: bytes, values: Mapping[str, str], *, by: str
-) -> None:
-    """Save the content as a new version; raise StaleFormError if that undoes a newer one."""
+) -> int:
+    """Save the content as a new version and return its number.
+
+    Raises StaleFormError if that undoes a newer one.
+    """
     versions.get_rule(session, rule_id, lock=True)
     last, based_on = last_version(session, rule_id), as_number(values.get(BASED_ON, ""))
     if based_on not in {None, last.number} and content != last.content:
         raise StaleFormError(Form(values={**values, BASED_ON: str(last.number)}, is_stale=True))
-    versions.save_version(session, settings, rule_id, content, by=by, note=values.get("note", "")[:500])
+    note = values.get("note", "")[:500]
+    return versions.save_version(session, settings, rule_id, content, by=by, note=note).number
 
 
 async def _save_new(request: web.Request, state: _EditorState) -> web.Response:

@@ -81,9 +81,10 @@ async def restore(request: web.Request) -> web.Response:
         raise web.HTTPBadRequest(text=_("Choose a version."))
     settings, name = request.config_dict[SETTINGS], who_asks(request).name
     try:
-        await database_of(request).run(versions.restore, settings, rule.rule_id, number, by=name)
+        saved = await database_of(request).run(versions.restore, settings, rule.rule_id, number, by=name)
     except UsageError as error:
         raise web.HTTPConflict(text=error_text(error)) from None
+    about(request, "rule", rule.rule_id, rule.name, version=saved.number)
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-restored")
 
 

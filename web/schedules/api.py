@@ -214,7 +214,7 @@ async def _change(call: Call) -> ScheduleOut:
     row = await call.row(RecurringJob, "schedule")
     asked = call.sent(ScheduleChange)
     columns = {
-        **asked.columns(),
+        **asked.model_dump(),
         "repository_id": row.repository_id,
         "partner_minutes": partner_minutes(call.request),
     }

@@ -49,7 +49,8 @@ def _form_field(one: Parameter) -> tuple[Any, Any]:
     elif one.choices is not None:
         kind = one.choices
         default = None if default is None else kind(default)
-    return kind | None if default is None else kind, Field(default, description=one.about, **limits)
+    may_be_null = default is None or one.stored is None
+    return kind | None if may_be_null else kind, Field(default, description=one.about, **limits)
 
 
 if TYPE_CHECKING:
@@ -98,14 +99,14 @@ class PlanForm(_Parameters):
 
     @field_validator("frequency")
     @classmethod
-    def _frequency_is_known(cls, value: str) -> str:
+    def _frequency_is_known(cls, value: str | None) -> str:
         if value == NO_WEEKDAY:
             raise ValueError(_("Choose at least one day of the week."))
         if value == NO_TIME:
             raise ValueError(_("Enter a time, such as 02:30."))
         if value:
             _as_value_error(parse_frequency, value)
-        return value
+        return value or ""
 
     @field_validator("time_zone")
     @classmethod
@@ -143,7 +144,7 @@ class PlanForm(_Parameters):
         return self.model_copy(update=local) if local else self
 
     def columns(self) -> dict[str, Any]:
-        """Return the columns of a schedule; an empty start is set by the database's clock."""
+        """Return the columns of a new schedule; an empty start is set by the database's clock."""
         columns = self.model_dump()
         if columns["start_date"] is None:
             del columns["start_date"]

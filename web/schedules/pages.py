@@ -265,7 +265,7 @@ async def change(request: web.Request) -> web.Response:
     asked, form = await _read(request, schedule.repository_id)
     if asked is None or form.values.get("do") == "show-plan":
         return await _form(request, details, form, plan=asked, schedule=schedule)
-    columns = {**asked.columns(), "partner_minutes": partner_minutes(request)}
+    columns = {**asked.model_dump(), "partner_minutes": partner_minutes(request)}
     try:
         data = request.config_dict[SETTINGS].data
         await database_of(request).run(_change, data, schedule.id, columns, form)

@@ -139,7 +139,7 @@ async def _set_schedule(call: Call) -> AuditScheduleOut:
     asked = call.sent(NewAuditSchedule)
     await call.check_repository(asked.repository_id, "set a schedule for all repositories")
     made = await call.database.run(lambda session: set_schedule(session, **asked.model_dump()))
-    about(call.request, "audit schedule", made.schedule_id)
+    about(call.request, "audit schedule", made.schedule_id, **asked.model_dump())
     return AuditScheduleOut.model_validate(made)
 
 

@@ -99,7 +99,7 @@ async def schedule(request: web.Request) -> web.Response:
     elif not who_asks(request).sees_everything:
         return await _page(request, form.with_error("repository_id", _("Choose a repository first.")))
     made = await database_of(request).run(lambda session: set_schedule(session, **asked.model_dump()))
-    about(request, "audit schedule", made.schedule_id)
+    about(request, "audit schedule", made.schedule_id, **asked.model_dump())
     raise web.HTTPSeeOther("/store-audits?done=audit-schedule-set")
 
 

@@ -5,8 +5,8 @@ import html
 import json
 import re
 import shlex
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime, timedelta
 from io import BytesIO
 from pathlib import Path
 from typing import Any, Final
@@ -15,10 +15,13 @@ from urllib.parse import quote
 import pytest
 from sqlalchemy import func, select
 
-from manager.models import Job, JobStatus, StoreAuditSchedule
+from harvester.models import History
+from harvester.vocabulary import RunStatus
+from manager.models import Job, JobStatus, RecurringJob, StoreAuditSchedule
 from oai.audit import AuditEntry
 from oai.limits import RateLimit
 from oai.rights import RIGHTS, Right, Role, Scope
+from tests.harvester.rule_lab.records import FILTERS
 from tests.web.api.conftest import CONTENT, Program, Using
 from tests.web.conftest import Browser, Server
 from tests.web.repository import repository
@@ -30,6 +33,8 @@ from web.auth.users import change_role, get_user
 from web.schedules.api import NewSchedule
 
 _JSON: Final = {"Content-Type": "application/json"}
+_SOON: Final = (datetime.now(UTC) + timedelta(days=1)).isoformat()
+_UNKNOWN: Final = "e3e70682-c209-4cac-a29f-6fbed82c07cd"
 _PACKED: Final = _JSON | {"Content-Encoding": "gzip"}
 
 
@@ -152,6 +157,17 @@ _FAULTS: Final[tuple[tuple[str, str, dict[str, Any], int, str], ...]] = (
     ("GET", "/search?q=%00", {}, 422, "errors"),
     ("POST", "/runs/1/release", {}, 409, "not held"),
     ("DELETE", "/archive/collections/collection", {}, 409, "root"),
+    ("GET", "/archive/indexing/99/files", {}, 404, "does not exist"),
+    ("PUT", "/repositories/99999/owner", {"json": {"organisation_id": None}}, 404, "does not exist"),
+    ("GET", f"/archive/harvesters/{_UNKNOWN}/lists", {}, 404, "no longer listed"),
+    (
+        "POST",
+        "/archive/exports",
+        {"json": {"url": "http://a.example/", "since": _SOON, "until": "2020-01-01T00:00:00Z"}},
+        422,
+        "errors",
+    ),
+    ("POST", "/archive/collections", {"json": {"set_spec": "serials", "name": "x"}}, 409, "already exists"),
 )
 """Requests, each with its method, path and body, and the status and words of the answer."""
 
@@ -246,6 +262,73 @@ async def test_a_repository_is_added_asked_changed_and_removed(server: Server, p
         assert noted.after["repository_name"] == "Library of Telč"
 
 
+_NOTED: Final[Sequence[tuple[str, str, dict[str, object], str, dict[str, object]]]] = (
+    ("POST", "/mutes", {"kind": "maintenance", "note": "disks", "ends": _SOON}, "mute", {"note": "disks"}),
+    (
+        "POST",
+        "/archive/takedowns",
+        {"targets": ["http://a.example/*"], "reason": "privacy", "requester": "Eva"},
+        "takedown",
+        {"reason": "privacy"},
+    ),
+    ("POST", "/archive/takedowns/1/lift", {"reason": "over"}, "takedown", {"lifted_because": "over"}),
+    ("POST", "/store-audit-schedules", {"frequency": "weekly"}, "audit schedule", {"frequency": "weekly"}),
+    ("POST", "/rules", {"name": "Culture", "content": FILTERS.decode()}, "rule", {"name": "Culture"}),
+    ("PUT", "/rules/1", {"content": FILTERS.decode().replace("cultur", "x")}, "rule", {"version": 2}),
+    ("PUT", "/repositories/1/import-source", {}, "import source", {"after_harvest": False}),
+)
+"""Changes, each with the kind of its object and some of the values that the audit log has."""
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_the_audit_log_has_the_values_of_each_change(server: Server, program: Program) -> None:
+    for method, path, body, kind, values in _NOTED:
+        answer = await program.ask(method, path, body)
+        assert answer.status in {200, 201}, (path, answer.body)
+
+        with server.database.session() as session:
+            entry = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id.desc()).limit(1)).one()
+        assert (entry.object_kind, entry.after) == (kind, {**(entry.after or {}), **values}), path
+        assert "Eva" not in str(entry.after)
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_what_others_have_changed_meanwhile_is_a_conflict(server: Server, program: Program) -> None:
+    taken = {"targets": ["http://a.example/*"], "reason": "privacy", "requester": "Eva"}
+    await program.post("/archive/takedowns", taken)
+    await program.post("/rules", {"name": "Culture", "content": FILTERS.decode()})
+    edited = {"content": FILTERS.decode().replace("cultur", "nature"), "based_on": 1}
+    later = {"content": FILTERS.decode().replace("cultur", "music"), "based_on": 1}
+
+    assert (await program.post("/archive/takedowns/1/lift", {"reason": "over"})).status == 200
+    assert (await program.post("/archive/takedowns/1/lift", {"reason": "over"})).status == 409
+    assert (await program.ask("PUT", "/rules/1", edited)).status == 200
+    assert (await program.ask("PUT", "/rules/1", later)).status == 409
+    with server.database.session() as session:
+        session.get_one(History, 1).status = RunStatus.COMPLETED
+        session.commit()
+    assert (await program.post("/runs/1/acknowledge", {"note": "x"})).status == 409
+
+
+def test_no_default_is_documented_where_what_is_left_out_stays_as_it_is() -> None:
+    schemas = whole_document()["components"]["schemas"]
+    for name in ("RepositoryChange", "CollectionChange"):
+        assert not [one for one, schema in schemas[name]["properties"].items() if "default" in schema], name
+    limits = schemas["ChangedOrganisation"]["properties"]
+    assert "default" not in limits["max_records"] | limits["max_bytes"]
+    assert "anyOf" not in schemas["RepositoryChange"]["properties"]["base_url"]
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_null_is_no_name_and_no_policy(program: Program) -> None:
+    for path, name in (
+        ("/repositories/1", "deletion_policy"),
+        ("/archive/collections/collection:serials", "name"),
+    ):
+        answer = await program.ask("PATCH", path, {name: None})
+        assert (answer.status, answer.body["errors"][0]["pointer"]) == (422, f"/{name}")
+
+
 async def test_a_repository_that_fails_is_no_server_error_of_ours(program: Program) -> None:
     async with repository() as address:
         answer = await program.post("/probe", {"base_url": f"{address}/closed"})
@@ -296,6 +379,18 @@ async def test_the_times_of_a_schedule_are_read(program: Program, sent: str, rea
 
 
 @pytest.mark.usefixtures("one_of_each")
+async def test_a_schedule_that_is_replaced_without_a_start_begins_now(program: Program) -> None:
+    body = {"repository_id": 1, "metadata_prefix": "oai_dc", "frequency": "daily at 02:30"}
+    added = await program.post("/schedules", {**body, "start_date": "2099-01-01T00:00:00Z"})
+    for further in ({}, {"start_date": None}):
+        changed = await program.ask("PUT", f"/schedules/{added.body['schedule_id']}", {**body, **further})
+        assert changed.body["start_date"] < "2099", changed.body
+        await program.ask(
+            "PUT", f"/schedules/{added.body['schedule_id']}", {**body, "start_date": "2099-01-01T00:00:00Z"}
+        )
+
+
+@pytest.mark.usefixtures("one_of_each")
 @pytest.mark.parametrize("sent", ["1764547200", 1764547200, "tomorrow", "2027-12-32T02:00:00Z"])
 async def test_a_schedule_starts_at_no_number_and_no_other_text(program: Program, sent: object) -> None:
     body = {"repository_id": 1, "metadata_prefix": "oai_dc", "start_date": sent}
@@ -316,17 +411,24 @@ async def test_the_documented_schedule_requests_only_changed_records(program: Pr
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_a_schedule_that_is_sent_back_as_it_was_read_keeps_all_its_columns(program: Program) -> None:
+@pytest.mark.parametrize("frequency", ["daily at 02:30", None])
+async def test_a_schedule_that_is_sent_back_as_it_was_read_keeps_all_its_columns(
+    server: Server, program: Program, frequency: str | None
+) -> None:
     body = {
         "repository_id": 1, "metadata_prefix": "oai_dc", "frequency": "daily at 02:30", "incremental": True,
         "slice": "month", "overlap": "queue", "parse_id": False, "files_per_dir": 100,
     }  # fmt: skip
     read = (await program.post("/schedules", body)).body
     assert body.items() <= read.items()
+    with server.database.session() as session:
+        session.get_one(RecurringJob, read["schedule_id"]).frequency = frequency
+        session.commit()
+    read = (await program.get(f"/schedules/{read['schedule_id']}")).body
     back = {name: value for name, value in read.items() if name in NewSchedule.model_fields}
     changed = await program.ask("PUT", f"/schedules/{read['schedule_id']}", back)
     assert changed.status == 200, changed.body
-    assert changed.body == read
+    assert changed.body == read | {"frequency": frequency or ""}
 
 
 @pytest.mark.usefixtures("one_of_each")
