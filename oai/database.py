@@ -126,7 +126,8 @@ def open_database(
         stack.callback(engine.dispose)
         if check_tables:
             _check_tables(engine, server)
-        if server is not None:
+        # Not with replicas: one of them may be the primary by then.
+        if server is not None and not settings.embedded_replicas:
             event.listen(engine, "do_connect", _Restarter(server, cluster_folder(settings.data)).connect)
         yield Database(engine=engine)
 

@@ -138,21 +138,22 @@ async def test_raw_answers_that_were_removed_are_counted_and_longer_ones_stay(
     assert second.read_bytes() == whole
 
 
-async def test_a_restore_onto_a_full_disk_names_the_folder(library: Library, tmp_path: Path) -> None:
+async def test_a_restore_onto_a_full_disk_names_its_file(library: Library, tmp_path: Path) -> None:
     await library.run()
     stores = {library.repository_id: library.folder}
     backup = StoreBackup(tmp_path / "backup", stores, on_fault=lambda *_: None)
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     with library.database.session() as session:
         backup.copy(session)
-        next(library.folder.rglob("*.xml")).unlink()
+        lost = next(library.folder.rglob("*.xml"))
+        lost.unlink()
         resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # fails as on a full disk: without a path
         try:
             with pytest.raises(OSError, match=os.strerror(errno.EFBIG)) as raised:
                 backup.restore(session)
         finally:
             resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
-    assert raised.value.filename == str(library.folder)
+    assert raised.value.filename == str(lost)
 
 
 def test_a_backup_onto_a_full_disk_names_its_file(library: Library, tmp_path: Path) -> None:

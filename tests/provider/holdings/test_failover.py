@@ -92,7 +92,8 @@ def _fail_over(servers: Replicated) -> int:
         until(functools.partial(_has_table, copy.database))
     scene = Scene(servers.primary, [*(copy.database for copy in servers.copies), servers.primary])
     steps = [*[scene.publish] * _PUBLISHERS, scene.look]
-    with ExitStack() as stack, ThreadPoolExecutor(len(steps)) as pool:
+    # The steps end before the pool waits for them, also after an error.
+    with ThreadPoolExecutor(len(steps)) as pool, ExitStack() as stack:
         stack.callback(scene.over.set)
         running = [pool.submit(scene.keep, step, seed) for seed, step in enumerate(steps)]
         until(lambda: len(scene.acknowledged) > 20)
