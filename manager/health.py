@@ -17,7 +17,7 @@ from manager.disks import DiskForecast, forecast_disks
 from manager.models import IN_HAND, Job
 from manager.notices.models import Notice, NoticeState
 from manager.store_audits import AuditView, last_audits
-from manager.worker.registry import WAITING, ManagerStatus, is_late, manager_status, waits_for_us
+from manager.worker.registry import WAITING, ManagerStatus, is_late, is_ready, manager_status
 from oai import probes
 from oai.connections import ConnectionLimits, bound
 from oai.executor import DatabaseExecutor
@@ -64,7 +64,7 @@ class LeaderState(Protocol):
 def read_figures(session: Session) -> Figures:
     """Count the figures; each table is read through an index, except for the jobs, of which there are few."""
     due_now = Job.status.in_(WAITING) & (Job.harvest_start_time <= func.now())
-    oldest = func.min(case((waits_for_us(), Job.harvest_start_time)))
+    oldest = func.min(case((is_ready(), Job.harvest_start_time)))
     due, late, running, lag = session.execute(
         select(
             func.count().filter(due_now),

@@ -211,12 +211,12 @@ class _Restarter:
             raise  # it runs, but does not answer; waiting again would double the time
         except psycopg.OperationalError:
             with self._lock:
-                if not self._is_running():
+                if not self._ensure_running():
                     raise
             return dialect.connect(*words, **named)
 
-    def _is_running(self) -> bool:
-        """Return whether the server's process runs, after trying to start it."""
+    def _ensure_running(self) -> bool:
+        """Start the server if it was killed; return whether it runs."""
         if keeper.postmaster_pid(self._cluster):
             return True
         # A server that a person stops removes the file with its process id.

@@ -28,7 +28,7 @@ from oai.vocabulary import OAI_DC_NAMESPACE
 from oai.xml import parse
 
 _LIST: Final = "info:srw/diagnostic/1/"
-OTHER_VERSION: Final = frozenset({"5", "8"})
+VERSION_DIAGNOSTICS: Final = frozenset({"5", "8"})
 """Unsupported version, and unsupported parameter: SRU 2.0 has no `operation` and `version`."""
 _ADVICE: Final[Mapping[str, str]] = {
     "10": "check the CQL of the query",

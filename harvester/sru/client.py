@@ -32,7 +32,7 @@ from harvester.reading.errors import (
     TransportKind,
 )
 from harvester.sru.answers import (
-    OTHER_VERSION,
+    VERSION_DIAGNOSTICS,
     Explanation,
     NotSruError,
     SruFormatError,
@@ -281,7 +281,7 @@ class SruClient(QueryClient):
             if result.records or not result.diagnostics:
                 return result, url
             diagnostic = result.diagnostics[0]
-            if diagnostic.code not in OTHER_VERSION or not untried:
+            if diagnostic.code not in VERSION_DIAGNOSTICS or not untried:
                 raise diagnostic.error(url)
             # The details name a version that the server supports, but are often empty.
             self._version = diagnostic.details if diagnostic.details in untried else untried[0]

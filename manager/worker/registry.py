@@ -52,7 +52,7 @@ class Membership:
     """The silence in seconds after which it counts as lost."""
 
 
-def waits_for_us() -> ColumnElement[bool]:
+def is_ready() -> ColumnElement[bool]:
     """Return the SQL condition that a job is due, has not begun, and does not wait for its repository.
 
     A repository may have asked to wait, be in a maintenance window, or be locked.
@@ -69,8 +69,8 @@ def waits_for_us() -> ColumnElement[bool]:
 
 
 def is_late() -> ColumnElement[bool]:
-    """Return the SQL condition that a job waits for us and has been due for at least `LATE`."""
-    return and_(Job.harvest_start_time <= func.now() - LATE, waits_for_us())
+    """Return the SQL condition that a job is ready and has been due for at least `LATE`."""
+    return and_(Job.harvest_start_time <= func.now() - LATE, is_ready())
 
 
 def register(session: Session, membership: Membership) -> int:
