@@ -1,10 +1,11 @@
 """The dashboard in a real browser: a librarian's way through it, live rows, its menu."""
 
 import asyncio
+import re
 from datetime import timedelta
 
 import pytest
-from playwright.async_api import Browser, Page, Route, expect
+from playwright.async_api import Browser, Dialog, Page, Route, expect
 from sqlalchemy import select, text
 
 from manager.notices.models import Mute
@@ -217,6 +218,29 @@ async def test_a_form_whose_answer_leaves_the_page_is_sent_again_later(server: S
         await button.dispatch_event("click")
 
     assert len(sent) == 2
+
+
+async def test_the_browser_asks_before_typed_text_is_lost(server: Server, page: Page) -> None:
+    """Choosing another theme would lose the text; sending the form does not."""
+    await enter(page, server, path="/admin/organisations/new")
+    asked: list[str] = []
+
+    async def stay(dialog: Dialog) -> None:
+        asked.append(dialog.type)
+        await dialog.dismiss()
+
+    page.on("dialog", stay)
+    name = page.get_by_label("Name", exact=True)
+    await name.press_sequentially("Library of Telč")
+    await page.locator(".user summary").click()
+    async with page.expect_event("dialog"):
+        await page.get_by_role("button", name="Dark").click()
+    await expect(name).to_have_value("Library of Telč")
+
+    await page.get_by_label("Short name").press_sequentially("telc")
+    await name.press("Enter")
+    await expect(page).to_have_url(re.compile("/admin/organisations[^/]*$"))
+    assert asked == ["beforeunload"]
 
 
 async def test_times_stay_right_although_the_browsers_clock_is_wrong(server: Server, page: Page) -> None:

@@ -140,6 +140,24 @@
     window.addEventListener("pageshow", () => sent.clear());
   };
 
+  // Before a page with typed text is left, the browser asks; what a password manager filled in is no loss.
+  const askBeforeLeaving = () => {
+    let unsent = null;
+    document.addEventListener("input", ({ target }) => {
+      const { form } = target;
+      const typed = target.matches("textarea, input:not([type=checkbox], [type=radio])");
+      if (typed && form?.getAttribute("method") === "post" && !form.querySelector("[type=password]")) {
+        unsent = form;
+      }
+    });
+    document.addEventListener("submit", ({ target }) => {
+      if (target === unsent) {
+        unsent = null;
+      }
+    });
+    window.addEventListener("beforeunload", (event) => unsent && event.preventDefault());
+  };
+
   // The browser's clock may be wrong: only what it counts since the page was rendered is used.
   const ahead = Date.now() - new Date(document.body.dataset.now);
   const serverTime = () => Date.now() - ahead;
@@ -181,6 +199,7 @@
   offerCopies();
   tendMenus();
   sendOnce();
+  askBeforeLeaving();
   document.querySelector("[role=alert][tabindex], .plan[tabindex]")?.focus();
   const bodies = [...document.querySelectorAll("tbody[data-live]")];
   if (bodies.length > 0) {
