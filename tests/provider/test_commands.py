@@ -398,6 +398,11 @@ def test_a_takedown_is_previewed_entered_listed_and_lifted(
     (ended,) = objects(environment, "takedown", "lift", "1", "--reason", "over")
     assert ended["documents"] == 2
     assert objects(environment, "takedown", "list") == []
+    (saved,) = objects(environment, "takedown", "list", "--all")
+    assert (saved["targets"], saved["all_targets"]) == (
+        "http://a.example/1 and 1 more",
+        ["http://a.example/1", "a.example/2"],
+    )
     assert "lifted_because: over" in zatva(environment, "takedown", "show", "1").stdout
     refused = zatva(environment, "takedown", "add", "blog", "--reason", "r", "--requester", "q")
     assert (refused.returncode, "1: 'blog'" in refused.stderr) == (2, True)

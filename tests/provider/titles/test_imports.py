@@ -8,6 +8,7 @@ from oai.errors import UsageError
 from provider.models import UNLISTED
 from provider.titles.entries import READERS, CollectionEntry, NotDescribed, Read, Refused, TitleEntry
 from provider.titles.ranges import RangeRules
+from tests.harvester.documentation import examples
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 
@@ -186,6 +187,11 @@ def read(tmp_path: Path, kind: str, text: str | bytes) -> list[Read]:
     file = tmp_path / "titles"
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     return list(READERS[kind](file))
+
+
+def test_the_json_lines_of_the_page_can_be_imported(tmp_path: Path) -> None:
+    lines = "".join(example.code for example in examples("how-to/titles.md", "json"))
+    assert [type(found) for found in read(tmp_path, "jsonl", lines)] == [TitleEntry, CollectionEntry]
 
 
 def test_csv_may_be_separated_by_semicolons(tmp_path: Path) -> None:
