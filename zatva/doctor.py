@@ -29,7 +29,7 @@ from provider.holdings.url_key_state import FILL_KEYS
 from provider.indexing.first_load import missing_indexes
 from web.auth.openid import OpenIdError, OpenIdProvider
 from zatva.database import lacks_keys, missing_parts, unusable_parts
-from zatva.dumps import lacking_rights
+from zatva.dumps import lacking_programs, lacking_rights
 
 _FREE_SPACE: Final = (
     "free some space or inodes (`df -i`): harvests neither start nor continue "
@@ -146,6 +146,8 @@ def _of_server(connection: Connection, embedded: str | None) -> Iterator[SetupFi
         yield SetupFinding(check="URL keys", well=False, found="incomplete", advice=FILL_KEYS)
     if lacking := lacking_rights(connection):
         yield SetupFinding(check="rights", well=False, found="not enough for a restore", advice=lacking)
+    if lacking := lacking_programs(connection):
+        yield SetupFinding(check="backups", well=False, found="not possible", advice=lacking)
     if unfinished := migrations.unfinished_restore(connection):
         yield SetupFinding(check="restore", well=False, found="unfinished", advice=unfinished)
 

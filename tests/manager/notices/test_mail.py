@@ -3,9 +3,7 @@
 import asyncio
 import contextlib
 import email
-import shutil
 import ssl
-import subprocess
 from datetime import UTC, datetime
 from email.header import decode_header, make_header
 from pathlib import Path
@@ -17,6 +15,7 @@ from manager.notices.letters import Letter
 from manager.notices.outbox import NotSentError, RefusedError
 from manager.notices.webhooks import secret_of
 from oai.outgoing import MailSettings
+from tests.certificates import make_certificate, server_context
 from tests.manager.notices.mail_server import mail_server
 
 MESSAGE = letters.compose(
@@ -31,23 +30,7 @@ MESSAGE = letters.compose(
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
     """A certificate for 127.0.0.1 with its key, made for this test."""
-    program = shutil.which("openssl")
-    if program is None:
-        pytest.skip("there is no openssl to make a certificate with")
-    path = tmp_path / "certificate.pem"
-    command = (
-        program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
-        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(path), "-out", str(tmp_path / "only.pem"),
-    )  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True)
-    path.write_text(path.read_text() + (tmp_path / "only.pem").read_text())
-    return path
-
-
-def server_context(certificate: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    return context
+    return make_certificate(tmp_path)
 
 
 async def test_words_of_any_language_and_lines_of_dots_come_as_they_were() -> None:
