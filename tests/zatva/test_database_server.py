@@ -271,7 +271,12 @@ async def test_an_encrypted_connection_is_backed_up_by_the_systems_program(
         (programs / "pg_dump").write_text('#!/bin/sh\necho "$@" >&2; exit 1\n')
         (programs / "pg_dump").chmod(0o700)
         called = await asyncio.to_thread(zatva, environment, "backup", file)
+        environment["ZATVA_DATABASE_URL"] = encrypted.set(
+            query={"sslmode": "verify-full", "sslrootcert": str(tmp_path / "missing.pem")}
+        ).render_as_string(hide_password=False)
+        unverified = await asyncio.to_thread(zatva, environment, "current")
 
     assert (missing.returncode, "pg_dump was not found; the connection" in missing.stderr) == (6, True)
     assert re.search("backups.*no.*not possible", advised.stdout)
+    assert (unverified.returncode, "and sslmode, sslrootcert" in unverified.stderr) == (6, True)
     assert (called.returncode, "sslmode=require" in called.stderr, file.exists()) == (6, True, False)
