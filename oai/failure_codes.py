@@ -201,6 +201,8 @@ class FailureCode(StrEnum):
     """The file is missing, and one with its name is elsewhere."""
     ARCHIVE_CHANGED = "archive_changed"
     ARCHIVE_ALTERED = "archive_altered"
+    ARCHIVE_DIGEST_WRONG = "archive_digest_wrong"
+    """A record was written with a digest that its content does not have."""
     ARCHIVE_OTHER = "archive_other"
     """Only in rows written by earlier versions; facts: text, the reason as stored."""
     # Audits of the store.
