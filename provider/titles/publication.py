@@ -21,8 +21,7 @@ from provider.titles.models import TitleSet
 _SHOWN: Final = """
 CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(concat(ROW(
     name, alternative_names, publisher, annotation, languages, issn, catalogue_number, classification,
-    subjects, keywords, licence, contract_from, contract_to, captures, first_capture, last_capture,
-    captures_by_year,
+    subjects, keywords, licence, first_capture, last_capture,
     (SELECT array_agg(url ORDER BY main DESC, position) FROM title_seed
      WHERE title_seed.title_id = title.title_id AND kind = 'include'),
     (SELECT array_agg(set_spec ORDER BY set_spec) FROM title_membership

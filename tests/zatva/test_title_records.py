@@ -3,7 +3,7 @@
 import re
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any, Final
@@ -41,8 +41,6 @@ TITLE: Final = TitleItem(
     keywords=["kultura", "umění"],
     collections=["Volby 2025"],
     licence="cc-by-4.0",
-    contract_from=date(2020, 1, 1),
-    contract_to=date(2030, 1, 1),
     captures=7,
     first_capture=datetime(2020, 1, 2, 3, 4, 5, tzinfo=UTC),
     last_capture=datetime(2024, 5, 6, tzinfo=UTC),
