@@ -1,4 +1,7 @@
-"""Documents get a new datestamp when a collection that they are assigned to gets another name."""
+"""Documents get a new datestamp when a collection that they are assigned to gets another name.
+
+MARC records of titles have the date of their first listing.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,10 +13,13 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the time of the change; collections that were renamed before are not known."""
+    """Add both times; collections that were renamed, and titles that were listed, before are not known."""
     op.add_column("collection", sa.Column("renamed", sa.DateTime(timezone=True)))
+    op.add_column("title", sa.Column("entered", sa.DateTime(timezone=True)))
+    op.execute("UPDATE title SET entered = datestamp WHERE datestamp < '9999-01-01Z'")
 
 
 def downgrade() -> None:
-    """Remove it."""
+    """Remove them."""
+    op.drop_column("title", "entered")
     op.drop_column("collection", "renamed")

@@ -46,6 +46,8 @@ class TitleItem(NamedTuple):
     key: uuid.UUID
     datestamp: datetime
     """UTC, whole seconds."""
+    entered: datetime | None
+    """Its first datestamp."""
     deleted: bool
     name: str
     alternative_names: Sequence[str]

@@ -40,7 +40,8 @@ SELECT title_id, shown FROM (
 WHERE shown IS DISTINCT FROM shown_digest ORDER BY title_id
 """  # noqa: S608 constant text
 _DATE: Final = """
-UPDATE title SET datestamp = :datestamp, shown_digest = changed.shown, deleted = changed.shown IS NULL
+UPDATE title SET datestamp = :datestamp, entered = coalesce(entered, :datestamp),
+    shown_digest = changed.shown, deleted = changed.shown IS NULL
 FROM unnest(CAST(:ids AS int[]), CAST(:shown AS text[])) AS changed (title_id, shown)
 WHERE title.title_id = changed.title_id
 """

@@ -50,12 +50,13 @@ def test_a_title_is_dated_again_only_if_a_shown_value_changed(titles: Titles, ar
     archive.add(SITE)
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
     assert titles.count() == 0
-    before = titles["1"].datestamp
+    before, entered = titles["1"].datestamp, titles["1"].entered
     archive.add(f"{SITE}a", datestamp=LATER)
     archive.add(f"{SITE}b", datestamp=LATER)
     assert titles.count() == 1
     assert titles["1"].captures == 3
     assert titles["1"].datestamp > before
+    assert titles["1"].entered == entered is not None
     assert titles.count() == 0
 
 
