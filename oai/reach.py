@@ -5,6 +5,7 @@ has many spellings. So the check is made with the socket, after the name was res
 """
 
 import ipaddress
+import os
 import re
 import socket
 from collections.abc import Callable
@@ -39,6 +40,7 @@ _IPV4_BITS: Final = 0xFFFF_FFFF
 CREDENTIALS: Final = r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@"
 """Matches a URL up to its host, for Python and for PostgreSQL; the group is what stays."""
 _CREDENTIALS: Final = re.compile(CREDENTIALS)
+_PROXIES: Final = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
 
 
 class Zone(Enum):
@@ -74,6 +76,11 @@ def _place(url: str) -> tuple[str, str, str, str]:
     usual = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
     host = parts.netloc.lower().removesuffix(usual).removesuffix(":")
     return scheme, host, parts.path.rstrip("/"), parts.query
+
+
+def proxy_variables() -> list[str]:
+    """Return the names of the environment variables of proxies that are set; only object stores use them."""
+    return [name for name in sorted(os.environ) if name.upper() in _PROXIES and os.environ[name]]
 
 
 ZoneOf = Callable[[str], Zone]

@@ -3,7 +3,6 @@
 import asyncio
 import errno
 import importlib.util
-import os
 import platform
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
@@ -24,6 +23,7 @@ from oai.disk import DiskFloor, DiskFullError, disks_of, nearest_existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
+from oai.reach import proxy_variables
 from oai.settings import Settings
 from provider.holdings.url_key_state import FILL_KEYS
 from provider.indexing.first_load import missing_indexes
@@ -35,7 +35,6 @@ _FREE_SPACE: Final = (
     "free some space or inodes (`df -i`): harvests neither start nor continue "
     "(harvester.floor_bytes, floor_percent)"
 )
-_PROXIES: Final = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
 _STANDBY: Final = "it is a standby, which accepts no changes; set database_url to the primary server"
 
 
@@ -206,7 +205,7 @@ def _hooks(settings: Settings) -> Iterator[SetupFinding]:
 
 def _proxies(_: Settings) -> Iterator[SetupFinding]:
     # Without their values, which may have credentials.
-    if names := [name for name in sorted(os.environ) if name.upper() in _PROXIES and os.environ[name]]:
+    if names := proxy_variables():
         found = f"{', '.join(names)}: used for object stores (S3) only; everything else connects directly"
         yield SetupFinding(check="proxies", well=True, found=found)
 
