@@ -35,6 +35,9 @@ _FREE_SPACE: Final = (
     "free some space or inodes (`df -i`): harvests neither start nor continue "
     "(harvester.floor_bytes, floor_percent)"
 )
+_ISSUER: Final = (
+    "see the message; if it does not name the cause, compare openid.issuer with the provider's documentation"
+)
 _STANDBY: Final = "it is a standby, which accepts no changes; set database_url to the primary server"
 
 
@@ -186,7 +189,7 @@ def _openid(settings: Settings) -> Iterator[SetupFinding]:
         keys = len(asyncio.run(provider.keys()).keys)
         found = f"{settings.openid.issuer} answers; it has {keys} keys"
     except OpenIdError as error:
-        found, advice = str(error), "compare openid.issuer with the provider's documentation"
+        found, advice = str(error), _ISSUER
     yield SetupFinding(check="OpenID provider", well=not advice, found=found, advice=advice)
 
 

@@ -1,12 +1,15 @@
 """`zatva doctor` says what is not well, and does not fall ill itself."""
 
 import errno
+import socketserver
 import tempfile
+import threading
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from oai.sections import OpenIdSettings
 from oai.settings import Settings
 from tests.commands import results
 from zatva.doctor import CHECKS
@@ -64,6 +67,21 @@ def test_a_hook_that_posts_without_a_signing_key_is_a_finding(environment: dict[
     assert hooks["advice"] == "no signing key is set; set webhooks.secret_file"
     keyed = {**hooked, "ZATVA_WEBHOOKS__SECRET": "s3cret"}
     assert all(one["well"] for one in results(keyed, "doctor"))
+
+
+def test_an_openid_provider_without_tls_is_a_finding(settings: Settings) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), _Plain) as server:
+        threading.Thread(target=server.handle_request).start()
+        issuer = f"https://127.0.0.1:{server.server_address[1]}"
+        openid = OpenIdSettings(issuer=issuer, client_id="zatva", private_networks=True)
+        (finding,) = CHECKS["OpenID provider"](settings.model_copy(update={"openid": openid}))
+    assert finding.found.endswith(": the server does not use TLS on this port")
+    assert finding.advice.startswith("see the message")
+
+
+class _Plain(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 def test_the_variables_of_proxies_are_named_without_their_values(
