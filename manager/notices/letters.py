@@ -30,6 +30,7 @@ from oai.errors import UsageError
 from oai.failures import Explanation, Failure, FailureCode, explained
 from oai.languages import minute
 from oai.outgoing import MailSettings
+from oai.reach import NO_TLS, tls_fault
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 _FILES: Final = {
@@ -61,6 +62,7 @@ _PERMANENT = range(500, 600)
 _START_OF_MAIL: Final = 354
 _DOT: Final = re.compile(rb"^\.", re.MULTILINE)
 _WHOLE_SESSION_FACTOR: Final = 4
+_UNFIT: Final = (smtplib.SMTPNotSupportedError, smtplib.SMTPServerDisconnected, TimeoutError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -245,7 +247,10 @@ def send(
         try:
             server = _connected(settings, context or ssl.create_default_context(), deadline)
         except (OSError, smtplib.SMTPException) as error:
-            raise NotSentError(f"{where}: {_message_of(error)}") from None
+            # A server that waits for TLS is silent to a client without it.
+            unfit = tls_fault(error) == NO_TLS or isinstance(error, _UNFIT)
+            advice = "; check mail.security and mail.port" if unfit else ""
+            raise NotSentError(f"{where}: {_message_of(error)}{advice}") from None
         try:
             _envelope(server, message, where)
             if before_sending is not None:
@@ -360,4 +365,4 @@ def _message_of(error: Exception) -> str:
     """Return the error in words; smtplib writes the answers of servers as tuples of Python."""
     if isinstance(error, smtplib.SMTPResponseException):
         return _answer(error.smtp_code, error.smtp_error)
-    return str(error)
+    return tls_fault(error) or str(error)
