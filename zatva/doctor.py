@@ -3,7 +3,9 @@
 import asyncio
 import errno
 import importlib.util
+import os
 import platform
+import ssl
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -13,6 +15,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from manager.notices.letters import mail_session
 from manager.notices.outbox import NotSentError
 from manager.notices.webhooks import signing_key
 from oai import migrations
@@ -206,6 +209,31 @@ def _hooks(settings: Settings) -> Iterator[SetupFinding]:
     yield SetupFinding(check="hooks", well=not advice, found=found, advice=advice)
 
 
+def _mail(settings: Settings) -> Iterator[SetupFinding]:
+    if settings.mail.host is None:
+        return
+    found, advice = f"{settings.mail.host}, port {settings.mail.port} accepts the connection", ""
+    try:
+        with mail_session(settings.mail):
+            pass
+    except NotSentError as error:
+        found, advice = str(error), "see the message; `zatva notify test` sends a message"
+    yield SetupFinding(check="mail server", well=not advice, found=found, advice=advice)
+
+
+def _certificates(_: Settings) -> Iterator[SetupFinding]:
+    if file := os.environ.get("SSL_CERT_FILE"):
+        advice = ""
+        try:
+            ssl.create_default_context(cafile=file)
+        except OSError as error:
+            fault = "no certificate in PEM format" if isinstance(error, ssl.SSLError) else error.strerror
+            advice = f"{fault}; correct SSL_CERT_FILE"
+        yield SetupFinding(
+            check="certificates", well=not advice, found=f"SSL_CERT_FILE: {file}", advice=advice
+        )
+
+
 def _proxies(_: Settings) -> Iterator[SetupFinding]:
     # Without their values, which may have credentials.
     if names := proxy_variables():
@@ -221,6 +249,8 @@ CHECKS: Final[Mapping[str, Callable[[Settings], Iterator[SetupFinding]]]] = {
     "database": _database,
     "OpenID provider": _openid,
     "hooks": _hooks,
+    "mail server": _mail,
+    "certificates": _certificates,
     "proxies": _proxies,
 }
 """The checks, each by the item that it reports if the system refuses access."""
