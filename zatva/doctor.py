@@ -5,6 +5,7 @@ import errno
 import importlib.util
 import os
 import platform
+import ssl
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -14,6 +15,7 @@ from sqlalchemy import Connection, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from manager.notices.letters import mail_session
 from manager.notices.outbox import NotSentError
 from manager.notices.webhooks import signing_key
 from oai import migrations
@@ -24,6 +26,7 @@ from oai.disk import DiskFloor, DiskFullError, disks_of, nearest_existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
+from oai.reach import proxy_variables
 from oai.settings import Settings
 from provider.holdings.url_key_state import FILL_KEYS
 from provider.indexing.first_load import missing_indexes
@@ -35,7 +38,9 @@ _FREE_SPACE: Final = (
     "free some space or inodes (`df -i`): harvests neither start nor continue "
     "(harvester.floor_bytes, floor_percent)"
 )
-_PROXIES: Final = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
+_ISSUER: Final = (
+    "see the message; if it does not name the cause, compare openid.issuer with the provider's documentation"
+)
 _STANDBY: Final = "it is a standby, which accepts no changes; set database_url to the primary server"
 
 
@@ -189,7 +194,7 @@ def _openid(settings: Settings) -> Iterator[SetupFinding]:
         keys = len(asyncio.run(provider.keys()).keys)
         found = f"{settings.openid.issuer} answers; it has {keys} keys"
     except OpenIdError as error:
-        found, advice = str(error), "compare openid.issuer with the provider's documentation"
+        found, advice = str(error), _ISSUER
     yield SetupFinding(check="OpenID provider", well=not advice, found=found, advice=advice)
 
 
@@ -206,9 +211,34 @@ def _hooks(settings: Settings) -> Iterator[SetupFinding]:
     yield SetupFinding(check="hooks", well=not advice, found=found, advice=advice)
 
 
+def _mail(settings: Settings) -> Iterator[SetupFinding]:
+    if settings.mail.host is None:
+        return
+    found, advice = f"{settings.mail.host}, port {settings.mail.port} accepts the connection", ""
+    try:
+        with mail_session(settings.mail):
+            pass
+    except NotSentError as error:
+        found, advice = str(error), "see the message; `zatva notify test` sends a message"
+    yield SetupFinding(check="mail server", well=not advice, found=found, advice=advice)
+
+
+def _certificates(_: Settings) -> Iterator[SetupFinding]:
+    if file := os.environ.get("SSL_CERT_FILE"):
+        advice = ""
+        try:
+            ssl.create_default_context(cafile=file)
+        except OSError as error:
+            fault = "no certificate in PEM format" if isinstance(error, ssl.SSLError) else error.strerror
+            advice = f"{fault}; correct SSL_CERT_FILE"
+        yield SetupFinding(
+            check="certificates", well=not advice, found=f"SSL_CERT_FILE: {file}", advice=advice
+        )
+
+
 def _proxies(_: Settings) -> Iterator[SetupFinding]:
     # Without their values, which may have credentials.
-    if names := [name for name in sorted(os.environ) if name.upper() in _PROXIES and os.environ[name]]:
+    if names := proxy_variables():
         found = f"{', '.join(names)}: used for object stores (S3) only; everything else connects directly"
         yield SetupFinding(check="proxies", well=True, found=found)
 
@@ -221,6 +251,8 @@ CHECKS: Final[Mapping[str, Callable[[Settings], Iterator[SetupFinding]]]] = {
     "database": _database,
     "OpenID provider": _openid,
     "hooks": _hooks,
+    "mail server": _mail,
+    "certificates": _certificates,
     "proxies": _proxies,
 }
 """The checks, each by the item that it reports if the system refuses access."""

@@ -1,14 +1,20 @@
 """`zatva doctor` says what is not well, and does not fall ill itself."""
 
+import asyncio
 import errno
+import socketserver
 import tempfile
+import threading
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from oai.outgoing import MailSettings
+from oai.sections import OpenIdSettings
 from oai.settings import Settings
 from tests.commands import results
+from tests.manager.notices.mail_server import mail_server
 from zatva.doctor import CHECKS
 
 
@@ -64,6 +70,61 @@ def test_a_hook_that_posts_without_a_signing_key_is_a_finding(environment: dict[
     assert hooks["advice"] == "no signing key is set; set webhooks.secret_file"
     keyed = {**hooked, "ZATVA_WEBHOOKS__SECRET": "s3cret"}
     assert all(one["well"] for one in results(keyed, "doctor"))
+
+
+def test_an_openid_provider_without_tls_is_a_finding(settings: Settings) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), _Plain) as server:
+        threading.Thread(target=server.handle_request).start()
+        issuer = f"https://127.0.0.1:{server.server_address[1]}"
+        openid = OpenIdSettings(issuer=issuer, client_id="zatva", private_networks=True)
+        (finding,) = CHECKS["OpenID provider"](settings.model_copy(update={"openid": openid}))
+    assert finding.found.endswith(": the server does not use TLS on this port")
+    assert finding.advice.startswith("see the message")
+
+
+def test_a_mail_server_that_does_not_fit_the_settings_is_a_finding(settings: Settings) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), _Plain) as server:
+        threading.Thread(target=server.handle_request).start()
+        mail = MailSettings(host="127.0.0.1", port=server.server_address[1], security="tls")
+        (finding,) = CHECKS["mail server"](settings.model_copy(update={"mail": mail}))
+    assert not finding.well
+    assert finding.found.endswith("use TLS on this port; check mail.security and mail.port")
+    assert list(CHECKS["mail server"](settings)) == []
+
+
+async def test_a_mail_server_that_accepts_the_connection_is_well(settings: Settings) -> None:
+    async with mail_server() as server:
+        mail = MailSettings(host="127.0.0.1", port=server.port, security="none")
+        (finding,) = await asyncio.to_thread(
+            lambda: list(CHECKS["mail server"](settings.model_copy(update={"mail": mail})))
+        )
+    assert (finding.well, finding.found) == (True, f"127.0.0.1, port {mail.port} accepts the connection")
+    assert server.mails == []
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (None, "No such file or directory"),
+        ("", "no certificate in PEM format"),
+        ("x", "no certificate in PEM format"),
+    ],
+)
+def test_a_file_without_certificates_is_a_finding(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, fault: str
+) -> None:
+    file = tmp_path / "authority.pem"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    (finding,) = CHECKS["certificates"](settings)
+    assert (finding.well, finding.found) == (False, f"SSL_CERT_FILE: {file}")
+    assert finding.advice == f"{fault}; correct SSL_CERT_FILE"
+
+
+class _Plain(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
 def test_the_variables_of_proxies_are_named_without_their_values(
