@@ -35,11 +35,11 @@ class Disk:
     free_inodes: int = 0
 
 
-def disks_of(settings: Settings) -> list[Disk]:
-    """Return the disk of the data folder and, if it is another one, that of the store."""
+def disks_of(settings: Settings, *others: Path) -> list[Disk]:
+    """Return the disks of the data folder, the store and the other folders, each one once."""
     found: list[Disk] = []
     devices = set()
-    for folder in (settings.data, settings.store):
+    for folder in (settings.data, settings.store, *others):
         there = nearest_existing(folder)
         usage, device = shutil.disk_usage(there), there.stat().st_dev
         # By the device, because the free space may change in between; by the space as well, because some file
