@@ -2,6 +2,7 @@
 
 import errno
 import tempfile
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -59,7 +60,7 @@ async def test_a_full_folder_for_temporary_files_is_no_fault_of_the_repository(
 ) -> None:
     library.fake.items = large_items()
     library.fake.page_size = COUNT
-    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: Path("/dev/full").open("r+b", buffering=0))
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: FileIO("/dev/full", "r+"))
     with pytest.raises(OSError, match="No space left") as raised:
         await library.run()
     assert raised.value.errno == errno.ENOSPC
