@@ -79,6 +79,8 @@ class FailureCode(StrEnum):
     RECORDS_REFUSED = "records_refused"
     RECORDS_UNDATED = "records_undated"
     """Records without a datestamp, which got the date of the answer; additional fact: identifier."""
+    RECORDS_FILTERED = "records_filtered"
+    """The filter excluded every record that was received with content."""
     RECORDS_NOT_VALID = "records_not_valid"
     """Records that break their XML Schema, stored by a lenient harvest; additional fact: checked."""
     # Runs that wait for a decision.

@@ -7,14 +7,16 @@ import os
 import platform
 import ssl
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from harvester.models import Repository
 from manager.notices.letters import mail_session
 from manager.notices.outbox import NotSentError
 from manager.notices.webhooks import signing_key
@@ -22,7 +24,7 @@ from oai import migrations
 from oai.cli import Invocation
 from oai.console import counted
 from oai.database import open_database, place
-from oai.disk import DiskFloor, DiskFullError, disks_of, nearest_existing
+from oai.disk import Disk, DiskFloor, DiskFullError, disks_of, nearest_existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
@@ -35,8 +37,8 @@ from zatva.database import lacks_keys, missing_parts, unusable_parts
 from zatva.dumps import lacking_programs, lacking_rights
 
 _FREE_SPACE: Final = (
-    "free some space or inodes (`df -i`): harvests neither start nor continue "
-    "(harvester.floor_bytes, floor_percent)"
+    "free some space or inodes (`df -i`), or set another folder: harvests that need it neither start nor "
+    "continue (harvester.floor_bytes, floor_percent)"
 )
 _ISSUER: Final = (
     "see the message; if it does not name the cause, compare openid.issuer with the provider's documentation"
@@ -56,16 +58,18 @@ class SetupFinding:
 
 def doctor(invocation: Invocation) -> ExitCode:
     """Check everything, print a line for each item, and exit with 6 if something is missing."""
-    findings = [finding for item in CHECKS for finding in _check(item, invocation.settings)]
+    findings = [finding for item in CHECKS for finding in _checked(item, invocation.settings)]
     rows = [{**asdict(one), "advice": one.advice or None} for one in findings]
     columns = {"check": "check", "well": "ok", "found": "found", "advice": "what to do"}
     invocation.console.table(rows, columns, empty="no checks")
     return ExitCode.DONE if all(one.well for one in findings) else ExitCode.NOT_READY
 
 
-def _check(item: str, settings: Settings) -> Iterator[SetupFinding]:
+def _checked(
+    item: str, settings: Settings, findings: Iterator[SetupFinding] | None = None
+) -> Iterator[SetupFinding]:
     try:
-        yield from CHECKS[item](settings)
+        yield from findings or CHECKS[item](settings)
     except OSError as error:
         found = str(as_zatva_error(error, settings) or error)
         yield SetupFinding(check=item, well=False, found=found, advice="see the message")
@@ -95,8 +99,17 @@ def _folders(settings: Settings) -> Iterator[SetupFinding]:
 
 
 def _disks(settings: Settings) -> Iterator[SetupFinding]:
+    yield from _free_space(settings, disks_of(settings, *_folders_of_files(settings)))
+
+
+def _folders_of_files(settings: Settings) -> tuple[Path, Path]:
+    # Python passes over a folder for temporary files that is full.
+    return Path(os.environ.get("TMPDIR") or tempfile.gettempdir()), settings.exports
+
+
+def _free_space(settings: Settings, disks: Sequence[Disk]) -> Iterator[SetupFinding]:
     ours = settings.harvester
-    for disk in disks_of(settings):
+    for disk in disks:
         advice = ""
         try:
             DiskFloor(folders=[disk.folder], bytes=ours.floor_bytes, percent=ours.floor_percent).check()
@@ -134,10 +147,22 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
             database.engine.connect() as connection,
         ):
             findings = list(_of_server(connection, place(settings) if embedded else None))
+            findings += _checked("free space", settings, _repository_disks(connection, settings))
     except (ZatvaError, DBAPIError) as error:
         found = str(as_zatva_error(error, settings))
         findings = [SetupFinding(check="database", well=False, found=found, advice="see the message")]
     yield from findings
+
+
+def _repository_disks(connection: Connection, settings: Settings) -> Iterator[SetupFinding]:
+    """Check the disks of folders outside the store, those that `_disks` has not checked already."""
+    if migrations.current(connection) != migrations.head():
+        return
+    outside = select(Repository.base_dir).where(Repository.base_dir.startswith("/")).distinct()
+    folders = map(Path, connection.scalars(outside.order_by(Repository.base_dir)))
+    known = _folders_of_files(settings)
+    checked = len(disks_of(settings, *known))
+    yield from _free_space(settings, disks_of(settings, *known, *folders)[checked:])
 
 
 def _of_server(connection: Connection, embedded: str | None) -> Iterator[SetupFinding]:

@@ -175,6 +175,9 @@ def _translated(url: str) -> Iterator[None]:
     except ClientError:
         raise
     except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
+        # Only an error of a file here has a name, such as that of a full disk; no retry helps.
+        if getattr(error, "filename", None) is not None:
+            raise
         kind, reason = _in_words(error)
         raise TransportError(url, kind, reason) from error
 

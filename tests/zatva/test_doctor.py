@@ -10,6 +10,9 @@ from typing import NoReturn
 
 import pytest
 
+from harvester.models import Repository
+from oai.database import Database
+from oai.disk import Disk
 from oai.outgoing import MailSettings
 from oai.sections import OpenIdSettings
 from oai.settings import Settings
@@ -141,8 +144,29 @@ def test_the_variables_of_proxies_are_named_without_their_values(
 
 
 def test_each_disk_is_named_by_its_folder(environment: dict[str, str]) -> None:
-    (free,) = [found for found in results(environment, "doctor") if found["check"] == "free space"]
+    free, *_ = [found for found in results(environment, "doctor") if found["check"] == "free space"]
     assert f" GB in {environment['ZATVA_DATA']}" in free["found"]
+
+
+def test_the_disks_of_temporary_files_exports_and_repositories_are_checked(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def disks_of(_: Settings, *others: Path) -> list[Disk]:
+        return [Disk(folder=folder, total=10**9, free=10**9) for folder in others]
+
+    monkeypatch.setenv("TMPDIR", f"{tmp_path}/temporary")
+    monkeypatch.setattr("zatva.doctor.disks_of", disks_of)
+    with database.session() as session:
+        session.add_all(
+            Repository(base_url="http://a.example/oai", base_dir=folder)
+            for folder in (f"{tmp_path}/elsewhere", "in-the-store")
+        )
+        session.commit()
+    folders = [tmp_path / "temporary", settings.exports]
+    found = [finding.found for finding in CHECKS["free space"](settings)]
+    assert found == [f"1.0 GB in {folder}" for folder in folders]
+    found = [one.found for one in CHECKS["database"](settings) if one.check == "free space"]
+    assert found == [f"1.0 GB in {tmp_path}/elsewhere"]
 
 
 def test_a_data_folder_that_cannot_be_read_is_a_finding(environment: dict[str, str], tmp_path: Path) -> None:
