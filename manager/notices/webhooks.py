@@ -142,10 +142,10 @@ def _in_words(url: str, settings: WebhookSettings) -> Iterator[None]:
         if isinstance(error.os_error, UnreachableZoneError):
             raise NotSentError(f"{url}: {_refusal()}") from None
         logger.warning("%s: %s", url, tls_fault(error) or error)
-        raise NotSentError(f"{url}: no connection; the manager's log has the reason") from None
+        raise NotSentError(f"{url}: no connection; the sender's log has the reason") from None
     except aiohttp.ClientError as error:
         logger.warning("%s: %s", url, error)
-        raise NotSentError(f"{url}: no complete answer; the manager's log has the reason") from None
+        raise NotSentError(f"{url}: no complete answer; the sender's log has the reason") from None
 
 
 def signature_headers(body: bytes, keys: Sequence[str], timestamp: int) -> dict[str, str]:
