@@ -168,7 +168,10 @@ def _failure(run: Run, ending: Ending) -> tuple[RunStatus, Failure]:
         return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_NOT_STARTED, facts=facts)
     if code < 0:
         return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_SIGNALLED, facts={**facts, "signal": -code})
-    return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_EXITED, facts={**facts, "exit_code": code})
+    # A harvest that a repository asked to wait writes its history: without it, the database was busy.
+    not_ready = code in (ExitCode.NOT_READY, ExitCode.TRY_LATER)
+    exited = FailureCode.PROCESS_NOT_READY if not_ready else FailureCode.PROCESS_EXITED
+    return RunStatus.FAILED, Failure(code=exited, facts={**facts, "exit_code": code})
 
 
 def _reason(failure: Failure) -> str:
