@@ -13,6 +13,7 @@ from sqlalchemy import case, func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History
+from harvester.vocabulary import RunStatus
 from manager.disks import DiskForecast, forecast_disks
 from manager.models import IN_HAND, Job
 from manager.notices.models import Notice, NoticeState
@@ -27,6 +28,7 @@ from oai.serving import create_runner, open_listener, serving
 from oai.settings import Settings
 
 _SHUTDOWN: Final = 1.0
+_NOT_COUNTED: Final = frozenset({NoticeState.SENT, NoticeState.MUTED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +47,8 @@ class Figures:
     """Harvests that ended in the last 24 hours, by status."""
     notices: Mapping[str, int]
     """Notices that are waiting or could not be sent, by state."""
+    retried: int
+    """Notices that wait for another attempt after one that failed."""
     audits: Sequence[AuditView]
     """The last complete audit of each repository's store."""
     organisations: Sequence[Organisation]
@@ -79,18 +83,19 @@ def read_figures(session: Session) -> Figures:
         .group_by(History.status)
     )
     notices = session.execute(
-        select(Notice.state, func.count())
-        .where(Notice.state.not_in((NoticeState.SENT, NoticeState.MUTED)))
-        .group_by(Notice.state)
+        select(Notice.state, func.count()).where(Notice.state.not_in(_NOT_COUNTED)).group_by(Notice.state)
     )
+    failed_once = (Notice.ended.is_(None), Notice.tries > 0, Notice.last_error.is_not(None))
     return Figures(
         status=manager_status(session),
         due=due,
         late=late,
         running=running,
         lag=max(float(lag), 0.0),
-        ended={row[0]: row[1] for row in ended},
-        notices={row[0]: row[1] for row in notices},
+        # With zeros: Prometheus sees no increase in a series that begins with 1.
+        ended=dict.fromkeys(RunStatus, 0) | {row[0]: row[1] for row in ended},
+        notices=dict.fromkeys(set(NoticeState) - _NOT_COUNTED, 0) | {row[0]: row[1] for row in notices},
+        retried=session.scalar(select(func.count()).where(*failed_once)) or 0,
         audits=last_audits(session, complete=True),
         organisations=session.scalars(select(Organisation)).all(),
         disks=forecast_disks(session),
@@ -115,6 +120,7 @@ def registry_of(
         ("jobs_late", "Jobs due for more than a minute that wait for a worker or a limit.", figures.late),
         ("jobs_stuck", "Running harvests that make no progress.", figures.status.stuck),
         ("jobs_running", "Running harvests.", figures.running),
+        ("notices_retried", "Notifications that wait for another attempt.", figures.retried),
         ("lag_seconds", "Time since the longest waiting job was due.", figures.lag),
     ):
         Gauge(f"zatva_manager_{name}", meaning, registry=registry).set(value)

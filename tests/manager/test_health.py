@@ -85,6 +85,8 @@ async def test_the_figures_tell_what_is_due_late_running_and_failed(
             harvest_end_time=ended,
         )
     tables.add("notice", occasion="failing", channel="mail", target="a@b.example", facts="{}")
+    tried = {"tries": 1, "last_error": "no mail server"}
+    tables.add("notice", occasion="failing", channel="mail", target="a@b.example", facts="{}", **tried)
     async with asking(database, leads=True) as client:
         answer = await client.get("/metrics")
         lines = (await answer.text()).splitlines()
@@ -94,7 +96,8 @@ async def test_the_figures_tell_what_is_due_late_running_and_failed(
         "zatva_manager_jobs_due": 3, "zatva_manager_jobs_late": 2, "zatva_manager_jobs_running": 1,
         "zatva_manager_leads": 1, "zatva_manager_led": 0,
         'zatva_manager_call_seconds{function="launch"}': 42, 'zatva_manager_ended{status="failed"}': 1,
-        'zatva_manager_notices{state="waiting"}': 1,
+        'zatva_manager_ended{status="lost"}': 0, 'zatva_manager_notices{state="waiting"}': 2,
+        'zatva_manager_notices{state="given up"}': 0, "zatva_manager_notices_retried": 1,
     }  # fmt: skip
     assert {name: float(figures[name]) for name in expected} == expected
     assert 600 <= float(figures["zatva_manager_lag_seconds"]) < 1200
