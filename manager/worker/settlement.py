@@ -211,11 +211,11 @@ _WRITTEN: Final = (
 )  # fmt: skip
 
 
-def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings) -> None:
+def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings) -> int | None:
     """Write an ended harvest's history row, and remove its job, or keep the job if it was paused.
 
-    If the harvest was cut off, another job is made. Settling twice has no effect the second time. The caller
-    commits.
+    Returns the row's number. If the harvest was cut off, another job is made. Settling twice has no effect
+    the second time. The caller commits.
     """
     # Locked and reloaded, so that of the worker and the leader, which may both settle it, the second one
     # finds the job removed or its row written.
@@ -233,7 +233,7 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
             _withdraw(session, run, written, settings)
         elif written is not None and ending.cause is Cause.DELETED:
             _name_cause(written, _why_deleted(session, run))
-        return
+        return ended.history_id if ended else None
     if written is not None:
         _name_cause(written, _ASKED_FOR.get(ending.cause))
     if ending.cause is Cause.PAUSED and ended.status not in GOOD:
@@ -241,6 +241,7 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
     else:
         _close(session, job, ending, ended, written=written is not None, settings=settings)
     session.flush()
+    return ended.history_id
 
 
 def _name_cause(written: History, failure: Failure | None) -> None:
