@@ -9,7 +9,9 @@ from typing import Final, Protocol
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
-from sqlalchemy import case, func, select
+from psycopg.errors import LockNotAvailable
+from sqlalchemy import case, func, select, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from harvester.models import History
@@ -65,6 +67,18 @@ class LeaderState(Protocol):
         """Return for how many seconds the call of each duty has lasted; none where this manager stands by."""
 
 
+def figures_unless_locked(session: Session) -> Figures | None:
+    """Return the figures; None if a table is locked for so long that Prometheus would not wait."""
+    session.execute(text("SET LOCAL lock_timeout = '4s'"))
+    try:
+        return read_figures(session)
+    except OperationalError as error:
+        if isinstance(error.orig, LockNotAvailable):
+            session.rollback()
+            return None
+        raise
+
+
 def read_figures(session: Session) -> Figures:
     """Count the figures; each table is read through an index, except for the jobs, of which there are few."""
     due_now = Job.status.in_(WAITING) & (Job.harvest_start_time <= func.now())
@@ -103,17 +117,41 @@ def read_figures(session: Session) -> Figures:
 
 
 def registry_of(
-    figures: Figures,
+    figures: Figures | None,
     settings: HarvesterSettings,
     *,
+    server: probes.ServerState,
     leads: bool,
     calls: Mapping[str, float] = MappingProxyType({}),
 ) -> CollectorRegistry:
-    """Return the figures, and this process's memory and time, as metrics."""
+    """Return the figures, if they could be read, and the state of server and process as metrics."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
+    free, waits = server.connections_free, server.lock_seconds
     for name, meaning, value in (
         ("leads", "1 if this manager is the leader.", float(leads)),
+        ("database_connections_free", "Connections that the database's server still admits.", free),
+        ("lock_wait_seconds", "Time since the first statement in a lock's queue began to wait.", waits),
+    ):
+        Gauge(f"zatva_manager_{name}", meaning, registry=registry).set(value)
+    call_seconds = Gauge(
+        "zatva_manager_call_seconds",
+        "How long the leader's call of a function has lasted; 0: none.",
+        ("function",),
+        registry=registry,
+    )
+    for function, seconds in calls.items():
+        call_seconds.labels(function).set(seconds)
+    if figures is not None:
+        _add_figures(registry, figures)
+        _add_audits(registry, figures.audits)
+        _add_organisations(registry, figures.organisations, settings)
+        _add_disks(registry, figures.disks)
+    return registry
+
+
+def _add_figures(registry: CollectorRegistry, figures: Figures) -> None:
+    for name, meaning, value in (
         ("led", "1 if any manager is the leader.", float(figures.status.leader is not None)),
         ("workers", "Workers registered with the queue.", len(figures.status.workers)),
         ("jobs_due", "Jobs that are due and not started.", figures.due),
@@ -129,15 +167,10 @@ def registry_of(
         ("schedules", "Schedules by state.", "state", figures.status.schedules),
         ("ended", "Harvests that ended in the last 24 hours.", "status", figures.ended),
         ("notices", "Notifications that are waiting or could not be sent.", "state", figures.notices),
-        ("call_seconds", "How long the leader's call of a function has lasted; 0: none.", "function", calls),
     ):
         gauge = Gauge(f"zatva_manager_{name}", meaning, (label,), registry=registry)
         for word, count in counts.items():
             gauge.labels(word).set(count)
-    _add_audits(registry, figures.audits)
-    _add_organisations(registry, figures.organisations, settings)
-    _add_disks(registry, figures.disks)
-    return registry
 
 
 def _add_disks(registry: CollectorRegistry, disks: Sequence[DiskForecast]) -> None:
@@ -200,11 +233,11 @@ async def health(
         yield
         return
     listener = open_listener(ours.health_host, ours.health_port, option="the setting manager.health_port")
-    runner = create_runner(
-        create_app(transactions, state, settings.harvester), log=__name__, stop_seconds=_SHUTDOWN
-    )
-    async with serving(runner, listener):
-        yield
+    # With threads of its own: the manager's may all wait for a lock of a table.
+    with DatabaseExecutor(transactions.database, threads=2, name="manager-health", waiting=4) as probing:
+        app = create_app(probing, state, settings.harvester)
+        async with serving(create_runner(app, log=__name__, stop_seconds=_SHUTDOWN), listener):
+            yield
 
 
 def create_app(
@@ -217,16 +250,16 @@ def create_app(
         return await probes.ready(lambda: transactions.run(probes.answers), word)
 
     async def metrics(_: web.Request) -> web.Response:
-        figures: list[Figures] = []
+        registries: list[CollectorRegistry] = []
 
         async def read() -> None:
-            figures.append(await transactions.run(read_figures))
+            server = await transactions.run(probes.server_state)
+            figures = await transactions.run(figures_unless_locked)
+            leads, calls = state.leads(), state.call_seconds()
+            registries.append(registry_of(figures, settings, server=server, leads=leads, calls=calls))
 
         answer = await probes.ready(read)
-        if not figures:
-            return answer
-        leads, calls = state.leads(), state.call_seconds()
-        return probes.metrics(registry_of(figures[0], settings, leads=leads, calls=calls))
+        return probes.metrics(registries[0]) if registries else answer
 
     app = web.Application()
     bound(app, ConnectionLimits())

@@ -24,6 +24,7 @@ from oai.disk import DiskFloor, DiskFullError, disks_of, nearest_existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
+from oai.probes import server_state
 from oai.settings import Settings
 from provider.holdings.url_key_state import FILL_KEYS
 from provider.indexing.first_load import missing_indexes
@@ -141,6 +142,12 @@ def _of_server(connection: Connection, embedded: str | None) -> Iterator[SetupFi
     where = f" (embedded, in {embedded})" if embedded else ""
     advice = _STANDBY if connection.scalar(text("SELECT pg_is_in_recovery()")) else ""
     yield SetupFinding(check="database", well=not advice, found=f"PostgreSQL {version}{where}", advice=advice)
+    with Session(connection) as session:
+        lock_holder = server_state(session).lock_holder
+    if lock_holder:
+        found, _, advice = lock_holder.partition("; ")
+        yield SetupFinding(check="locks", well=False, found=found, advice=advice)
+        return  # the other checks might wait for that lock
     yield from _tables(connection, embedded=embedded is not None)
     if lacks_keys(connection):
         yield SetupFinding(check="URL keys", well=False, found="incomplete", advice=FILL_KEYS)

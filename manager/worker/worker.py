@@ -260,7 +260,7 @@ class Worker:
         )
 
     async def _repeated(self, order: StopRequest, work: Callable[[Session], _Result]) -> _Result:
-        """Return what the transaction returns; it is repeated until the database answers or the worker ends."""
+        """Return what the transaction returns; repeated until the database answers or the worker stops."""
         manager, begun = self._settings.manager, time.monotonic()
         return await repeated(
             lambda: self._transactions.run(work),
