@@ -275,6 +275,8 @@ class Harvest(Base):
     """Empty for the whole repository."""
     watermark: Mapped[str | None] = mapped_column(Text)
     """The server's responseDate when the last complete harvest began: the next `from`, less an overlap."""
+    watermark_lag: Mapped[float | None]
+    """Seconds by which the server's clock was behind ours at the watermark; 0 if ahead, NULL if unknown."""
     resumption_token: Mapped[str | None] = mapped_column(Text)
     """Token of the page after the last committed one, while a run is in progress or interrupted."""
     run_parameters: Mapped[dict[str, Any] | None] = mapped_column(JSONB(none_as_null=True))

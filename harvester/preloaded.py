@@ -97,7 +97,7 @@ def _end() -> Iterator[Work]:
         repository_id=1, metadata_prefix="", set_spec="", run_started=_NOW, job_id=1
     )
     yield lambda session: of_format.prune(session, keep_days=1)
-    yield lambda session: checkpoint.end(session, 1, watermark="", resumable=False, error=None)
+    yield lambda session: checkpoint.end(session, 1, watermark="", lag=0, resumable=False, error=None)
     yield lambda session: session.get(ImportSource, 1)
     yield lambda session: sources.harvested_prefixes(session, 1)
     yield lambda session: candidates.read_sample(session, 1, "", most=1)

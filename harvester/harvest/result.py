@@ -19,7 +19,7 @@ from harvester.reading.errors import MalformedAnswerError, ServerBusyError
 from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from oai.console import counted
-from oai.datestamps import format_datestamp, read_moment
+from oai.datestamps import format_datestamp, parse_datestamp, read_moment
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, UsageError, ZatvaError, failure_of
 from oai.failure_codes import NOT_STARTED
@@ -334,6 +334,14 @@ def watermark(response_date: str | None, run_started: datetime) -> str | None:
     # Some servers call their local time UTC, or their clock is wrong: changes until it is as late must not
     # be missed. A date that is too early only repeats records.
     return format_datestamp(min(moment, run_started))
+
+
+def lag(response_date: str | None, now: datetime) -> float | None:
+    """Return the seconds by which a responseDate is before `now`; None if it is no date with a time."""
+    date = watermark(response_date, now)
+    if date is None or ":" not in (response_date or ""):
+        return None
+    return (now - parse_datestamp(date).moment).total_seconds()
 
 
 def wait_until(error: Exception | None, now: datetime) -> datetime | None:

@@ -27,7 +27,7 @@ from harvester.harvest.plan import RunPlan, plan
 from harvester.harvest.progress import StateChange
 from harvester.harvest.quarantine import Quarantine, open_quarantine
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import RunOutcome, continue_rows, get_history, resumable, watermark
+from harvester.harvest.result import RunOutcome, continue_rows, get_history, lag, resumable, watermark
 from harvester.harvest.room import Quota, open_quota
 from harvester.harvest.run_warnings import Note
 from harvester.harvest.source import (
@@ -37,7 +37,7 @@ from harvester.harvest.source import (
     open_source,
     without_superseded,
 )
-from harvester.harvest.transform import RecordBatch, Refusal, RefusedRecordError, Transformer, joined
+from harvester.harvest.transform import Refusal, RefusedRecordError, Transformer, joined
 from harvester.harvest.verdict import End, Verdict, judge
 from harvester.reading.answers import Identity
 from harvester.rules.rule_limits import RuleLimits
@@ -139,6 +139,8 @@ class PreparedRun:
     """Digests of the rules that were read: the filter file's and the normalise file's."""
     budget: RequestBudget
     state: RunState = field(default_factory=RunState)
+    lag: float | None = None
+    """Seconds by which the repository's clock is behind ours, by its answer to Identify; None if unknown."""
 
     @property
     def request(self) -> HarvestRequest:
@@ -158,6 +160,8 @@ class PreparedRun:
         """Store what Identify says now, because it may have changed; a replay of the past stores nothing."""
         if self.request.replay is not None:
             return
+        now = datetime.now(UTC)
+        self.lag = lag(identity.response_date, now)
         with self.requested.database.session() as session:
             repositories.note_identity(session, self.request.repository_id, identity)
             session.commit()
@@ -171,7 +175,8 @@ class PreparedRun:
             saved_state = checkpoint.saved_state(session, row)
             check_saved_state(request, saved_state)
             overlap, now = self.settings.harvester.overlap, self.source.now
-            planned = plan(request, preparation.target(repository), saved_state, now=now, overlap=overlap)
+            target = preparation.target(repository)
+            planned = plan(request, target, saved_state, now=now, overlap=overlap, lag=self.lag)
             changed = preparation.rules_changed(session, request, planned, row)
             missing_set = preparation.missing_set_warning(session, repository, request.set_spec)
             looks = may_disappear(session, request, from_=planned.from_)
@@ -187,6 +192,8 @@ class PreparedRun:
         self.state.take_up(point, planned)
         if changed:
             self.warn(preparation.RULES_CHANGED)
+        if planned.clock_fell_behind:
+            self.warn(f"from {planned.from_}: {planned.why}")
         checkpointer = self._checkpointer(store, point, quota)
         returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
         return Run(
@@ -296,7 +303,10 @@ class Run:
         now = datetime.now(UTC)
         session = self.checkpointer.session()
         if self.request.replay is not None:
-            batch, superseded = self._current(session, batch)
+            repository_id, prefix = self.request.repository_id, self.request.metadata_prefix
+            batch, superseded = without_superseded(
+                session, batch, repository_id=repository_id, metadata_prefix=prefix
+            )
             found += Counter(superseded=superseded, unchanged=superseded)
         if pages[0].fetched.page.part == 1:
             state.progress.begin_answer()
@@ -312,15 +322,6 @@ class Run:
             state.note_page(taken)
         state.progress.count(found, answer_ends=pages[-1].fetched.page.rest is None)
         state.counts = state.with_traffic(state.counts + found)
-
-    def _current(self, session: Session, batch: RecordBatch) -> tuple[RecordBatch, int]:
-        """Return the part of a replayed batch that is not outdated."""
-        return without_superseded(
-            session,
-            batch,
-            repository_id=self.request.repository_id,
-            metadata_prefix=self.request.metadata_prefix,
-        )
 
     def commit(self) -> None:
         """Commit the pages stored so far."""
@@ -434,10 +435,12 @@ class Run:
         self, session: Session, outcome: RunOutcome, error: Exception | None, history_id: int
     ) -> None:
         moves = self._moves_watermark(outcome.verdict)
+        point = self.checkpointer.point
         checkpoint.end(
             session,
-            self.checkpointer.point.harvest_id,
+            point.harvest_id,
             watermark=self._watermark if moves else None,
+            lag=lag(self.state.response_date, point.run_started),
             resumable=resumable(outcome.evidence.end, error),
             error=Note(text=str(error), failure=failure_of(error)) if error else None,
         )

@@ -44,6 +44,8 @@ class Refusal:
     """The reason as a code with facts."""
     whole: bool = False
     """Whether the whole answer could not be read."""
+    in_answer: str | None = None
+    """The reason with the lines of the answer, if it has those of `raw`."""
 
     @property
     def is_range(self) -> bool:
@@ -55,7 +57,7 @@ class Refusal:
         where = f", byte {self.offset:,}" if self.offset is not None else ""
         named = f"record {self.identifier!r}: "
         shown = named if self.identifier and self.identifier not in self.reason else ""
-        reason = self.reason.removeprefix(f"{self.url}: ")
+        reason = (self.in_answer or self.reason).removeprefix(f"{self.url}: ")
         return f"{self.url}{where}: {shown}{reason}"
 
     def noted(self) -> Failure:
@@ -206,11 +208,10 @@ class Transformer:
             raise RefusedRecordError(f"record {header.identifier!r}: {error}", refusal) from error
         return refusal
 
-    def _invalid(self, validator: Validator, header: Header, element: etree._Element, url: str) -> Refusal:
-        """Return the refusal of an invalid record; its line numbers refer to the stored bytes.
-
-        They are not the line numbers of the answer.
-        """
+    def _invalid(
+        self, validator: Validator, header: Header, element: etree._Element, url: str, in_answer: str
+    ) -> Refusal:
+        """Return the refusal of an invalid record; the lines in its reason are those of the stored bytes."""
         raw = _bytes_of(element)
         # Parse again: the answer's line numbers would point to other lines of these bytes.
         kept = validator.faults_by_line(parse(raw, source=url))[:3]
@@ -220,6 +221,7 @@ class Transformer:
             identifier=header.identifier,
             raw=raw,
             failure=Failure(code=FailureCode.RECORD_INVALID, facts={"line": kept[0][0]}),
+            in_answer=in_answer,
         )
 
     def _check_answers(self, entries: Iterable[Entry], url: str) -> None:
@@ -237,8 +239,9 @@ class Transformer:
         if self.validator is not None:
             faults = self.validator.faults(element)
             if faults:
-                message = f"record {header.identifier!r} is not valid: {'; '.join(faults[:3])}"
-                raise RefusedRecordError(message, self._invalid(self.validator, header, element, url))
+                in_answer = "; ".join(faults[:3])
+                refusal = self._invalid(self.validator, header, element, url, in_answer)
+                raise RefusedRecordError(f"record {header.identifier!r} is not valid: {in_answer}", refusal)
         if self.mappings is not None:
             self.mappings.apply(element)
         return element

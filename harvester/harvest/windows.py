@@ -112,6 +112,10 @@ class Calendar:
         last = parse_datestamp(window.until).moment if window.until else self.latest
         return first, last
 
+    def begins_before_earliest(self, window: Window) -> bool:
+        """Return whether the window's first datestamp is before earliestDatestamp."""
+        return window.from_ is not None and self.bounds(window)[0] < self.earliest
+
 
 def calendar(granularity: str | None, earliest: str | None, now: datetime) -> Calendar:
     """Return the calendar that Identify describes; a bad earliestDatestamp counts as the Web's beginning."""

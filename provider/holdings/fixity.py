@@ -18,7 +18,7 @@ from provider.holdings.arcs import is_file
 from provider.holdings.record_matching import difference
 from provider.models import Arc, Document
 from provider.protocol.scopes import find_scope
-from provider.reading.archived_record import ArchivedRecord, DigestError
+from provider.reading.archived_record import ArchivedRecord, DigestError, MismatchedDigestError
 from provider.reading.content import DamageError
 from provider.reading.digests import DigestCheck
 from provider.storage.files import look_at, open_record
@@ -41,6 +41,8 @@ class Fault(StrEnum):
     """The file's size has changed; the checks of its captures show whether that matters."""
     ALTERED = "altered"
     """The record at the capture's offset is not the indexed one."""
+    MISMATCHED = "mismatched"
+    """The record was written with a digest that its content does not have: no damage."""
 
 
 _CODES: Final[Mapping[Fault, FailureCode]] = {
@@ -49,6 +51,7 @@ _CODES: Final[Mapping[Fault, FailureCode]] = {
     Fault.UNREADABLE: FailureCode.ARCHIVE_NOT_READABLE,
     Fault.CHANGED: FailureCode.ARCHIVE_CHANGED,
     Fault.ALTERED: FailureCode.ARCHIVE_ALTERED,
+    Fault.MISMATCHED: FailureCode.ARCHIVE_DIGEST_WRONG,
 }
 
 
@@ -93,6 +96,8 @@ class FileCheck:
 
     number: int
     path: str
+    as_indexed: bool = False
+    """Whether size and modification time are those of the index."""
     checked: int = 0
     """Captures that were read."""
     without_digest: int = 0
@@ -119,7 +124,7 @@ class Checker:
             self.session.rollback()
 
     def _arcs(self) -> Select[Any]:
-        columns: tuple[Any, ...] = (Arc.id, Arc.path, Arc.name, Arc.size, Arc.tag)
+        columns: tuple[Any, ...] = (Arc.id, Arc.path, Arc.name, Arc.size, Arc.modified, Arc.tag)
         found = select(*columns).where(Arc.id > self.choice.after)
         if self.choice.files:
             found = found.where(Arc.id.in_(self._named()))
@@ -159,9 +164,9 @@ class Checker:
     def _check_documents(self, file: FileCheck, arc: Any) -> None:  # noqa: ANN401 as above
         with self._documents(file.number) as rows:
             for row in rows:
-                reason = _fault_of_capture(file, arc, row)
-                if reason is not None:
-                    file.findings.append(_altered(file, row, reason))
+                found = _fault_of_capture(file, arc, row)
+                if found is not None:
+                    file.findings.append(_finding(file, row, *found))
 
     def _fault_of_file(self, file: FileCheck, arc: Any) -> FixityFinding | None:  # noqa: ANN401 as above
         if arc.path is None:
@@ -175,6 +180,7 @@ class Checker:
                 fault, reason = Fault.UNREADABLE, str(error)
             else:
                 if found.size == arc.size and found.tag == arc.tag:
+                    file.as_indexed = found.modified == arc.modified
                     return None
                 fault, reason = Fault.CHANGED, f"{found.size:,} bytes, but {arc.size:,} when it was indexed"
                 if found.size == arc.size:
@@ -219,7 +225,7 @@ class Checker:
         return self.session.execute(rows, execution_options={"yield_per": _TOGETHER})
 
 
-def _fault_of_capture(file: FileCheck, arc: Any, row: Any) -> str | None:  # noqa: ANN401 rows of the index
+def _fault_of_capture(file: FileCheck, arc: Any, row: Any) -> tuple[Fault, str] | None:  # noqa: ANN401 rows
     """Return how the capture differs from the index; None if it does not.
 
     Raises OSError if the file cannot be read: that says nothing about its bytes.
@@ -229,17 +235,20 @@ def _fault_of_capture(file: FileCheck, arc: Any, row: Any) -> str | None:  # noq
         record = ArchivedRecord(opened, row.offset, length=row.length)
     except DamageError as error:
         file.checked += 1
-        return str(error)
+        return Fault.ALTERED, str(error)
+    fault = Fault.ALTERED
     try:
         differs = difference(record.description, row)
         if differs is None:
             _read(file, record, row)
     except (DamageError, DigestError) as error:
         differs = str(error)
+        if file.as_indexed and isinstance(error, MismatchedDigestError):
+            fault = Fault.MISMATCHED
     finally:
         record.close()
     file.checked += 1
-    return differs
+    return None if differs is None else (fault, differs)
 
 
 def _read(file: FileCheck, record: ArchivedRecord, row: Any) -> None:  # noqa: ANN401 a row of the index
@@ -250,8 +259,8 @@ def _read(file: FileCheck, record: ArchivedRecord, row: Any) -> None:  # noqa: A
     file.without_digest += row.record_type != _REVISIT and not DigestCheck(digest).known
 
 
-def _altered(file: FileCheck, row: Any, reason: str) -> FixityFinding:  # noqa: ANN401 as above
+def _finding(file: FileCheck, row: Any, fault: Fault, reason: str) -> FixityFinding:  # noqa: ANN401 as above
     return FixityFinding(
-        fault=Fault.ALTERED, file=file.path, reason=reason, documents=1,
+        fault=fault, file=file.path, reason=reason, documents=1,
         offset=row.offset, url=row.url, key=row.key,
     )  # fmt: skip

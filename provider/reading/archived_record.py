@@ -60,6 +60,10 @@ class DigestError(ZatvaError):
     """The record's content differs from what was archived; the message states what was expected."""
 
 
+class MismatchedDigestError(DigestError):
+    """Likewise, but the checksum of its compression is right: it was written so."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Description:
     """The facts about the payload in a record's headers."""
@@ -179,14 +183,18 @@ class ArchivedRecord:
         block if the digest differs; one of an unknown algorithm, or of wrong length, is not checked.
         """
         transferred, joined = (DigestCheck(digest or "") for _ in range(2))
-        raw = self._raw(transferred)
+        opened = self._opened_again()
+        raw = self._raw(opened, transferred)
         for block in _without_chunks(raw) if self.description.chunked else raw:
             joined.see(block)
             yield block
         for _ in raw:  # bytes after the last chunk are part of the digest
             pass
         if joined.known and not (joined.well() or transferred.well()):
-            raise DigestError(f"the content does not have the digest {digest!r} of its capture")
+            reason = f"the content does not have the digest {digest!r} of its capture"
+            if _ends_with_checksum(opened.source):
+                raise MismatchedDigestError(f"{reason}, but its gzip checksum is correct")
+            raise DigestError(reason)
 
     def _open(self) -> _Opened:
         source = self._source()
@@ -216,8 +224,7 @@ class ArchivedRecord:
         kind = GzipMember if first.startswith(_GZIP) else PlainBytes
         return kind(self._file, self._offset)
 
-    def _raw(self, check: DigestCheck) -> Iterator[bytes]:
-        opened = self._opened_again()
+    def _raw(self, opened: _Opened, check: DigestCheck) -> Iterator[bytes]:
         for block in self._from(opened, opened.begin):
             check.see(block)
             yield block
@@ -232,6 +239,16 @@ class ArchivedRecord:
             left -= len(block)
             yield block
             block = b""
+
+
+def _ends_with_checksum(source: ContentSource) -> bool:
+    """Return whether only blank lines and a correct checksum follow. Raises DamageError for a wrong one."""
+    # Few reads: a member may go on for gigabytes.
+    return (
+        isinstance(source, GzipMember)
+        and not any(source.read(_BLOCK).strip() for _ in range(3))
+        and source.at_end()
+    )
 
 
 def _described(opened: _Opened, end: int) -> Description:

@@ -56,7 +56,7 @@ class RecordHeader(NamedTuple):
     date: str
     mime_type: str | None
     digest: str | None
-    """Of the payload: algorithm, colon and value."""
+    """Of the payload: algorithm, colon and value. None also if that of a response is only of its block."""
     block: int
     """Where the content begins."""
     end: int
@@ -98,16 +98,19 @@ def _warc_header(content: Content, begin: int) -> RecordHeader:
     head = _warc_head(content, begin)
     fields = _warc_fields(head)
     record_type = fields.get(b"warc-type", b"").decode("iso-8859-1").lower()
-    digest = fields.get(b"warc-payload-digest")
+    mime_type = decoded(fields.get(b"content-type", b""))
+    digest, of_block = fields.get(b"warc-payload-digest"), fields.get(b"warc-block-digest")
     if digest is None and record_type == "resource":
-        digest = fields.get(b"warc-block-digest")  # the block of a resource is its payload
+        digest = of_block  # the block of a resource is its payload
+    elif digest == of_block and record_type == "response" and _HTTP_MESSAGE.match(mime_type):
+        digest = None  # not of the payload, which has no HTTP header
     length = decoded(fields.get(b"content-length", b""))
     block = begin + len(head)
     return RecordHeader(
         record_type=record_type,
         target=decoded(fields.get(b"warc-target-uri", b"")),
         date=decoded(fields.get(b"warc-date", b"")),
-        mime_type=decoded(fields.get(b"content-type", b"")),
+        mime_type=mime_type,
         digest=digest.decode("ascii") if digest and _DIGEST.fullmatch(digest) else None,
         block=block,
         end=block + _number(length, "WARC header: Content-Length"),
@@ -121,6 +124,8 @@ def _warc_head(content: Content, begin: int) -> bytes:
     front = content.front
     blank = _BLANK_LINE.search(front, begin)
     while blank is None:
+        if front[begin : front.find(b"\n", begin)].endswith(b"\r\r"):
+            raise DamageError("the WARC header has no end: its lines end in CR CR LF")
         if len(front) - begin > _HEADER_LIMIT:
             raise DamageError(f"the WARC header is longer than {_HEADER_LIMIT:,} bytes")
         searched = len(front)

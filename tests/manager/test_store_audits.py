@@ -287,8 +287,9 @@ def test_metrics_show_the_last_complete_audit(database: Database, tables: Tables
     number = str(store.repository_id)
     assert complete.ended is not None
     found = registry.get_sample_value("zatva_store_audit_findings", {"repository": number, "kind": "altered"})
+    stray = registry.get_sample_value("zatva_store_audit_findings", {"repository": number, "kind": "stray"})
     last = registry.get_sample_value("zatva_store_audit_last_timestamp_seconds", {"repository": number})
-    assert (found, last) == (1, complete.ended.timestamp())
+    assert (found, stray, last) == (1, None, complete.ended.timestamp())
 
 
 def test_the_command_lists_sets_and_removes_schedules(

@@ -152,6 +152,8 @@ def test_collections_are_made_filled_and_listed(environment: dict[str, str], tmp
     (assigned,) = objects(environment, "collection", "assign", "crawls", "--domain", "a.example")
     (removed,) = objects(environment, "collection", "remove", "serials:nov07", "--url-prefix", PAGES[0].url)
     assert (assigned["documents"], removed["documents"]) == (3, 1)
+    (named,) = objects(environment, "collection", "add", "serials:nov07", "--name", "November")
+    assert named == {"set_spec": "collection:serials:nov07", "name": "November", "documents": 2}
     listed = objects(environment, "collection", "list")
     assert {row["set_spec"]: row["documents"] for row in listed} == {
         "collection": 3,
@@ -398,6 +400,11 @@ def test_a_takedown_is_previewed_entered_listed_and_lifted(
     (ended,) = objects(environment, "takedown", "lift", "1", "--reason", "over")
     assert ended["documents"] == 2
     assert objects(environment, "takedown", "list") == []
+    (saved,) = objects(environment, "takedown", "list", "--all")
+    assert (saved["targets"], saved["all_targets"]) == (
+        "http://a.example/1 and 1 more",
+        ["http://a.example/1", "a.example/2"],
+    )
     assert "lifted_because: over" in zatva(environment, "takedown", "show", "1").stdout
     refused = zatva(environment, "takedown", "add", "blog", "--reason", "r", "--requester", "q")
     assert (refused.returncode, "1: 'blog'" in refused.stderr) == (2, True)

@@ -1,9 +1,12 @@
 """A PostgreSQL server of an institution: its passwords, schemas, rights and encodings."""
 
+import asyncio
+import contextlib
 import os
+import re
 import shutil
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -11,15 +14,18 @@ import psycopg
 import pytest
 from psycopg import sql
 from pydantic import SecretStr
-from sqlalchemy import URL
+from sqlalchemy import URL, make_url
 
 from oai.database import open_database
 from oai.embedded import EmbeddedServer, cluster_folder
+from oai.errors import required
 from oai.settings import Settings
 from tests import commands
+from tests.certificates import make_certificate, server_context
 from tests.zatva.test_database_commands import add_collection, collections, zatva
 
 PASSWORDS = ["s3cret", "100% c@t:/?#&=", "a b 'c' \\\\ \"d\" ", "%20+%2f", "žluťoučký"]
+_SSL_REQUEST = bytes.fromhex("0000000804d2162f")
 _GUARD = "local all +guarded scram-sha-256\nlocal all all trust\n"
 
 
@@ -219,3 +225,58 @@ def command_lines() -> list[bytes]:
         except (FileNotFoundError, ProcessLookupError):
             continue
     return lines
+
+
+@contextlib.asynccontextmanager
+async def with_tls(server: URL, certificate: Path) -> AsyncIterator[int]:
+    """Yield the port of a proxy that speaks TLS with clients, which PostgreSQL's embedded server cannot."""
+    folder = str(server.query["host"])
+
+    async def forward(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(ConnectionError), contextlib.closing(target):
+            while received := await source.read(65_536):
+                target.write(received)
+                await target.drain()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        assert await reader.readexactly(8) == _SSL_REQUEST
+        writer.write(b"S")
+        await writer.start_tls(server_context(certificate))
+        behind, to_server = await asyncio.open_unix_connection(f"{folder}/.s.PGSQL.5432")
+        await asyncio.gather(forward(reader, to_server), forward(behind, writer))
+
+    proxy = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with proxy:
+        yield proxy.sockets[0].getsockname()[1]
+
+
+async def test_an_encrypted_connection_is_backed_up_by_the_systems_program(
+    guarded: Settings, tmp_path: Path
+) -> None:
+    """The bundled programs have no TLS. Here, the system's is a script that shows how it was called."""
+    url = make_url(required(guarded.database_url, "there is a server").get_secret_value())
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    async with with_tls(url, make_certificate(tmp_path)) as port:
+        encrypted = url.set(host="127.0.0.1", port=port, query={"sslmode": "require"})
+        environment = {
+            **os.environ,
+            "PATH": str(programs),
+            "ZATVA_DATA": str(tmp_path / "data"),
+            "ZATVA_DATABASE_URL": encrypted.render_as_string(hide_password=False),
+        }
+        file = tmp_path / "zatva.dump"
+        missing = await asyncio.to_thread(zatva, environment, "backup", file)
+        advised = await asyncio.to_thread(commands.zatva, environment, "doctor")
+        (programs / "pg_dump").write_text('#!/bin/sh\necho "$@" >&2; exit 1\n')
+        (programs / "pg_dump").chmod(0o700)
+        called = await asyncio.to_thread(zatva, environment, "backup", file)
+        environment["ZATVA_DATABASE_URL"] = encrypted.set(
+            query={"sslmode": "verify-full", "sslrootcert": str(tmp_path / "missing.pem")}
+        ).render_as_string(hide_password=False)
+        unverified = await asyncio.to_thread(zatva, environment, "current")
+
+    assert (missing.returncode, "pg_dump was not found; the connection" in missing.stderr) == (6, True)
+    assert re.search("backups.*no.*not possible", advised.stdout)
+    assert (unverified.returncode, "and sslmode, sslrootcert" in unverified.stderr) == (6, True)
+    assert (called.returncode, "sslmode=require" in called.stderr, file.exists()) == (6, True, False)

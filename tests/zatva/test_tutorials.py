@@ -68,7 +68,7 @@ class Reader:
             for found in _BLOCK.finditer(content):
                 kind, block = found.groups()
                 if kind == "sh":
-                    self.printed = "".join(self.run(line) for line in block.splitlines())
+                    self.printed = "".join(self.run(line) for line in block.replace("\\\n", "").splitlines())
                 elif kind in {"xml", "csv"}:
                     name = _FILE.findall(content[: found.start()])[-1]
                     (self.folder / name).write_text(block, encoding="utf-8")
@@ -218,6 +218,25 @@ def archive(environment: dict[str, str], tmp_path: Path) -> Reader:
 
 def test_the_tutorial_about_an_archive_does_what_it_says(archive: Reader) -> None:
     archive.work_through("web-archive.md")
+
+
+def test_the_commands_about_collections_follow_from_each_other(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
+    environment["ZATVA_PROVIDER__NAMESPACE"] = "webarchiv.example"
+    write_pages(
+        tmp_path / "WEB-20071102-0001.arc.gz",
+        [
+            Page(url=f"http://{host}.example.cz/{path}")
+            for host, path in (("www", "private.html"), ("ads", ""))
+        ],
+    )
+    reader = Reader(environment=environment, folder=tmp_path, places={})
+    reader.run("zatva provider index WEB-20071102-0001.arc.gz")
+    reader.work_through("../how-to/collections-and-access.md")
+    for unknown in ("domain other.example", "arc OTHER.arc.gz"):
+        reader.run(f"zatva provider hide --{unknown}  # exit code 2")
+    assert "no documents match" in reader.run("zatva provider hide http://other.example/")
 
 
 def test_the_tutorial_about_restoring_does_what_it_says(archive: Reader, database: Database) -> None:

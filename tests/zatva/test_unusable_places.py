@@ -83,7 +83,7 @@ def test_a_backup_to_a_full_disk_is_reported_with_its_file(
         f'#!/bin/sh\n[ "$LC_ALL" = C ] && exec {find_program("pg_dump")} "$@" --file=/dev/full\n'
     )
     program.chmod(0o700)
-    monkeypatch.setattr("zatva.dumps.find_program", lambda _: str(program))
+    monkeypatch.setattr("zatva.dumps.find_program", lambda _, **__: str(program))
     file = tmp_path / "zatva.dump"
     with pytest.raises(ZatvaError) as raised:
         write_dump(database, file)

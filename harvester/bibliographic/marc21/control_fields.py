@@ -16,6 +16,12 @@ from harvester.bibliographic.codes import (
     split_codes,
 )
 from harvester.bibliographic.dates import masked_years
+from harvester.bibliographic.marc21.code_lists import (
+    COUNTRIES,
+    FORMER_COUNTRIES,
+    FORMER_LANGUAGES,
+    LANGUAGES,
+)
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
 from harvester.bibliographic.punctuation import clean
@@ -56,7 +62,9 @@ _BEGIN_OF_FIXED: Final = re.compile(
     r"^.{6}(?P<type>[a-z|#])(?P<first>[\d|uUxX?-]{4})(?P<second>[\d|uUxX?-]{4})?[ #]*"
     r"(?P<country>[a-z]{2,3})(?![a-z])"
 )
-_END_OF_FIXED: Final = re.compile(r"(?<![a-z])(?P<language>[a-z]{3})[ |#-]{0,2}[a-z|#-]?$")
+_END_OF_FIXED: Final = re.compile(r"(?<![a-z])(?P<letters>[a-z]{3,4})[ |#-]{0,2}[a-z|#-]?$")
+_COUNTRIES: Final = COUNTRIES | FORMER_COUNTRIES
+_LANGUAGES: Final = LANGUAGES | FORMER_LANGUAGES
 _ONE_YEAR: Final = frozenset("estpr")
 _OPEN: Final = "9999"
 _BC: Final = "b"
@@ -116,10 +124,15 @@ def _read_fixed(data: str, draft: MarcDraft) -> None:
 def _expanded(data: str) -> str:
     """Return a field of another length with dates, country and language in their positions, if found."""
     begin = _BEGIN_OF_FIXED.match(data)
-    if begin is None:
+    in_place = data[35:38].lower() in _LANGUAGES and data[15:18].strip(_BLANK).lower() in _COUNTRIES
+    if begin is None or in_place:
         return data
     end = _END_OF_FIXED.search(data, begin.end())
-    language = end["language"] if end else ""
+    language = end["letters"] if end else ""
+    # Of four letters the first may be position 34, or the last position 38 or 39: "deng" has two codes.
+    if len(language) == 4:  # noqa: PLR2004
+        codes = _LANGUAGES & {language[:3], language[1:]}
+        language = min(codes) if len(codes) == 1 else ""
     fixed = f"{begin['type']}{begin['first']}{begin['second'] or '':4}{begin['country']:3}"
     return f"{data[:6]}{fixed:29}{language:5}"
 

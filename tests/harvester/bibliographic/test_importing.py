@@ -123,6 +123,18 @@ def test_a_second_import_finds_nothing_to_do(catalogue: Catalogue) -> None:
     assert facts.state == "no changes"
 
 
+async def test_an_import_that_only_rejects_records_is_not_called_one_without_changes(
+    catalogue: Catalogue,
+) -> None:
+    catalogue.imported()
+    coded = "20000101d1999    m  y0frey50      ba"
+    catalogue.put(99, f"100 ## $a{coded}", "200 1# $aTitre", datestamp="2024-06-02T00:00:00Z")
+    await catalogue.harvest()
+    facts = catalogue.imported()
+    assert (counts(facts), facts.state) == ({"seen": 1, "refused": 1}, "completed")
+    assert catalogue.imported().state == "no changes"
+
+
 async def test_changes_and_deletions_are_passed_on_and_numbers_stay(catalogue: Catalogue) -> None:
     catalogue.imported()
     before = dict(catalogue.rows("SELECT identifier, bibliographic_id FROM bibliographic_record"))

@@ -407,6 +407,25 @@ def test_an_008_whose_blanks_are_collapsed_is_read(fixed: str) -> None:
     assert "characters, not 40" in faults(record)["008"]
 
 
+@pytest.mark.parametrize(
+    ("fixed", "country", "languages"),
+    [
+        ("000428s2001    nyu      b    000 1deng", "nyu", ("eng",)),
+        ("010327r20011813nyu      b    000 1deng", "nyu", ("eng",)),
+        ("160310r20161816sz |||| s|||| 000 0 fre df", "sz", ("fre",)),
+        ("240115s2015 xr a 001 0czed", "xr", ("cze",)),
+        ("240115s2015 nyu a 001 1deng", "nyu", ()),
+        ("980311s1997    us                1deng", "us", ("eng",)),
+    ],
+)
+def test_an_008_of_another_length_never_gives_a_wrong_language(
+    fixed: str, country: str, languages: tuple[str, ...]
+) -> None:
+    record = converted("245 10 $aX", fixed=fixed)
+    assert (record.country, record.languages) == (country, languages)
+    assert "characters, not 40" in faults(record)["008"]
+
+
 def test_brackets_of_a_meeting_are_removed_from_number_date_and_place() -> None:
     record = converted(
         "245 10 $aX", "111 2# $aSjezd$n(12. :$d2000 :$cBrno)", "711 2# $aSjezd$d(2000 :$cBrno)"

@@ -139,6 +139,31 @@ async def test_the_next_harvest_asks_only_for_what_changed_since_the_last_one_be
     assert (outcome.verdict, outcome.status, counts(outcome)) == ("complete", "no changes", {})
 
 
+@pytest.mark.parametrize("written", ["{date}T12:00:00Z", "{date}"])
+async def test_what_changed_after_the_clock_was_set_back_is_requested(library: Library, written: str) -> None:
+    """Changes are dated before the watermark then; a date without a time says nothing of a clock."""
+    library.fake.now = written.format(date="2024-06-01")
+    await library.run()
+    library.fake.now = written.format(date="2024-05-31")
+    library.fake.items.append(Item(identifier="late", datestamp="2024-05-31T12:30:00Z"))
+    outcome = await library.run()
+    warned = [text for text in outcome.warnings if "clock fell behind" in text]
+    assert (outcome.counts["new"], len(warned)) == ((1, 1) if "T" in written else (0, 0))
+    await library.run()
+    last = library.fake.lists()[-1]["from"]
+    assert last == ("2024-05-31T11:59:00Z" if "T" in written else "2024-05-30T23:59:00Z")
+
+
+async def test_a_list_from_before_the_earliest_datestamp_is_requested_whole(library: Library) -> None:
+    await library.run()
+    library.fake.earliest = "2024-07-01T00:00:00Z"
+    library.fake.now = "2024-07-02T00:00:00Z"
+    library.fake.items = [replace(item, datestamp="2024-07-01T00:00:00Z") for item in library.fake.items]
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.counts["updated"]) == ("complete", len(library.fake.items))
+    assert ["from" in asked for asked in library.fake.lists()[-4:-2]] == [True, False]
+
+
 async def test_a_run_that_is_over_leaves_nothing_to_resume(library: Library) -> None:
     await library.run()
     with library.database.session() as session:
@@ -607,6 +632,17 @@ async def test_filters_choose_and_are_counted(library: Library, tmp_path: Path) 
     outcome = await library.run(filter_file=file)
     assert counts(outcome) == {"records": 25, "new": 5, "filtered": 20, "pages": 3}
     assert outcome.verdict == "complete"
+
+
+async def test_a_filter_that_excludes_every_record_is_a_warning(library: Library, tmp_path: Path) -> None:
+    file = tmp_path / "filters.xml"
+    file.write_text(FILTERS.replace("//dc:title", "//dc:titel"))
+    for full in (False, True):
+        outcome = await library.run(filter_file=file, full=full)
+        assert (outcome.verdict, outcome.counts["filtered"]) == ("complete", 25)
+        (note,) = outcome.notes
+        assert note.failure == Failure(code=FailureCode.RECORDS_FILTERED, facts={"count": 25})
+        assert note.text == "the filter excluded all records that were received: 25"
 
 
 async def test_an_incremental_harvest_says_that_changed_rules_do_not_apply_to_older_records(

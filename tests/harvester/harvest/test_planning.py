@@ -1,5 +1,6 @@
 """What a harvest will ask for, and why."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -21,9 +22,11 @@ TARGET = Target(
 DONE = SavedState(watermark="2024-05-01T12:00:00Z")
 
 
-def planned(saved_state: SavedState = DONE, target: Target = TARGET, **parameters: Any) -> RunPlan:
+def planned(
+    saved_state: SavedState = DONE, target: Target = TARGET, lag: float | None = None, **parameters: Any
+) -> RunPlan:
     request = HarvestRequest(repository_id=1, **parameters)
-    return plan(request, target, saved_state, now=NOW, overlap=60)
+    return plan(request, target, saved_state, now=NOW, overlap=60, lag=lag)
 
 
 @pytest.mark.parametrize(
@@ -37,6 +40,15 @@ def planned(saved_state: SavedState = DONE, target: Target = TARGET, **parameter
             "the start of the last complete harvest, 2024-05-01T12:00:00Z, less 60 seconds",
         ),
         ({"full": True}, DONE, None, "all records were requested"),
+        ({"lag": 80}, replace(DONE, lag=20), "2024-05-01T11:59:00Z", "less 60 seconds"),
+        ({"lag": 20}, replace(DONE, lag=86_400), "2024-05-01T11:59:00Z", "less 60 seconds"),
+        (
+            {"lag": 86_420},
+            replace(DONE, lag=20),
+            "2024-04-30T11:59:00Z",
+            "less 86,460 seconds, because the repository's clock fell behind",
+        ),
+        ({"lag": 86_420, "full": True}, replace(DONE, lag=20), None, "all records were requested"),
         ({"harvest_from": "2024-02-01"}, DONE, "2024-02-01T00:00:00Z", "as requested"),
     ],
 )

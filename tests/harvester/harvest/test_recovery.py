@@ -78,7 +78,16 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
             "with_token": False,
             "window": Window(from_="2024-01-01T00:00:00Z"),
         },
-        Remedy.WHOLE_DAYS,
+        Remedy.OTHER_BOUNDS,
+    ),
+    "badArgument for a list from before the earliest datestamp": (
+        {
+            "error": OaiError(URL, "badArgument", ""),
+            "with_token": False,
+            "window": Window(from_="2024-01-01T00:00:00Z"),
+            "before_earliest": True,
+        },
+        Remedy.OTHER_BOUNDS,
     ),
 }  # fmt: skip
 
@@ -88,7 +97,7 @@ def test_the_remedy_follows_from_what_broke(name: str) -> None:
     given, expected = CASES[name]
     usual: dict[str, Any] = {
         "window": Window(), "watch": ListWatch(), "with_token": True, "first": False, "restarts": 0,
-        "orderly": False, "loose": True,
+        "orderly": False, "before_earliest": False, "loose": True,
     }  # fmt: skip
     assert remedy(BrokenAnswer(**(usual | given))) == expected
 

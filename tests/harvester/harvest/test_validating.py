@@ -87,6 +87,8 @@ async def test_a_record_that_is_not_valid_ends_the_run_with_its_name_line_and_re
     reason = library.history()[-1].failure_reason or ""
     assert reason.startswith("record 'oai:a:11' is not valid: line 4, element '{urn:example:book}pages': ")
     assert "minimum" in reason
+    (warning,) = (one for one in outcome.warnings if "oai:a:11" in one)
+    assert ": record 'oai:a:11': line 4, element '{urn:example:book}pages': " in warning
 
 
 async def test_a_record_that_is_not_valid_is_kept_with_its_bytes_and_the_line_of_the_fault(

@@ -3,9 +3,8 @@
 import asyncio
 import contextlib
 import email
-import shutil
+import socket
 import ssl
-import subprocess
 from datetime import UTC, datetime
 from email.header import decode_header, make_header
 from pathlib import Path
@@ -17,6 +16,7 @@ from manager.notices.letters import Letter
 from manager.notices.outbox import NotSentError, RefusedError
 from manager.notices.webhooks import secret_of
 from oai.outgoing import MailSettings
+from tests.certificates import make_certificate, server_context
 from tests.manager.notices.mail_server import mail_server
 
 MESSAGE = letters.compose(
@@ -31,23 +31,7 @@ MESSAGE = letters.compose(
 @pytest.fixture
 def certificate(tmp_path: Path) -> Path:
     """A certificate for 127.0.0.1 with its key, made for this test."""
-    program = shutil.which("openssl")
-    if program is None:
-        pytest.skip("there is no openssl to make a certificate with")
-    path = tmp_path / "certificate.pem"
-    command = (
-        program, "req", "-x509", "-newkey", "rsa:2048", "-nodes", "-days", "2", "-subj", "/CN=127.0.0.1",
-        "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(path), "-out", str(tmp_path / "only.pem"),
-    )  # fmt: skip
-    subprocess.run(command, check=True, capture_output=True)
-    path.write_text(path.read_text() + (tmp_path / "only.pem").read_text())
-    return path
-
-
-def server_context(certificate: Path) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(certificate)
-    return context
+    return make_certificate(tmp_path)
 
 
 async def test_words_of_any_language_and_lines_of_dots_come_as_they_were() -> None:
@@ -96,14 +80,21 @@ async def test_a_server_that_sends_byte_by_byte_is_given_up() -> None:
 async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> None:
     async with mail_server(context=server_context(certificate)) as server:
         settings = MailSettings(host="127.0.0.1", port=server.port)
-        with pytest.raises(NotSentError, match="certificate"):
+        with pytest.raises(NotSentError, match=r"is invalid \(self-signed certificate\)$"):
             await asyncio.to_thread(letters.send, MESSAGE, settings)
     assert server.mails == []
 
 
+def test_a_server_that_waits_for_tls_names_the_settings() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        settings = MailSettings(host="127.0.0.1", port=silent.getsockname()[1], timeout=0.1)
+        with pytest.raises(NotSentError, match=r"timed out; check mail\.security and mail\.port$"):
+            letters.send(MESSAGE, settings)
+
+
 async def test_a_server_without_encryption_gets_nothing_unless_the_settings_say_so() -> None:
     async with mail_server() as server:
-        with pytest.raises(NotSentError, match="STARTTLS"):
+        with pytest.raises(NotSentError, match=r"STARTTLS .*; check mail\.security and mail\.port$"):
             await asyncio.to_thread(letters.send, MESSAGE, MailSettings(host="127.0.0.1", port=server.port))
     assert server.mails == []
 

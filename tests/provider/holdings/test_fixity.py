@@ -97,6 +97,26 @@ def test_a_file_that_cannot_be_read_to_its_end_is_unreadable_and_not_altered(
     assert "Input/output error" in found.reason
 
 
+def test_a_digest_that_never_matched_is_no_damage(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    page = PAGES[1]
+    record = warc_record(page).replace(page.payload_digest.encode(), PAGES[0].payload_digest.encode())
+    path = tmp_path / "x.warc.gz"
+    path.write_bytes(gzip.compress(record, compresslevel=0))
+    index_file(database, path, IndexOptions(margin=1))
+    done = zatva(environment, "verify")
+    assert (done.returncode, "1 mismatched" in done.stdout) == (0, True)
+    assert objects(environment, "verify")[0]["failure_code"] == "archive_digest_wrong"
+    facts = path.stat()
+    path.write_bytes(path.read_bytes().replace(b"second page", b"sec0nd page"))
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns))
+    assert faults(database) == [(Fault.ALTERED, page.url)]
+    path.write_bytes(gzip.compress(record, compresslevel=0))
+    os.utime(path, ns=(facts.st_atime_ns, facts.st_mtime_ns + 10**9))
+    assert faults(database) == [(Fault.ALTERED, page.url)]
+
+
 def test_a_digest_that_was_computed_when_indexing_is_checked_too(database: Database, plain: Path) -> None:
     plain.write_bytes(plain.read_bytes().replace(b"third page", b"thIrd page"))
     assert faults(database) == [(Fault.ALTERED, PAGES[2].url)]

@@ -55,6 +55,21 @@ def test_a_digest_that_is_missing_is_computed() -> None:
     assert capture(warc_record(page)).digest == page.payload_digest
 
 
+def test_a_header_without_an_end_is_reported_by_its_line_ends() -> None:
+    found = read(warc_record(PAGE).replace(b"\r\n", b"\r\r\n"))
+    assert isinstance(found, FramingProblem)
+    assert found.reason.startswith("the WARC header has no end: its lines end in CR CR LF")
+
+
+def test_a_digest_of_the_whole_block_is_not_taken_for_that_of_the_payload() -> None:
+    of_block = Page(url=PAGE.url, body=PAGE.http).payload_digest
+    stated = f"WARC-Payload-Digest: {of_block}\r\nWARC-Block-Digest: {of_block}".encode()
+    record = warc_record(PAGE).replace(f"WARC-Payload-Digest: {PAGE.payload_digest}".encode(), stated)
+    assert capture(record).digest == PAGE.payload_digest
+    record = record.replace(b"application/http; msgtype=response", b"text/dns")
+    assert capture(record).digest == of_block
+
+
 def test_a_digest_that_is_there_is_taken_as_it_is() -> None:
     record = warc_record(PAGE).replace(PAGE.payload_digest.encode(), b"md5:0123")
     assert capture(record).digest == "md5:0123"

@@ -1,5 +1,6 @@
 """Imports: what is new, changed, gone, kept, refused, and claimed twice."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from oai.errors import UsageError
 from provider.models import UNLISTED
 from provider.titles.entries import READERS, CollectionEntry, NotDescribed, Read, Refused, TitleEntry
 from provider.titles.ranges import RangeRules
+from tests.harvester.documentation import examples
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 
@@ -160,6 +162,19 @@ def test_a_wrong_issn_and_a_language_without_a_code_are_warned_of(titles: Titles
     ]
 
 
+def test_a_contract_that_is_over_is_warned_of_and_changes_nothing_else(titles: Titles) -> None:
+    over, valid = date(2000, 1, 31), date(9999, 1, 31)
+    plan = titles.plan(
+        entry("1", SITE, contract_to=over, licence="CC BY 4.0"),
+        entry("2", "http://b.cz/", contract_to=over, public=False),
+        entry("3", "http://c.cz/", contract_to=valid),
+    )
+    assert plan.warnings == [
+        "1: its contract ended on 2000-01-31; it stays public, with its licence and access"
+    ]
+    assert (plan.new[0].entry.public, plan.new[0].licence) == (True, "cc-by-4.0")
+
+
 def test_two_titles_that_claim_the_same_site_are_reported(titles: Titles, archive: Archive) -> None:
     archive.add(SITE)
     conflicts = titles.bring(entry("1", SITE), entry("2", "https://example.cz"))
@@ -186,6 +201,11 @@ def read(tmp_path: Path, kind: str, text: str | bytes) -> list[Read]:
     file = tmp_path / "titles"
     file.write_bytes(text.encode() if isinstance(text, str) else text)
     return list(READERS[kind](file))
+
+
+def test_the_json_lines_of_the_page_can_be_imported(tmp_path: Path) -> None:
+    lines = "".join(example.code for example in examples("how-to/titles.md", "json"))
+    assert [type(found) for found in read(tmp_path, "jsonl", lines)] == [TitleEntry, CollectionEntry]
 
 
 def test_csv_may_be_separated_by_semicolons(tmp_path: Path) -> None:
