@@ -128,6 +128,8 @@ class FailureCode(StrEnum):
     """Additional fact: signal."""
     PROCESS_EXITED = "process_exited"
     """Additional fact: exit_code."""
+    PROCESS_NOT_READY = "process_not_ready"
+    """It could not use the database or a setting, and wrote no history; the same facts."""
     IMPORT_LOST = "import_lost"
     # Due times at which no run started. Facts: count, more (whether there are more), first, last.
     RUN_SKIPPED = "run_skipped"

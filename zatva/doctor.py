@@ -28,6 +28,7 @@ from oai.disk import Disk, DiskFloor, DiskFullError, disks_of, nearest_existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
+from oai.probes import server_state
 from oai.reach import proxy_variables
 from oai.settings import Settings
 from provider.holdings.url_key_state import FILL_KEYS
@@ -43,6 +44,8 @@ _FREE_SPACE: Final = (
 _ISSUER: Final = (
     "see the message; if it does not name the cause, compare openid.issuer with the provider's documentation"
 )
+_LONG_WAIT: Final = 3.0
+"""Seconds; statements of a working installation wait for locks of each other for less."""
 _STANDBY: Final = "it is a standby, which accepts no changes; set database_url to the primary server"
 
 
@@ -171,6 +174,11 @@ def _of_server(connection: Connection, embedded: str | None) -> Iterator[SetupFi
     where = f" (embedded, in {embedded})" if embedded else ""
     advice = _STANDBY if connection.scalar(text("SELECT pg_is_in_recovery()")) else ""
     yield SetupFinding(check="database", well=not advice, found=f"PostgreSQL {version}{where}", advice=advice)
+    with Session(connection) as session:
+        state = server_state(session)
+    if state.lock_seconds >= _LONG_WAIT:
+        yield SetupFinding(check="locks", well=False, found=state.lock_holder, advice=state.lock_advice)
+        return  # the other checks might wait for that lock
     yield from _tables(connection, embedded=embedded is not None)
     if lacks_keys(connection):
         yield SetupFinding(check="URL keys", well=False, found="incomplete", advice=FILL_KEYS)

@@ -18,6 +18,7 @@ from oai.sections import OpenIdSettings
 from oai.settings import Settings
 from tests.commands import results
 from tests.manager.notices.mail_server import mail_server
+from tests.manager.test_health import lock_of_a_forgotten_session
 from zatva.doctor import CHECKS
 
 
@@ -33,6 +34,15 @@ def test_a_database_that_cannot_be_reached_is_a_finding(environment: dict[str, s
 def test_a_database_that_answers_is_well(environment: dict[str, str]) -> None:
     findings = {found["check"]: found for found in results(environment, "doctor")}
     assert all(found["well"] for found in findings.values())
+
+
+def test_a_session_that_keeps_others_waiting_is_a_finding(
+    environment: dict[str, str], database: Database
+) -> None:
+    with lock_of_a_forgotten_session(database, seconds=3) as process:
+        findings = {found["check"]: found for found in results(environment, "doctor", expect=6)}
+    assert f"process {process} (" in findings["locks"]["found"]
+    assert f"SELECT pg_terminate_backend({process})" in findings["locks"]["advice"]
 
 
 def test_a_store_that_is_not_writable_is_a_finding(environment: dict[str, str]) -> None:
