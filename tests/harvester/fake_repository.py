@@ -53,8 +53,8 @@ class FakeRepository:
     items: list[Item] = field(default_factory=list)
     page_size: int = 10
     granularity: str = "YYYY-MM-DDThh:mm:ssZ"
-    earliest: str = "2000-01-01T00:00:00Z"
-    """Lists from before it are refused."""
+    first_from: str = ""
+    """Its earliestDatestamp, if lists from before it are refused."""
     sets: Sequence[str] = ()
     sizes: bool = True
     now: str | None = None
@@ -108,7 +108,8 @@ class FakeRepository:
         return (
             f"<Identify><repositoryName>Fake</repositoryName><baseURL>{escape(self.url)}</baseURL>"
             "<protocolVersion>2.0</protocolVersion><adminEmail>admin@fake.example</adminEmail>"
-            f"<earliestDatestamp>{self.earliest}</earliestDatestamp><deletedRecord>persistent</deletedRecord>"
+            f"<earliestDatestamp>{self.first_from or '2000-01-01T00:00:00Z'}</earliestDatestamp>"
+            "<deletedRecord>persistent</deletedRecord>"
             f"<granularity>{self.granularity}</granularity></Identify>"
         )
 
@@ -149,7 +150,7 @@ class FakeRepository:
                 first = int(number)
             except ValueError:
                 return _error("badResumptionToken")
-        if from_ and from_ < self.earliest:
+        if from_ and from_ < self.first_from:
             return _error("badArgument")
         found = [item for item in self.items if _selected(item, from_, until, set_spec)]
         if not found:

@@ -156,7 +156,7 @@ async def test_what_changed_after_the_clock_was_set_back_is_requested(library: L
 
 async def test_a_list_from_before_the_earliest_datestamp_is_requested_whole(library: Library) -> None:
     await library.run()
-    library.fake.earliest = "2024-07-01T00:00:00Z"
+    library.fake.first_from = "2024-07-01T00:00:00Z"
     library.fake.now = "2024-07-02T00:00:00Z"
     library.fake.items = [replace(item, datestamp="2024-07-01T00:00:00Z") for item in library.fake.items]
     outcome = await library.run()
