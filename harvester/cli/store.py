@@ -25,7 +25,7 @@ from harvester.store.audit import Audit, Auditor, StoreFinding
 from harvester.store.changes import read_changes
 from harvester.store.export import Form, export
 from harvester.store.models import RecordChange, StoreAudit
-from harvester.store.rebuild import Rebuilder, Rebuilt
+from harvester.store.rebuild import Rebuilder, Rebuilt, files_below
 from harvester.store.records import RunKey
 from oai.child import end_with_input
 from oai.cli import Invocation
@@ -237,6 +237,8 @@ def _named(session: Session, invocation: Invocation) -> Repository:
         raise UsageError(
             f"no repository has the folder {folder}; to create one, give its base URL with --url"
         )
+    # A rejected command adds no repository.
+    files_below(Path(folder), skip=_others(session, invocation))
     repository = repositories.add_repository(session, base_url=arguments.url, base_dir=folder)
     repository.plain_prefix = arguments.format
     return repository
