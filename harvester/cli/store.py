@@ -224,7 +224,9 @@ def _named(session: Session, invocation: Invocation) -> Repository:
     if (arguments.repository is None) == (arguments.dir is None):
         raise UsageError("no repository given; give its number, or --dir with its folder")
     if arguments.repository is not None:
-        return repositories.get_repository(session, arguments.repository)
+        repository = repositories.get_repository(session, arguments.repository)
+        _check_address(repository, arguments.url)
+        return repository
     folder = os.path.abspath(arguments.dir)  # noqa: PTH100 Path.absolute keeps `..`
     known: Sequence[Repository] = [
         one
@@ -232,6 +234,7 @@ def _named(session: Session, invocation: Invocation) -> Repository:
         if os.fspath(repositories.base_folder(one, invocation.settings)) == folder
     ]
     if known:
+        _check_address(known[0], arguments.url)
         return known[0]
     if arguments.url is None:
         raise UsageError(
@@ -242,6 +245,14 @@ def _named(session: Session, invocation: Invocation) -> Repository:
     repository = repositories.add_repository(session, base_url=arguments.url, base_dir=folder)
     repository.plain_prefix = arguments.format
     return repository
+
+
+def _check_address(repository: Repository, url: str | None) -> None:
+    if url not in {None, repository.base_url, repository.display_url}:
+        raise UsageError(
+            f"repository {repository.repository_id} in {repository.base_dir} has the base URL "
+            f"{repository.display_url}; check which repository is meant, or leave out --url"
+        )
 
 
 def _rebuilt_words(rebuilt: Rebuilt) -> str:
