@@ -9,10 +9,13 @@ from typing import Final, Protocol
 
 from aiohttp import web
 from prometheus_client import CollectorRegistry, Gauge, ProcessCollector
-from sqlalchemy import case, func, select
+from psycopg.errors import LockNotAvailable
+from sqlalchemy import case, func, select, text
+from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from harvester.models import History
+from harvester.vocabulary import RunStatus
 from manager.disks import DiskForecast, forecast_disks
 from manager.models import IN_HAND, Job
 from manager.notices.models import Notice, NoticeState
@@ -27,6 +30,7 @@ from oai.serving import create_runner, open_listener, serving
 from oai.settings import Settings
 
 _SHUTDOWN: Final = 1.0
+_NOT_COUNTED: Final = frozenset({NoticeState.SENT, NoticeState.MUTED})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -45,6 +49,8 @@ class Figures:
     """Harvests that ended in the last 24 hours, by status."""
     notices: Mapping[str, int]
     """Notices that are waiting or could not be sent, by state."""
+    retried: int
+    """Notices that wait for another attempt after one that failed."""
     audits: Sequence[AuditView]
     """The last complete audit of each repository's store."""
     organisations: Sequence[Organisation]
@@ -59,6 +65,18 @@ class LeaderState(Protocol):
 
     def call_seconds(self) -> Mapping[str, float]:
         """Return for how many seconds the call of each duty has lasted; none where this manager stands by."""
+
+
+def figures_unless_locked(session: Session) -> Figures | None:
+    """Return the figures; None if a table is locked for so long that Prometheus would not wait."""
+    session.execute(text("SET LOCAL lock_timeout = '4s'"))
+    try:
+        return read_figures(session)
+    except OperationalError as error:
+        if isinstance(error.orig, LockNotAvailable):
+            session.rollback()
+            return None
+        raise
 
 
 def read_figures(session: Session) -> Figures:
@@ -79,18 +97,19 @@ def read_figures(session: Session) -> Figures:
         .group_by(History.status)
     )
     notices = session.execute(
-        select(Notice.state, func.count())
-        .where(Notice.state.not_in((NoticeState.SENT, NoticeState.MUTED)))
-        .group_by(Notice.state)
+        select(Notice.state, func.count()).where(Notice.state.not_in(_NOT_COUNTED)).group_by(Notice.state)
     )
+    failed_once = (Notice.ended.is_(None), Notice.tries > 0, Notice.last_error.is_not(None))
     return Figures(
         status=manager_status(session),
         due=due,
         late=late,
         running=running,
         lag=max(float(lag), 0.0),
-        ended={row[0]: row[1] for row in ended},
-        notices={row[0]: row[1] for row in notices},
+        # With zeros: Prometheus sees no increase in a series that begins with 1.
+        ended=dict.fromkeys(RunStatus, 0) | {row[0]: row[1] for row in ended},
+        notices=dict.fromkeys(set(NoticeState) - _NOT_COUNTED, 0) | {row[0]: row[1] for row in notices},
+        retried=session.scalar(select(func.count()).where(*failed_once)) or 0,
         audits=last_audits(session, complete=True),
         organisations=session.scalars(select(Organisation)).all(),
         disks=forecast_disks(session),
@@ -98,23 +117,48 @@ def read_figures(session: Session) -> Figures:
 
 
 def registry_of(
-    figures: Figures,
+    figures: Figures | None,
     settings: HarvesterSettings,
     *,
+    server: probes.ServerState,
     leads: bool,
     calls: Mapping[str, float] = MappingProxyType({}),
 ) -> CollectorRegistry:
-    """Return the figures, and this process's memory and time, as metrics."""
+    """Return the figures, if they could be read, and the state of server and process as metrics."""
     registry = CollectorRegistry()
     ProcessCollector(registry=registry)
+    free, waits = server.connections_free, server.lock_seconds
     for name, meaning, value in (
         ("leads", "1 if this manager is the leader.", float(leads)),
+        ("database_connections_free", "Connections that the database's server still admits.", free),
+        ("lock_wait_seconds", "Time since the first statement in a lock's queue began to wait.", waits),
+    ):
+        Gauge(f"zatva_manager_{name}", meaning, registry=registry).set(value)
+    call_seconds = Gauge(
+        "zatva_manager_call_seconds",
+        "How long the leader's call of a function has lasted; 0: none.",
+        ("function",),
+        registry=registry,
+    )
+    for function, seconds in calls.items():
+        call_seconds.labels(function).set(seconds)
+    if figures is not None:
+        _add_figures(registry, figures)
+        _add_audits(registry, figures.audits)
+        _add_organisations(registry, figures.organisations, settings)
+        _add_disks(registry, figures.disks)
+    return registry
+
+
+def _add_figures(registry: CollectorRegistry, figures: Figures) -> None:
+    for name, meaning, value in (
         ("led", "1 if any manager is the leader.", float(figures.status.leader is not None)),
         ("workers", "Workers registered with the queue.", len(figures.status.workers)),
         ("jobs_due", "Jobs that are due and not started.", figures.due),
         ("jobs_late", "Jobs due for more than a minute that wait for a worker or a limit.", figures.late),
         ("jobs_stuck", "Running harvests that make no progress.", figures.status.stuck),
         ("jobs_running", "Running harvests.", figures.running),
+        ("notices_retried", "Notifications that wait for another attempt.", figures.retried),
         ("lag_seconds", "Time since the longest waiting job was due.", figures.lag),
     ):
         Gauge(f"zatva_manager_{name}", meaning, registry=registry).set(value)
@@ -123,15 +167,10 @@ def registry_of(
         ("schedules", "Schedules by state.", "state", figures.status.schedules),
         ("ended", "Harvests that ended in the last 24 hours.", "status", figures.ended),
         ("notices", "Notifications that are waiting or could not be sent.", "state", figures.notices),
-        ("call_seconds", "How long the leader's call of a function has lasted; 0: none.", "function", calls),
     ):
         gauge = Gauge(f"zatva_manager_{name}", meaning, (label,), registry=registry)
         for word, count in counts.items():
             gauge.labels(word).set(count)
-    _add_audits(registry, figures.audits)
-    _add_organisations(registry, figures.organisations, settings)
-    _add_disks(registry, figures.disks)
-    return registry
 
 
 def _add_disks(registry: CollectorRegistry, disks: Sequence[DiskForecast]) -> None:
@@ -178,7 +217,9 @@ def _add_audits(registry: CollectorRegistry, audits: Sequence[AuditView]) -> Non
         last.labels(number).set(audit.ended.timestamp() if audit.ended else 0)
         # Without unreadable files: an audit that could not read all is not complete.
         for kind in ("missing", "altered", "stray"):
-            findings.labels(number, kind).set(getattr(audit, kind))
+            # Without zeros, which for thousands of repositories are most of the series.
+            if count := getattr(audit, kind):
+                findings.labels(number, kind).set(count)
 
 
 @contextlib.asynccontextmanager
@@ -194,11 +235,11 @@ async def health(
         yield
         return
     listener = open_listener(ours.health_host, ours.health_port, option="the setting manager.health_port")
-    runner = create_runner(
-        create_app(transactions, state, settings.harvester), log=__name__, stop_seconds=_SHUTDOWN
-    )
-    async with serving(runner, listener):
-        yield
+    # With threads of its own: the manager's may all wait for a lock of a table.
+    with DatabaseExecutor(transactions.database, threads=2, name="manager-health", waiting=4) as probing:
+        app = create_app(probing, state, settings.harvester)
+        async with serving(create_runner(app, log=__name__, stop_seconds=_SHUTDOWN), listener):
+            yield
 
 
 def create_app(
@@ -211,16 +252,16 @@ def create_app(
         return await probes.ready(lambda: transactions.run(probes.answers), word)
 
     async def metrics(_: web.Request) -> web.Response:
-        figures: list[Figures] = []
+        registries: list[CollectorRegistry] = []
 
         async def read() -> None:
-            figures.append(await transactions.run(read_figures))
+            server = await transactions.run(probes.server_state)
+            figures = await transactions.run(figures_unless_locked)
+            leads, calls = state.leads(), state.call_seconds()
+            registries.append(registry_of(figures, settings, server=server, leads=leads, calls=calls))
 
         answer = await probes.ready(read)
-        if not figures:
-            return answer
-        leads, calls = state.leads(), state.call_seconds()
-        return probes.metrics(registry_of(figures[0], settings, leads=leads, calls=calls))
+        return probes.metrics(registries[0]) if registries else answer
 
     app = web.Application()
     bound(app, ConnectionLimits())

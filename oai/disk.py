@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -35,11 +36,11 @@ class Disk:
     free_inodes: int = 0
 
 
-def disks_of(settings: Settings) -> list[Disk]:
-    """Return the disk of the data folder and, if it is another one, that of the store."""
+def disks_of(settings: Settings, *others: Path) -> list[Disk]:
+    """Return the disks of the data folder, the store and the other folders, each one once."""
     found: list[Disk] = []
     devices = set()
-    for folder in (settings.data, settings.store):
+    for folder in (settings.data, settings.store, *others):
         there = nearest_existing(folder)
         usage, device = shutil.disk_usage(there), there.stat().st_dev
         # By the device, because the free space may change in between; by the space as well, because some file
@@ -73,17 +74,21 @@ class DiskFloor:
     bytes: int
     percent: float
     every: int = 64 * 1024**2
-    """Bytes that `wrote` waits for between two looks at the disk."""
+    """Maximum bytes that `wrote` waits for between two looks at the disk."""
     _written: int = 0
+    _spare: int = sys.maxsize
+    """Bytes above the floor at the last look, so that a small disk is looked at before it is full."""
 
     def check(self) -> None:
         """Raise DiskFullError if one of the disks has less free space, or a smaller share of free inodes."""
+        self._spare = sys.maxsize
         for folder in self.folders:
             there = nearest_existing(folder)
             disk, inodes = shutil.disk_usage(there), os.statvfs(there)
             floor = min(self.bytes, int(disk.total * self.percent / 100))
             if disk.free < floor:
                 raise _below(FailureCode.DISK_FLOOR, folder, disk.free, floor)
+            self._spare = min(self._spare, disk.free - floor)
             least = floor * inodes.f_files // max(disk.total, 1)
             if inodes.f_favail < least:
                 raise _below(FailureCode.DISK_INODES, folder, inodes.f_favail, least)
@@ -91,7 +96,7 @@ class DiskFloor:
     def wrote(self, count: int) -> None:
         """Count written bytes, and look at the disks from time to time. Raises DiskFullError like `check`."""
         self._written += count
-        if self._written >= self.every:
+        if self._written >= min(self.every, self._spare):
             self._written = 0
             self.check()
 

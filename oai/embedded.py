@@ -92,6 +92,8 @@ _SERVER_OPTIONS: Final = {
     "wal_level": "minimal",
     "max_wal_senders": "0",
     "jit": "off",
+    # Its log is not rotated.
+    "log_checkpoints": "off",
 }
 
 

@@ -79,6 +79,8 @@ class FailureCode(StrEnum):
     RECORDS_REFUSED = "records_refused"
     RECORDS_UNDATED = "records_undated"
     """Records without a datestamp, which got the date of the answer; additional fact: identifier."""
+    RECORDS_FILTERED = "records_filtered"
+    """The filter excluded every record that was received with content."""
     RECORDS_NOT_VALID = "records_not_valid"
     """Records that break their XML Schema, stored by a lenient harvest; additional fact: checked."""
     # Runs that wait for a decision.
@@ -126,6 +128,8 @@ class FailureCode(StrEnum):
     """Additional fact: signal."""
     PROCESS_EXITED = "process_exited"
     """Additional fact: exit_code."""
+    PROCESS_NOT_READY = "process_not_ready"
+    """It could not use the database or a setting, and wrote no history; the same facts."""
     IMPORT_LOST = "import_lost"
     # Due times at which no run started. Facts: count, more (whether there are more), first, last.
     RUN_SKIPPED = "run_skipped"

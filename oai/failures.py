@@ -53,7 +53,7 @@ _CODES_OF_KINDS: Final = {
     "database": "database",
     "disk": "disk_full disk_floor disk_inodes",
     "fault": "internal_error",
-    "process": "process_lost process_not_started process_signalled process_exited",
+    "process": "process_lost process_not_started process_signalled process_exited process_not_ready",
 }
 _KINDS: Final[Mapping[FailureCode, str]] = {
     FailureCode(code): kind for kind, codes in _CODES_OF_KINDS.items() for code in codes.split()
@@ -147,6 +147,10 @@ SENTENCES: Final[Mapping[FailureCode, str]] = {
     FailureCode.PROCESS_SIGNALLED: "process %(number)s on host '%(host)s' was ended by signal %(signal)s",
     FailureCode.PROCESS_EXITED: (
         "process %(number)s on host '%(host)s' ended with exit code %(exit_code)s and wrote no history"
+    ),
+    FailureCode.PROCESS_NOT_READY: (
+        "process %(number)s on host '%(host)s' could not use the database or a setting (exit code"
+        " %(exit_code)s)"
     ),
     FailureCode.IMPORT_LOST: "the process ended before the import was complete",
     FailureCode.RUN_SKIPPED: "%(times)s: skipped, because the previous run was still running",

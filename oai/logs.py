@@ -4,6 +4,7 @@ import contextlib
 import json
 import logging
 import sys
+from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -23,7 +24,10 @@ class _Lines(logging.Formatter):
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object per line: time (UTC), level, logger, message, and an error's traceback."""
+    """One JSON object per line: time (UTC), level, logger, message, and an error's traceback.
+
+    Entries with the attribute `origin` also have its keys, such as `job` and `repository`.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         entry = {
@@ -31,6 +35,7 @@ class _JsonLines(logging.Formatter):
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
+            **getattr(record, "origin", {}),
         }
         if record.exc_info:
             entry["trace"] = self.formatException(record.exc_info)
@@ -70,17 +75,23 @@ def _write(text: str) -> None:
         sys.stderr.write(text)
 
 
-def pass_on(text: str, logger: logging.Logger) -> None:
-    """Write lines of a child process's standard error; in a JSON log, those of plain text become entries."""
+def pass_on(text: str, logger: logging.Logger, origin: Mapping[str, int]) -> None:
+    """Write lines of a child process's standard error with their origin, such as job and process.
+
+    In a JSON log, lines of plain text become entries.
+    """
+    # Not `splitlines`: JSON may contain other characters that end a line.
+    lines = text.removesuffix("\n").split("\n") if text else []
     if not any(isinstance(handler.formatter, _JsonLines) for handler in logging.root.handlers):
-        _write(text)
+        prefix = ", ".join(f"{name} {number}" for name, number in origin.items())
+        _write("".join(f"{prefix}: {line}\n" for line in lines))
         return
-    for line in text.splitlines():
-        if line.startswith("{"):
-            _write(f"{line}\n")
+    for line in lines:
+        if line.startswith("{") and line.endswith("}"):
+            _write(f"{line[:-1]}, {json.dumps(dict(origin))[1:]}\n")
         else:
             level = logging.ERROR if line.startswith("zatva: ") else logging.INFO
-            logger.log(level, "%s", line.removeprefix("zatva: "))
+            logger.log(level, "%s", line.removeprefix("zatva: "), extra={"origin": origin})
 
 
 def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = False) -> None:

@@ -3,11 +3,33 @@
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from io import BufferedWriter, FileIO
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import TYPE_CHECKING, BinaryIO, Final
+
+if TYPE_CHECKING:
+    from _typeshed import ReadableBuffer
 
 UNFINISHED: Final = "~part"
 """Suffix of a file that is still being written."""
+
+
+@contextmanager
+def named(path: str | Path) -> Iterator[None]:
+    """Let an error name the path if it names none, as that of a full disk."""
+    try:
+        yield
+    except OSError as error:
+        error.filename = error.filename or os.fspath(path)
+        raise
+
+
+class _NamedFile(FileIO):
+    """A file whose errors name it, unlike those of whatever else is read or written meanwhile."""
+
+    def write(self, data: "ReadableBuffer", /) -> int:
+        with named(os.fspath(self.name)):
+            return super().write(data)
 
 
 @contextmanager
@@ -18,10 +40,11 @@ def complete_file(name: Path) -> Iterator[BinaryIO]:
     """
     unfinished = name.with_name(name.name + UNFINISHED)
     try:
-        with unfinished.open("wb") as file:
+        with BufferedWriter(_NamedFile(unfinished, "w")) as file:
             yield file
             file.flush()
-            os.fsync(file.fileno())
+            with named(unfinished):
+                os.fsync(file.fileno())
         # Synced before it gets its name, which then never refers to an incomplete file.
         unfinished.replace(name)
     finally:

@@ -5,8 +5,10 @@ has many spellings. So the check is made with the socket, after the name was res
 """
 
 import ipaddress
+import os
 import re
 import socket
+import ssl
 from collections.abc import Callable
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final
@@ -39,6 +41,10 @@ _IPV4_BITS: Final = 0xFFFF_FFFF
 CREDENTIALS: Final = r"^([A-Za-z][A-Za-z0-9+.-]*://)[^/?#]*@"
 """Matches a URL up to its host, for Python and for PostgreSQL; the group is what stays."""
 _CREDENTIALS: Final = re.compile(CREDENTIALS)
+_PLAIN: Final = ("WRONG_VERSION_NUMBER", "record layer failure")
+"""What OpenSSL reports for an answer in plain text, by version."""
+NO_TLS: Final = "the server does not use TLS on this port"
+_PROXIES: Final = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
 
 
 class Zone(Enum):
@@ -74,6 +80,22 @@ def _place(url: str) -> tuple[str, str, str, str]:
     usual = {"http": ":80", "https": ":443"}.get(parts.scheme, "")
     host = parts.netloc.lower().removesuffix(usual).removesuffix(":")
     return scheme, host, parts.path.rstrip("/"), parts.query
+
+
+def proxy_variables() -> list[str]:
+    """Return the names of the environment variables of proxies that are set; only object stores use them."""
+    return [name for name in sorted(os.environ) if name.upper() in _PROXIES and os.environ[name]]
+
+
+def tls_fault(error: object) -> str | None:
+    """Return why there is no TLS connection, from OpenSSL's error or aiohttp's around it; else None."""
+    fault = getattr(error, "certificate_error", None) or getattr(error, "os_error", error)
+    if not isinstance(fault, ssl.SSLError):
+        return None
+    if any(sign in str(fault) for sign in _PLAIN):
+        return NO_TLS
+    detail = getattr(fault, "verify_message", None) or fault.reason or fault
+    return f"no secure connection; the server's certificate or TLS configuration is invalid ({detail})"
 
 
 ZoneOf = Callable[[str], Zone]

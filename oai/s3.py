@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, BinaryIO, Final, cast
+from urllib.request import proxy_bypass
 
 import obstore
 from obstore.exceptions import BaseError, InvalidPathError, PermissionDeniedError, UnauthenticatedError
@@ -20,6 +21,7 @@ from obstore.store import S3Store
 
 from oai.errors import RemoteError
 from oai.object_addresses import S3
+from oai.reach import proxy_variables
 
 _CONNECT: Final = timedelta(seconds=5)
 _ANSWER: Final = timedelta(seconds=60)
@@ -35,13 +37,16 @@ _CAUSES: Final = tuple(
         (
             r"<(Code)>([^<]{1,100})</Code>",
             r"<(Message)>([^<]{1,300})</Message>",
+            r"\b(Connect),\s+(\w+),",
             r"(InvalidCertificate)\((?:\s*\w+\()*\s*(\w+)",
             r'\b(message|error): "([^"\n]{1,200})"',
         ),
     )
 )
 """In the text of an error, of which only the first line is for readers."""
+_ANSWER_OF_STORE: Final = "<Code>"
 _EXPIRED: Final = re.compile(r"<Code>(?:ExpiredToken|InvalidToken)</Code>")
+_REQUEST: Final = re.compile(r"\b(https?)://([^/\s]+)")
 _FORBIDDEN: Final = frozenset({"401", "403"})
 _ENDPOINT: Final = re.compile(
     r"https?://(?:[\w.-]+|\[[0-9a-f:.]+\])(?::(?P<port>\d{1,5}))?(?:/[!-~]*)?", re.ASCII | re.IGNORECASE
@@ -135,20 +140,31 @@ class _Parts(io.RawIOBase):
 def as_os_error(place: str, error: Exception) -> OSError:
     """Return what an error of the library means: access is denied, the key is bad, or nothing is known."""
     text = str(error)
-    message = text.partition("\n")[0][:300]
+    message = text.partition("\n")[0].partition(": <")[0][:300]
     causes = [f"{found[1]}: {found[2]}" for cause in _CAUSES if (found := cause.search(text))]
     if new := [cause for cause in causes if cause.partition(": ")[2] not in message]:
         message += f" ({'; '.join(new)})"
+    whose = f"the object store{_proxy(text)}"
     if (
         isinstance(error, PermissionDeniedError | UnauthenticatedError)
         or http_status(error) in _FORBIDDEN
         or _EXPIRED.search(text)
     ):
-        return PermissionError(f"{place}: access denied; check the credentials (AWS_…, ~/.aws): {message}")
+        denied = f"access denied by {whose}; check the credentials (AWS_…, ~/.aws)"
+        return PermissionError(f"{place}: {denied}: {message}")
     # The library raises ValueError for a prefix that is no path, such as one with `..`.
     if isinstance(error, InvalidPathError | ValueError):
         return OSError(f"{place}: the key is not valid: {message}")
-    return OSError(f"{place}: the object store does not answer as it should: {message}")
+    return OSError(f"{place}: {whose} does not answer as it should: {message}")
+
+
+def _proxy(text: str) -> str:
+    """Return words for the proxy that the failed request went through; empty if the store has answered."""
+    found = _REQUEST.search(text)
+    if found is None or _ANSWER_OF_STORE in text or proxy_bypass(found[2]):
+        return ""
+    names = [name for name in proxy_variables() if name.lower() in {f"{found[1]}_proxy", "all_proxy"}]
+    return f" or the proxy in {', '.join(names)}" if names else ""
 
 
 def http_status(error: Exception) -> str:

@@ -9,7 +9,7 @@ from oai.cli import Invocation
 from oai.console import counted
 from oai.datestamps import format_datestamp, parse_datestamp
 from oai.errors import UsageError
-from provider.holdings import access, collections, previews, selection
+from provider.holdings import access, collections, membership, previews, selection
 from provider.holdings.capture import FILTERS, FoundCapture, read_collapse
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
 from provider.holdings.index_reads import ReadOrder
@@ -38,10 +38,14 @@ def collection_add(invocation: Invocation) -> None:
         made = collections.add_collection(
             session, arguments.spec, name=arguments.name, description=arguments.description
         )
+        found = {"set_spec": made.set_spec, "name": made.name}
+        number = made.id
         session.commit()
-        invocation.console.result(
-            {"set_spec": made.set_spec, "name": made.name}, f"{made.set_spec}: {made.name}"
-        )
+        documents = membership.settle_collection(session, number, margin=margin_of(invocation))
+    words = f"; {counted(documents, 'document')} with a new datestamp" * bool(documents)
+    invocation.console.result(
+        {**found, "documents": documents}, f"{found['set_spec']}: {found['name']}{words}"
+    )
 
 
 def collection_list(invocation: Invocation) -> None:

@@ -156,6 +156,8 @@ class Collection(Base):
     """When its rule or position in the tree last changed, until all its documents are updated."""
     moved: Mapped[datetime | None]
     """When its set spec last changed: records of documents dated before it have the old one."""
+    renamed: Mapped[datetime | None]
+    """A time after its name last changed, until the documents dated before it have a new datestamp."""
     documents: Mapped[int] = mapped_column(BigInteger, server_default="0")
     unlisted: Mapped[int] = mapped_column(BigInteger, server_default="0")
     listed: Mapped[bool] = mapped_column(server_default=true(), server_onupdate=FetchedValue())

@@ -78,7 +78,11 @@ def _add_what_a_user_is(parser: "argparse.ArgumentParser") -> None:
 
 
 def _add_base_url(parser: "argparse.ArgumentParser") -> None:
-    parser.add_argument("--base-url", metavar="URL", help="address of the dashboard (default: web.base_url)")
+    parser.add_argument(
+        "--base-url",
+        metavar="URL",
+        help="address of the dashboard (default: web.base_url, otherwise port 8090 of this machine)",
+    )
 
 
 def _add_organisation_commands(organisation: "Subcommands") -> None:

@@ -5,25 +5,31 @@ import errno
 import importlib.util
 import os
 import platform
+import ssl
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Final
 
-from sqlalchemy import Connection, text
+from sqlalchemy import Connection, select, text
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.orm import Session
 
+from harvester.models import Repository
+from manager.notices.letters import mail_session
 from manager.notices.outbox import NotSentError
 from manager.notices.webhooks import signing_key
 from oai import migrations
 from oai.cli import Invocation
 from oai.console import counted
 from oai.database import open_database, place
-from oai.disk import DiskFloor, DiskFullError, disks_of, nearest_existing
+from oai.disk import Disk, DiskFloor, DiskFullError, disks_of, nearest_existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.private_files import exposed_files, how_to_close
+from oai.probes import server_state
+from oai.reach import proxy_variables
 from oai.settings import Settings
 from provider.holdings.url_key_state import FILL_KEYS
 from provider.indexing.first_load import missing_indexes
@@ -32,10 +38,14 @@ from zatva.database import lacks_keys, missing_parts, unusable_parts
 from zatva.dumps import lacking_programs, lacking_rights
 
 _FREE_SPACE: Final = (
-    "free some space or inodes (`df -i`): harvests neither start nor continue "
-    "(harvester.floor_bytes, floor_percent)"
+    "free some space or inodes (`df -i`), or set another folder: harvests that need it neither start nor "
+    "continue (harvester.floor_bytes, floor_percent)"
 )
-_PROXIES: Final = frozenset({"HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY"})
+_ISSUER: Final = (
+    "see the message; if it does not name the cause, compare openid.issuer with the provider's documentation"
+)
+_LONG_WAIT: Final = 3.0
+"""Seconds; statements of a working installation wait for locks of each other for less."""
 _STANDBY: Final = "it is a standby, which accepts no changes; set database_url to the primary server"
 
 
@@ -51,16 +61,18 @@ class SetupFinding:
 
 def doctor(invocation: Invocation) -> ExitCode:
     """Check everything, print a line for each item, and exit with 6 if something is missing."""
-    findings = [finding for item in CHECKS for finding in _check(item, invocation.settings)]
+    findings = [finding for item in CHECKS for finding in _checked(item, invocation.settings)]
     rows = [{**asdict(one), "advice": one.advice or None} for one in findings]
     columns = {"check": "check", "well": "ok", "found": "found", "advice": "what to do"}
     invocation.console.table(rows, columns, empty="no checks")
     return ExitCode.DONE if all(one.well for one in findings) else ExitCode.NOT_READY
 
 
-def _check(item: str, settings: Settings) -> Iterator[SetupFinding]:
+def _checked(
+    item: str, settings: Settings, findings: Iterator[SetupFinding] | None = None
+) -> Iterator[SetupFinding]:
     try:
-        yield from CHECKS[item](settings)
+        yield from findings or CHECKS[item](settings)
     except OSError as error:
         found = str(as_zatva_error(error, settings) or error)
         yield SetupFinding(check=item, well=False, found=found, advice="see the message")
@@ -90,8 +102,17 @@ def _folders(settings: Settings) -> Iterator[SetupFinding]:
 
 
 def _disks(settings: Settings) -> Iterator[SetupFinding]:
+    yield from _free_space(settings, disks_of(settings, *_folders_of_files(settings)))
+
+
+def _folders_of_files(settings: Settings) -> tuple[Path, Path]:
+    # Python passes over a folder for temporary files that is full.
+    return Path(os.environ.get("TMPDIR") or tempfile.gettempdir()), settings.exports
+
+
+def _free_space(settings: Settings, disks: Sequence[Disk]) -> Iterator[SetupFinding]:
     ours = settings.harvester
-    for disk in disks_of(settings):
+    for disk in disks:
         advice = ""
         try:
             DiskFloor(folders=[disk.folder], bytes=ours.floor_bytes, percent=ours.floor_percent).check()
@@ -129,10 +150,22 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
             database.engine.connect() as connection,
         ):
             findings = list(_of_server(connection, place(settings) if embedded else None))
+            findings += _checked("free space", settings, _repository_disks(connection, settings))
     except (ZatvaError, DBAPIError) as error:
         found = str(as_zatva_error(error, settings))
         findings = [SetupFinding(check="database", well=False, found=found, advice="see the message")]
     yield from findings
+
+
+def _repository_disks(connection: Connection, settings: Settings) -> Iterator[SetupFinding]:
+    """Check the disks of folders outside the store, those that `_disks` has not checked already."""
+    if migrations.current(connection) != migrations.head():
+        return
+    outside = select(Repository.base_dir).where(Repository.base_dir.startswith("/")).distinct()
+    folders = map(Path, connection.scalars(outside.order_by(Repository.base_dir)))
+    known = _folders_of_files(settings)
+    checked = len(disks_of(settings, *known))
+    yield from _free_space(settings, disks_of(settings, *known, *folders)[checked:])
 
 
 def _of_server(connection: Connection, embedded: str | None) -> Iterator[SetupFinding]:
@@ -141,6 +174,11 @@ def _of_server(connection: Connection, embedded: str | None) -> Iterator[SetupFi
     where = f" (embedded, in {embedded})" if embedded else ""
     advice = _STANDBY if connection.scalar(text("SELECT pg_is_in_recovery()")) else ""
     yield SetupFinding(check="database", well=not advice, found=f"PostgreSQL {version}{where}", advice=advice)
+    with Session(connection) as session:
+        state = server_state(session)
+    if state.lock_seconds >= _LONG_WAIT:
+        yield SetupFinding(check="locks", well=False, found=state.lock_holder, advice=state.lock_advice)
+        return  # the other checks might wait for that lock
     yield from _tables(connection, embedded=embedded is not None)
     if lacks_keys(connection):
         yield SetupFinding(check="URL keys", well=False, found="incomplete", advice=FILL_KEYS)
@@ -189,7 +227,7 @@ def _openid(settings: Settings) -> Iterator[SetupFinding]:
         keys = len(asyncio.run(provider.keys()).keys)
         found = f"{settings.openid.issuer} answers; it has {keys} keys"
     except OpenIdError as error:
-        found, advice = str(error), "compare openid.issuer with the provider's documentation"
+        found, advice = str(error), _ISSUER
     yield SetupFinding(check="OpenID provider", well=not advice, found=found, advice=advice)
 
 
@@ -206,9 +244,34 @@ def _hooks(settings: Settings) -> Iterator[SetupFinding]:
     yield SetupFinding(check="hooks", well=not advice, found=found, advice=advice)
 
 
+def _mail(settings: Settings) -> Iterator[SetupFinding]:
+    if settings.mail.host is None:
+        return
+    found, advice = f"{settings.mail.host}, port {settings.mail.port} accepts the connection", ""
+    try:
+        with mail_session(settings.mail):
+            pass
+    except NotSentError as error:
+        found, advice = str(error), "see the message; `zatva notify test` sends a message"
+    yield SetupFinding(check="mail server", well=not advice, found=found, advice=advice)
+
+
+def _certificates(_: Settings) -> Iterator[SetupFinding]:
+    if file := os.environ.get("SSL_CERT_FILE"):
+        advice = ""
+        try:
+            ssl.create_default_context(cafile=file)
+        except OSError as error:
+            fault = "no certificate in PEM format" if isinstance(error, ssl.SSLError) else error.strerror
+            advice = f"{fault}; correct SSL_CERT_FILE"
+        yield SetupFinding(
+            check="certificates", well=not advice, found=f"SSL_CERT_FILE: {file}", advice=advice
+        )
+
+
 def _proxies(_: Settings) -> Iterator[SetupFinding]:
     # Without their values, which may have credentials.
-    if names := [name for name in sorted(os.environ) if name.upper() in _PROXIES and os.environ[name]]:
+    if names := proxy_variables():
         found = f"{', '.join(names)}: used for object stores (S3) only; everything else connects directly"
         yield SetupFinding(check="proxies", well=True, found=found)
 
@@ -221,6 +284,8 @@ CHECKS: Final[Mapping[str, Callable[[Settings], Iterator[SetupFinding]]]] = {
     "database": _database,
     "OpenID provider": _openid,
     "hooks": _hooks,
+    "mail server": _mail,
+    "certificates": _certificates,
     "proxies": _proxies,
 }
 """The checks, each by the item that it reports if the system refuses access."""

@@ -16,9 +16,8 @@ from oai.errors import UsageError
 from oai.private_files import open_private
 from oai.settings import Settings, settings_file
 from oai.settings_view import settings_in_effect
-from web.auth.sign_in import make_link
+from web.auth.sign_in import LOCAL_DASHBOARD, make_link
 
-DASHBOARD = "http://127.0.0.1:8090"
 _HEADING = (
     "# Settings of Zatva. Each line shows a default; to change one, remove the # in front of it.\n# "
     "Environment variables take precedence: ZATVA_PROVIDER__RECORDS_PER_ANSWER=100, "
@@ -39,7 +38,7 @@ def init(invocation: Invocation) -> None:
         # Without it, the next command would use another folder than the one created here.
         data = json.dumps(str(invocation.settings.data), ensure_ascii=False)
         content = content.replace("\n# data =\n", f"\ndata = {data}\n", 1)
-    base_url = invocation.settings.web.base_url or DASHBOARD
+    base_url = invocation.settings.web.base_url or LOCAL_DASHBOARD
     with invocation.transaction() as session:
         link = make_link(session, invocation.settings, "admin", base_url, create_administrator=True)
     # The embedded server has created it, with the mode that its account needs.
@@ -50,7 +49,7 @@ def init(invocation: Invocation) -> None:
     invocation.console.result(
         {"settings": path, "data": invocation.settings.data, "link": link},
         f"settings   {path}\ndata       {invocation.settings.data}\n"
-        f"sign in    {link}   (once, after `zatva serve`)",
+        f"sign in    {link}   (once, after `zatva serve`; with --web-port, put that port into it)",
     )
 
 

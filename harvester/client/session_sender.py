@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
@@ -22,7 +21,7 @@ from harvester.reading.errors import (
 from harvester.reading.spooled import Body, Gathering
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
-from oai.reach import UnreachableZoneError, ZoneOf, zone_of
+from oai.reach import NO_TLS, UnreachableZoneError, ZoneOf, tls_fault, zone_of
 
 _CHUNK = 256 * 1024
 _MAX_ERROR_BODY = 64 * 1024
@@ -176,6 +175,9 @@ def _translated(url: str) -> Iterator[None]:
     except ClientError:
         raise
     except (aiohttp.ClientError, TimeoutError, ValueError, OSError) as error:
+        # Only an error of a file here has a name, such as that of a full disk; no retry helps.
+        if getattr(error, "filename", None) is not None:
+            raise
         kind, reason = _in_words(error)
         raise TransportError(url, kind, reason) from error
 
@@ -187,8 +189,9 @@ def _in_words(error: Exception) -> tuple[TransportKind, str]:
     if isinstance(error, aiohttp.ClientResponseError):
         found = error.message.partition("\n")[0].rstrip(":")  # then it shows the place in the header
         return TransportKind.HTTP, f"the answer breaks the rules of HTTP ({found})"
-    if isinstance(error, aiohttp.ClientSSLError) and any(sign in str(error) for sign in _NO_TLS):
-        return TransportKind.NO_TLS, f"the server speaks no https on this port; try http:// ({error})"
+    if fault := tls_fault(error):
+        plain = fault == NO_TLS
+        return (TransportKind.NO_TLS, f"{fault}; try http://") if plain else (TransportKind.TLS, fault)
     for types, kind, words in _KINDS:
         if isinstance(error, types):
             detail = str(error)
@@ -196,15 +199,8 @@ def _in_words(error: Exception) -> tuple[TransportKind, str]:
     return TransportKind.DISCONNECTED, f"the connection was lost ({str(error) or type(error).__name__})"
 
 
-_NO_TLS = ("WRONG_VERSION_NUMBER", "record layer failure")
-"""What OpenSSL reports for an answer in plain text, by version."""
 _KINDS: tuple[tuple[tuple[type[Exception], ...], TransportKind, str], ...] = (
     ((aiohttp.ClientConnectorDNSError,), TransportKind.DNS, "the host name is not known; check the spelling"),
-    (
-        (aiohttp.ClientSSLError, ssl.SSLError),
-        TransportKind.TLS,
-        "no secure connection; the server's certificate or TLS configuration is invalid",
-    ),
     ((aiohttp.InvalidURL, ValueError), TransportKind.ADDRESS, "not an address; write it as http://host/path"),
     ((TimeoutError,), TransportKind.TIMEOUT, "the answer was not complete in time; see setting timeout"),
     ((aiohttp.ClientConnectorError,), TransportKind.REFUSED, "the server does not accept connections"),

@@ -33,6 +33,9 @@ from oai.failures import Failure, FailureCode
 from oai.reach import is_same_place, without_credentials
 from oai.settings import Settings
 
+_KEPT = ("new", "updated", "unchanged")
+"""The counts of records that the rules let pass."""
+
 
 class RequestedRun(Protocol):
     """What every phase of a run knows."""
@@ -80,6 +83,11 @@ class Ending:
             were = "was" if number == 1 else "were"
             words = f"{counted(number, 'record')} {were} left unchanged"
             yield Note(text=f"{words} because later harvests have newer versions")
+        if (number := counts["filtered"]) and not any(counts[name] for name in _KEPT):
+            words = f"the filter excluded all records that were received: {number:,}"
+            yield Note(
+                text=words, failure=Failure(code=FailureCode.RECORDS_FILTERED, facts={"count": number})
+            )
         if number := counts["outdated"]:
             words = "repeated records with an older datestamp were ignored, because the newer version counts"
             yield Note(text=f"{words}: {number:,}{_example(state.first_outdated)}")

@@ -31,6 +31,8 @@ class Target:
     deleted_record: str | None = None
     by_datestamps: bool = True
     """Whether it selects by datestamps; a repository that is queried does not."""
+    lag: float | None = None
+    """Seconds by which its clock is behind ours now, if known."""
 
     def calendar(self, now: datetime) -> Calendar:
         """Return the repository's calendar."""
@@ -174,34 +176,24 @@ class RunPlan:
 
 
 def plan(
-    request: HarvestRequest,
-    target: Target,
-    saved_state: SavedState,
-    *,
-    now: datetime,
-    overlap: float,
-    lag: float | None = None,
+    request: HarvestRequest, target: Target, saved_state: SavedState, *, now: datetime, overlap: float
 ) -> RunPlan:
-    """Return the plan of a harvest that goes back `overlap` seconds behind the watermark.
-
-    `lag` is the number of seconds by which the repository's clock is behind ours now, if known.
-    """
+    """Return the plan of a harvest that goes back `overlap` seconds behind the watermark."""
     times = target.calendar(now)
     resumes = was_cut_off(request, saved_state)
     fell = 0.0
+    saved = None
     if resumes:
-        from_ = saved_state.parameters.get("from")
-        why = "as in the interrupted run, which is resumed"
+        from_, why = saved_state.parameters.get("from"), "as in the interrupted run, which is resumed"
         # An empty list of windows belongs to a run that was interrupted after its last list: only its end
         # is missing.
         saved = saved_state.state.get("windows")
-        windows = [_whole(request, from_, times)] if saved is None else list(map(window_from_json, saved))
     else:
         possible = target.possible(request)
-        fell = _fallen_behind(possible, saved_state, lag, max(overlap, _CLOCK_TOLERANCE))
+        fell = _fallen_behind(possible, saved_state, target.lag, max(overlap, _CLOCK_TOLERANCE))
         from_, why = _from(possible, saved_state, times.granularity, overlap + fell)
         why += ", because the repository's clock fell behind" if fell else ""
-        windows = [_whole(request, from_, times)]
+    windows = [_whole(request, from_, times)] if saved is None else list(map(window_from_json, saved))
     return RunPlan(
         base_url=without_credentials(target.base_url),
         verb=Verb.LIST_RECORDS if request.method is Method.RECORDS else Verb.LIST_IDENTIFIERS,

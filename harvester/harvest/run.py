@@ -175,8 +175,8 @@ class PreparedRun:
             saved_state = checkpoint.saved_state(session, row)
             check_saved_state(request, saved_state)
             overlap, now = self.settings.harvester.overlap, self.source.now
-            target = preparation.target(repository)
-            planned = plan(request, target, saved_state, now=now, overlap=overlap, lag=self.lag)
+            target = replace(preparation.target(repository), lag=self.lag)
+            planned = plan(request, target, saved_state, now=now, overlap=overlap)
             changed = preparation.rules_changed(session, request, planned, row)
             missing_set = preparation.missing_set_warning(session, repository, request.set_spec)
             looks = may_disappear(session, request, from_=planned.from_)

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from io import FileIO
 from typing import BinaryIO, Final
 
+from oai.output_files import named
+
 IN_MEMORY: Final = 8 * 1024**2
 """Maximum bytes of an answer that is kept in memory as a whole."""
 _CHUNK: Final = 1024**2
@@ -40,12 +42,13 @@ class Spooled:
         return b"".join(pieces)
 
     def append(self, data: bytes) -> None:
-        """Append bytes."""
+        """Append bytes. Raises OSError, with the folder's name."""
         view = memoryview(data)
-        while view:
-            written = self._file.write(view)
-            self._size += written
-            view = view[written:]
+        with named(tempfile.gettempdir()):
+            while view:
+                written = self._file.write(view)
+                self._size += written
+                view = view[written:]
 
     def chunks(self) -> Iterator[bytes]:
         """Yield all bytes, one mebibyte at a time."""

@@ -25,7 +25,7 @@ from harvester.models import History
 from harvester.store.diff import FileRow, compare, file_rows, readable, walk
 from harvester.store.files import FileStore
 from oai.database import Database
-from oai.output_files import complete_file
+from oai.output_files import complete_file, named
 
 _log = logging.getLogger(__name__)
 _KEY: Final = {"class": 0x5A53, "id": 0}  # "ZS": separates it from other advisory locks
@@ -179,7 +179,7 @@ class StoreBackup:
         """
         for number, store in self.stores.items():
             pairs = compare(file_rows(session, number), walk(os.fspath(self.folder / str(number))))
-            with _naming(store), FileStore(store) as files:
+            with named(store), FileStore(store) as files:
                 while batch := list(islice(pairs, _AT_ONCE)):
                     files.write_all([one for row, path in batch for one in self._wanted(number, row, path)])
                     self.on_progress(self.copied.files)
@@ -257,19 +257,9 @@ def restore_raw_answers(session: Session, folders: Mapping[int, Path], backup: P
             # Files only grow: one that is longer has what the copy has.
             if not target.exists() or target.stat().st_size < path.stat().st_size:
                 folder.mkdir(parents=True, exist_ok=True)
-                with _naming(target), path.open("rb") as copy, complete_file(target) as file:
+                with path.open("rb") as copy, complete_file(target) as file:
                     shutil.copyfileobj(copy, file)
     return _counted(session, folders)
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Let an error name the path if it names none, as that of a full disk."""
-    try:
-        yield
-    except OSError as error:
-        error.filename = error.filename or os.fspath(path)
-        raise
 
 
 def _raw_names(session: Session, number: int) -> set[str]:
@@ -298,7 +288,7 @@ def _link(source: Path, target: Path) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    with _naming(target):
+    with named(target):
         shutil.copyfile(source, target)
 
 

@@ -38,6 +38,7 @@ from oai.datestamps import format_datestamp
 from oai.disk import disks_of
 from oai.errors import InterruptedRunError
 from oai.executor import DatabaseExecutor
+from oai.probes import server_state
 from oai.sections import ManagerSettings
 from oai.settings import Settings
 from provider.holdings.access import refresh
@@ -119,6 +120,8 @@ _SOONEST = 0.1
 _SELDOM = 1.0
 """The least seconds between two calls of functions for which no harvest waits, however short the ticks."""
 _EACH_MINUTE = 60.0
+LONG_WAIT = 30.0
+"""Seconds after which a wait for a lock is logged."""
 
 
 class Duties:
@@ -160,8 +163,14 @@ class Duties:
         return {
             **dict.fromkeys(of_harvests, often),
             **dict.fromkeys(others, seldom),
-            self._replan: max(self._settings.tick_seconds, _EACH_MINUTE),
+            **dict.fromkeys((self._replan, self._log_locks), max(often, _EACH_MINUTE)),
         }
+
+    async def _log_locks(self) -> None:
+        """Name the session that keeps statements waiting, in a thread of its own: all others may wait."""
+        state = await asyncio.to_thread(self._database.read, server_state)
+        if state.lock_seconds >= LONG_WAIT:
+            duties_logger.warning("%s; %s", state.lock_holder, state.lock_advice)
 
     async def _replan(self) -> None:
         """Plan schedules again whose next times were computed with a wrong clock."""

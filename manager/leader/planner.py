@@ -205,7 +205,7 @@ def make_job(
     try:
         plan = read_plan(schedule, partner_minutes=settings.partner_minutes)
         check_surroundings(session, schedule, data)
-        due = _next_due(schedule, plan, now, pause_after(schedule.failures, settings))
+        due = _next_due(session, schedule, plan, now, pause_after(schedule.failures, settings))
         # For a new or changed schedule, the user who planned it knows which due times have passed.
         if schedule.state == RecurringState.RECURRING:
             note_left_out(session, schedule, plan, now, due=due)
@@ -245,15 +245,24 @@ def _wants(session: Session, schedule: RecurringJob) -> bool:
     return schedule.state == RecurringState.NEW
 
 
-def _next_due(schedule: RecurringJob, plan: SchedulePlan, now: datetime, pause: timedelta) -> datetime | None:
+def _next_due(
+    session: Session, schedule: RecurringJob, plan: SchedulePlan, now: datetime, pause: timedelta
+) -> datetime | None:
     if plan.frequency is not None and schedule.last_due is not None:
         if pause:
             return plan.next_run(schedule.last_due, not_before=now + pause)
         following = plan.next_run(schedule.last_due)
         missed = following is not None and following <= now
-        if missed and schedule.overlap == Overlap.QUEUE and not plan.is_over(now):
-            return now
-        return plan.next_after(now) if missed else following
+        if not missed:
+            return following
+        if schedule.overlap == Overlap.QUEUE and not plan.is_over(now):
+            # A run that began late has made up for what was due before.
+            last_run = _last_run(session, schedule.id)
+            since = max(schedule.last_due, last_run.began) if last_run else schedule.last_due
+            uncovered = plan.next_run(since)
+            if uncovered is not None and uncovered <= now:
+                return now
+        return plan.next_after(now)
     first = plan.first(since=schedule.date_added)
     if first is None or plan.is_over(now) or _is_done(schedule, plan):
         return None

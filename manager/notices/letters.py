@@ -5,7 +5,7 @@ import re
 import smtplib
 import socket
 import ssl
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from email.header import Header
@@ -30,6 +30,7 @@ from oai.errors import UsageError
 from oai.failures import Explanation, Failure, FailureCode, explained
 from oai.languages import minute
 from oai.outgoing import MailSettings
+from oai.reach import NO_TLS, tls_fault
 
 TEMPLATES: Final = Path(__file__).parent / "templates"
 _FILES: Final = {
@@ -52,6 +53,13 @@ _ZONES: Final = {
     Language.CZECH: "Časy jsou v pásmu %s.",
     Language.SLOVAK: "Časy sú v pásme %s.",
 }
+_OTHERS: Final = {
+    Language.ENGLISH: "The same applies to others (%s):",
+    Language.CZECH: "Totéž platí pro další (%s):",
+    Language.SLOVAK: "To isté platí pre ďalšie (%s):",
+}
+_SHOWN: Final = 100
+"""The others that a message about many lists."""
 _THOUSANDS: Final = {Language.ENGLISH: ",", Language.CZECH: "\u00a0", Language.SLOVAK: "\u00a0"}
 _LONGEST_SUBJECT: Final = 180
 _LONGEST_NAME: Final = 60
@@ -61,6 +69,7 @@ _PERMANENT = range(500, 600)
 _START_OF_MAIL: Final = 354
 _DOT: Final = re.compile(rb"^\.", re.MULTILINE)
 _WHOLE_SESSION_FACTOR: Final = 4
+_UNFIT: Final = (smtplib.SMTPNotSupportedError, smtplib.SMTPServerDisconnected, TimeoutError)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,10 +124,25 @@ def render(
     text = template.render(
         facts, occasion=str(occasion), dashboard=dashboard.rstrip("/") if dashboard else None, clock=clock
     )
+    others = facts.get("others", ())
+    if others:
+        text = f"{text.rstrip()}\n\n{_OTHERS[known] % len(others)}\n{_listed(others, dashboard)}"
     if clock.used:
         text = f"{text.rstrip()}\n\n{_ZONES[known] % clock.zone.key}"
     subject, _, body = text.strip().partition("\n")
-    return Letter(subject=_one_line(subject), body=_with_single_blank_lines(body))
+    more = f" (+{len(others)})" if others else ""
+    return Letter(subject=_one_line(subject) + more, body=_with_single_blank_lines(body))
+
+
+def _listed(others: Sequence[Mapping[str, Any]], dashboard: str | None) -> str:
+    lines = []
+    for one in others[:_SHOWN]:
+        names = (one.get(name) for name in _NAMES)
+        where = (
+            f": {dashboard.rstrip('/')}/runs/{run}" if dashboard and (run := one.get("history_id")) else ""
+        )
+        lines.append(f"- {', '.join(_one_line(name) for name in names if name)}{where}")
+    return "\n".join([*lines, f"… (+{len(others) - _SHOWN})"] if len(others) > _SHOWN else lines)
 
 
 @cache
@@ -238,24 +262,38 @@ def send(
     if the server has rejected the message permanently; UnconfirmedError if it was transmitted and the server
     did not confirm it.
     """
+    where = _place(settings)
+    with mail_session(settings, context) as server:
+        _envelope(server, message, where)
+        if before_sending is not None:
+            before_sending()
+        _hand_in(server, message, where)
+
+
+@contextlib.contextmanager
+def mail_session(settings: MailSettings, context: ssl.SSLContext | None = None) -> Iterator[smtplib.SMTP]:
+    """Connect to the mail server, encrypt and sign in as the settings say. Raises NotSentError."""
     if settings.host is None:
         raise NotConfiguredError("no mail server is set; set mail.host")
-    where = f"mail server {settings.host}, port {settings.port}"
     with Deadline(settings.timeout * _WHOLE_SESSION_FACTOR) as deadline:
         try:
             server = _connected(settings, context or ssl.create_default_context(), deadline)
         except (OSError, smtplib.SMTPException) as error:
-            raise NotSentError(f"{where}: {_message_of(error)}") from None
+            # A server that waits for TLS is silent to a client without it.
+            unfit = tls_fault(error) == NO_TLS or isinstance(error, _UNFIT)
+            advice = "; check mail.security and mail.port" if unfit else ""
+            raise NotSentError(f"{_place(settings)}: {_message_of(error)}{advice}") from None
         try:
-            _envelope(server, message, where)
-            if before_sending is not None:
-                before_sending()
-            _hand_in(server, message, where)
+            yield server
             # The server has accepted the message, so errors while closing the connection do not matter.
             with contextlib.suppress(OSError, smtplib.SMTPException):
                 server.quit()
         finally:
             server.close()
+
+
+def _place(settings: MailSettings) -> str:
+    return f"mail server {settings.host}, port {settings.port}"
 
 
 def _envelope(server: smtplib.SMTP, message: EmailMessage, where: str) -> None:
@@ -360,4 +398,4 @@ def _message_of(error: Exception) -> str:
     """Return the error in words; smtplib writes the answers of servers as tuples of Python."""
     if isinstance(error, smtplib.SMTPResponseException):
         return _answer(error.smtp_code, error.smtp_error)
-    return str(error)
+    return tls_fault(error) or str(error)

@@ -20,7 +20,7 @@ from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedErro
 from oai.errors import SettingsError, UsageError
 from oai.outgoing import WebhookSettings
 from oai.private_files import read_secret
-from oai.reach import UnreachableZoneError, ZoneOf, check_address, guarded_connector, zone_of
+from oai.reach import UnreachableZoneError, ZoneOf, check_address, guarded_connector, tls_fault, zone_of
 
 
 def check_url(url: str, *, private_networks: bool) -> None:
@@ -141,11 +141,11 @@ def _in_words(url: str, settings: WebhookSettings) -> Iterator[None]:
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, UnreachableZoneError):
             raise NotSentError(f"{url}: {_refusal()}") from None
-        logger.warning("%s: %s", url, error)
-        raise NotSentError(f"{url}: no connection; the manager's log has the reason") from None
+        logger.warning("%s: %s", url, tls_fault(error) or error)
+        raise NotSentError(f"{url}: no connection; the sender's log has the reason") from None
     except aiohttp.ClientError as error:
         logger.warning("%s: %s", url, error)
-        raise NotSentError(f"{url}: no complete answer; the manager's log has the reason") from None
+        raise NotSentError(f"{url}: no complete answer; the sender's log has the reason") from None
 
 
 def signature_headers(body: bytes, keys: Sequence[str], timestamp: int) -> dict[str, str]:

@@ -28,6 +28,9 @@ NO_ROOM: Final = frozenset(
     }
 )
 """Failures after which a harvest resumes by itself once there is room, however long that takes."""
+_NOT_AT_FAULT: Final = (
+    NO_ROOM | NOT_STARTED | frozenset({FailureCode.DATABASE, FailureCode.PROCESS_NOT_READY})
+)
 _ASKED_TO_WAIT: Final = frozenset({FailureCode.SERVER_BUSY, FailureCode.WAITING_TIME})
 LONGEST_PAUSE: Final = timedelta(days=1)
 _DOUBLINGS: Final = 30
@@ -55,8 +58,8 @@ def note_end(
 
     A good run ends a streak of failures. A run that failed continues it, and so does one that was cut off
     before its first record; runs that users ended, that were lost with their worker, that wait for a person,
-    that were kept off their repository, that were asked to wait after some records, or that had no room do
-    neither. Suspends the schedule after `manager.suspend_after` failures. The caller commits.
+    that were kept off their repository, that were asked to wait after some records, or that had no room or
+    no database do neither. Suspends the schedule after `manager.suspend_after` failures. The caller commits.
     """
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True, populate_existing=True)
     if schedule is None:
@@ -64,7 +67,7 @@ def note_end(
     if ended.status in GOOD:
         schedule.failures = 0
         _note_duration(schedule, ended)
-    elif ended.failure_code in NO_ROOM | NOT_STARTED or has_advanced(ended):
+    elif ended.failure_code in _NOT_AT_FAULT or has_advanced(ended):
         pass
     elif ended.status == RunStatus.FAILED or (
         ended.status == RunStatus.INCOMPLETE and not ended.record_count

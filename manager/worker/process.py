@@ -15,6 +15,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Final, Protocol, Self
 
 from oai import logs, prefork
@@ -152,19 +153,26 @@ class PreforkServer:
 class HarvestProcess:
     """A started harvester; `wait` must be awaited to its end."""
 
-    def __init__(self, process: _Started, lifeline: int, log: int) -> None:
+    def __init__(self, process: _Started, lifeline: int, log: int, origin: Mapping[str, int]) -> None:
         self._process = process
+        self._origin = {**origin, "process": process.pid}
         self._lifeline = lifeline
         self._stderr = ""
         self._listening = asyncio.create_task(self._listen(log))
 
     @classmethod
     async def start(
-        cls, command: Sequence[str], environment: Mapping[str, str], server: PreforkServer | None = None
+        cls,
+        command: Sequence[str],
+        environment: Mapping[str, str],
+        server: PreforkServer | None = None,
+        *,
+        origin: Mapping[str, int] = MappingProxyType({}),
     ) -> Self:
         """Start the command in a process group of its own; raises OSError if it cannot be started.
 
-        A command of `module_command` is forked from the `server`, if one is given.
+        A command of `module_command` is forked from the `server`, if one is given. The lines that it logs
+        are written with `origin`, such as its job, and its process id.
         """
         standard_input, lifeline = os.pipe()
         log, standard_error = os.pipe()
@@ -183,7 +191,7 @@ class HarvestProcess:
         finally:
             os.close(standard_input)
             os.close(standard_error)
-        return cls(process, lifeline, log)
+        return cls(process, lifeline, log, origin)
 
     @property
     def process_id(self) -> int:
@@ -227,7 +235,7 @@ class HarvestProcess:
         self._pass_on(unfinished)
 
     def _pass_on(self, text: str) -> None:
-        logs.pass_on(text, logger)
+        logs.pass_on(text, logger, self._origin)
         self._stderr = (self._stderr + text)[-_KEPT:]
 
 

@@ -110,7 +110,11 @@ class ProcessWorker:
             logger.info("%s %d is no longer waiting", self._what, number)
             return None
         try:
-            return await HarvestProcess.start([*self._command, str(number)], environment_for(self._settings))
+            return await HarvestProcess.start(
+                [*self._command, str(number)],
+                environment_for(self._settings),
+                origin={self._what.replace(" ", "_"): number},
+            )
         except OSError as error:
             await self._give_back(number, f"could not be started on {host_name()!r}: {error}")
             return None

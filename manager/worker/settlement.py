@@ -168,7 +168,10 @@ def _failure(run: Run, ending: Ending) -> tuple[RunStatus, Failure]:
         return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_NOT_STARTED, facts=facts)
     if code < 0:
         return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_SIGNALLED, facts={**facts, "signal": -code})
-    return RunStatus.FAILED, Failure(code=FailureCode.PROCESS_EXITED, facts={**facts, "exit_code": code})
+    # A harvest that a repository asked to wait writes its history: without it, the database was busy.
+    not_ready = code in (ExitCode.NOT_READY, ExitCode.TRY_LATER)
+    exited = FailureCode.PROCESS_NOT_READY if not_ready else FailureCode.PROCESS_EXITED
+    return RunStatus.FAILED, Failure(code=exited, facts={**facts, "exit_code": code})
 
 
 def _reason(failure: Failure) -> str:
@@ -208,11 +211,11 @@ _WRITTEN: Final = (
 )  # fmt: skip
 
 
-def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings) -> None:
+def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings) -> int | None:
     """Write an ended harvest's history row, and remove its job, or keep the job if it was paused.
 
-    If the harvest was cut off, another job is made. Settling twice has no effect the second time. The caller
-    commits.
+    Returns the row's number. If the harvest was cut off, another job is made. Settling twice has no effect
+    the second time. The caller commits.
     """
     # Locked and reloaded, so that of the worker and the leader, which may both settle it, the second one
     # finds the job removed or its row written.
@@ -230,7 +233,7 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
             _withdraw(session, run, written, settings)
         elif written is not None and ending.cause is Cause.DELETED:
             _name_cause(written, _why_deleted(session, run))
-        return
+        return ended.history_id if ended else None
     if written is not None:
         _name_cause(written, _ASKED_FOR.get(ending.cause))
     if ending.cause is Cause.PAUSED and ended.status not in GOOD:
@@ -238,6 +241,7 @@ def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings
     else:
         _close(session, job, ending, ended, written=written is not None, settings=settings)
     session.flush()
+    return ended.history_id
 
 
 def _name_cause(written: History, failure: Failure | None) -> None:

@@ -14,7 +14,7 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Final
+from typing import Final, TypeVar
 
 from procrastinate import App
 from sqlalchemy import select
@@ -45,6 +45,7 @@ from provider.export import prepared_files
 
 logger = logging.getLogger("manager.worker")
 
+_Result = TypeVar("_Result")
 _QUICKEST_POLL = 1.0
 """The queue announces new tasks, so polls only find those whose announcement was missed."""
 _SLOWEST_POLL = 5.0
@@ -219,18 +220,28 @@ class Worker:
         if run is None:
             logger.info("job %d is no longer queued, or may not run", job_id)
             return
+        origin = {"job": job_id, "repository": run.repository_id}
         try:
             process = await HarvestProcess.start(
-                [*self._command, *run.arguments], environment_for(self._settings), self._server
+                [*self._command, *run.arguments],
+                environment_for(self._settings),
+                self._server,
+                origin=origin,
             )
         except OSError as error:
             ending = Ending(cause=Cause.ENDED, stderr=str(error))
         else:
-            logger.info("job %d: harvest of repository %d started", job_id, run.repository_id)
+            started = "job %d: harvest of repository %d started"
+            logger.info(started, job_id, run.repository_id, extra={"origin": origin})
             run, ending = await self._watch(run, process, order)
         # Otherwise the job would count as lost although this worker lives.
-        await self._repeated(order, partial(settle, run=run, ending=ending, settings=self._settings.manager))
-        logger.info("job %d: %s, exit code %s", job_id, ending.cause.name.lower(), ending.exit_code)
+        number = await self._repeated(
+            order, partial(settle, run=run, ending=ending, settings=self._settings.manager)
+        )
+        logger.info(
+            "job %d: %s, exit code %s, run %s", job_id, ending.cause.name.lower(), ending.exit_code, number,
+            extra={"origin": {**origin, "run": number}},
+        )  # fmt: skip
 
     async def _watch(self, run: Run, process: HarvestProcess, order: StopRequest) -> tuple[Run, Ending]:
         ending = asyncio.create_task(supervise(process, order, self._settings.manager))
@@ -248,10 +259,10 @@ class Worker:
             cause=order.cause or Cause.ENDED, exit_code=outcome.exit_code, stderr=outcome.stderr
         )
 
-    async def _repeated(self, order: StopRequest, work: Callable[[Session], None]) -> None:
-        """Run a transaction that may be repeated until the database answers, or the worker has to end."""
+    async def _repeated(self, order: StopRequest, work: Callable[[Session], _Result]) -> _Result:
+        """Return what the transaction returns; repeated until the database answers or the worker stops."""
         manager, begun = self._settings.manager, time.monotonic()
-        await repeated(
+        return await repeated(
             lambda: self._transactions.run(work),
             pause=manager.tick_seconds,
             goes_on=lambda: not order.worker_ends or time.monotonic() - begun < manager.stop_seconds,

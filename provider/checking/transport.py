@@ -10,7 +10,7 @@ from typing import IO, Any, Final
 
 from oai.errors import RemoteError
 from oai.guarded_http import Trail, guarded_opener
-from oai.reach import ZoneOf, zone_of
+from oai.reach import ZoneOf, tls_fault, zone_of
 
 _CHUNK: Final = 1 << 16
 LARGEST_BODY: Final = 64 << 20
@@ -67,7 +67,7 @@ def http_transport(*, timeout: float, zone_of: ZoneOf = zone_of) -> Transport:
         except (OSError, ValueError, http.client.HTTPException) as error:
             reason = getattr(error, "reason", None) or error
             raise UnreachableError(
-                f"{sent}: {reason}; check the address and that the server answers"
+                f"{sent}: {tls_fault(reason) or reason}; check the address and that the server answers"
             ) from None
 
     return send

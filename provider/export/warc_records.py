@@ -16,6 +16,7 @@ from typing import IO, Final
 from uuid import uuid4
 
 from oai.datestamps import utc_now
+from oai.output_files import named
 from provider.holdings.documents import OpenDocument
 
 _BLOCK: Final = 1024**2
@@ -97,7 +98,10 @@ def spooled(pieces: Iterable[bytes], folder: Path | None) -> tuple[IO[bytes], in
     """
     file = tempfile.SpooledTemporaryFile(_IN_MEMORY, dir=None if folder is None else str(folder))  # noqa: SIM115 the caller closes it
     try:
-        length = sum(file.write(piece) for piece in pieces)
+        length = 0
+        for piece in pieces:
+            with named(folder or tempfile.gettempdir()):
+                length += file.write(piece)
         file.seek(0)
     except BaseException:
         file.close()

@@ -11,7 +11,7 @@ from sqlalchemy import func, select, update
 from sqlalchemy.orm import Session
 
 from provider.holdings.collections import find_collection
-from provider.holdings.membership import settle, settle_collection
+from provider.holdings.membership import settle_collection
 from provider.holdings.publication import CHUNK, Check, no_check
 from provider.holdings.rules import Rule, change_tree, check_rule
 from provider.holdings.takedowns import settle_takedowns
@@ -75,5 +75,4 @@ def refresh(session: Session, *, margin: float, check: Check = no_check) -> int:
     """
     lifted = lift_embargoes(session, margin=margin, check=check)
     taken_down = settle_takedowns(session, margin=margin, check=check)
-    by_titles = settle_access(session, margin=margin, check=check)
-    return lifted + taken_down + by_titles + settle(session, margin=margin, check=check)
+    return lifted + taken_down + settle_access(session, margin=margin, check=check)

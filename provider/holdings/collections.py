@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, delete, exists, func, or_, select, text, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
@@ -29,27 +29,39 @@ _ROOT_NAME: Final = "Collections"
 def add_collection(
     session: Session, set_spec: str, *, name: str | None = None, description: str | None = None
 ) -> Collection:
-    """Return the collection of a full set spec; creates it and its ancestors if missing. The caller commits.
+    """Return the collection of a full set spec; creates it and its ancestors if missing.
 
-    A given name or description replaces the existing one. Raises UsageError if the name is empty.
+    A given name or description replaces the existing one. The caller commits, and settles the collection as
+    after `rename`. Raises UsageError if the name is empty.
     """
     if name is not None and not name.strip():
         raise UsageError("the name of a collection must not be empty")
     parent_id: int | None = None
+    names = {COLLECTION_ROOT: _ROOT_NAME} | ({} if name is None else {set_spec: name})
     for spec in (*ancestors(set_spec), set_spec):
-        default = _ROOT_NAME if spec == COLLECTION_ROOT else spec.rpartition(":")[2]
-        row = {"set_spec": spec, "name": default, "parent_id": parent_id}
+        row = {"set_spec": spec, "name": names.get(spec, spec.rpartition(":")[2]), "parent_id": parent_id}
         # If another transaction creates the same collection at once, the insert waits for it, and its row
         # is read.
         session.execute(insert(Collection).values(row).on_conflict_do_nothing(index_elements=["set_spec"]))
         parent_id = session.scalars(select(Collection.id).where(Collection.set_spec == spec)).one()
     collection = session.get_one(Collection, parent_id)
     if name is not None:
-        collection.name = name
+        rename(session, collection, name)
     if description is not None:
         collection.description = description
     session.flush()
     return collection
+
+
+def rename(session: Session, collection: Collection, name: str) -> None:
+    """Replace a collection's name, which the records of the documents assigned to it show.
+
+    The caller commits, and gives them a new datestamp by `membership.settle_collection`.
+    """
+    # Documents that become due before the caller commits still show the old name.
+    renamed = text("clock_timestamp() + interval '10 minutes'")
+    changed = update(Collection).where(Collection.id == collection.id, Collection.name != name)
+    session.execute(changed.values(name=name, renamed=renamed))
 
 
 def list_collections(session: Session, *, limit: int | None = None, after: str = "") -> Sequence[Collection]:

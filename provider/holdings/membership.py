@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Row, exists, select, text, update
+from sqlalchemy import Row, exists, or_, select, text, update
 from sqlalchemy.orm import Session
 
 from provider.holdings.publication import CHUNK, Check, no_check, publish_chosen
@@ -137,6 +137,12 @@ _ENTER_OLD_SPEC: Final = """
 INSERT INTO altered
 SELECT id FROM document WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND datestamp <= :moved
 """
+# The headers of deleted and withheld documents have no names of collections.
+_SHOW_OLD_NAME: Final = """
+INSERT INTO altered
+SELECT id FROM document WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND datestamp <= :renamed
+    AND NOT deleted AND access <> 'withheld'
+"""
 
 
 def assign_chosen(session: Session, collection: int, datestamp: datetime) -> None:
@@ -197,7 +203,8 @@ def settle(session: Session, *, margin: float, check: Check = no_check) -> int:
 
     Commits; `check` is called periodically and may raise to stop.
     """
-    waiting = select(Collection.id).where(Collection.unsettled.is_not(None)).order_by(Collection.set_spec)
+    changed = or_(Collection.unsettled.is_not(None), Collection.renamed.is_not(None))
+    waiting = select(Collection.id).where(changed).order_by(Collection.set_spec)
     return sum(
         settle_collection(session, collection, margin=margin, check=check)
         for collection in session.scalars(waiting).all()
@@ -212,27 +219,33 @@ def settle_collection(
     check: Check = no_check,
     chunk: int = CHUNK,
 ) -> int:
-    """Update the documents of one collection (its id) if it is unsettled; return how many changed.
+    """Update the documents of one collection (its id) if it is unsettled or renamed; return how many changed.
 
     Commits.
     """
     row = session.execute(
-        select(Collection.unsettled, Collection.moved).where(Collection.id == collection)
+        select(Collection.unsettled, Collection.moved, Collection.renamed).where(Collection.id == collection)
     ).one_or_none()
-    if row is None or row.unsettled is None:
+    if row is None:
         return 0
-    since, moved = row
 
-    def change(session: Session, datestamp: datetime) -> None:
-        follow(session, datestamp, moved=moved)
+    def follow_tree(session: Session, datestamp: datetime) -> None:
+        follow(session, datestamp, moved=row.moved)
+
+    def follow_name(session: Session, _datestamp: datetime) -> None:
+        session.execute(text(_SHOW_OLD_NAME), {"renamed": row.renamed})
 
     members = select(DocumentCollection.document_id).where(DocumentCollection.collection_id == collection)
-    changed = publish_chosen(session, members, change, margin=margin, check=check, chunk=chunk)
-    # Compare-and-swap: if the collection was changed again meanwhile, it stays unsettled.
-    session.execute(
-        update(Collection)
-        .where(Collection.id == collection, Collection.unsettled == since)
-        .values(unsettled=None)
-    )
-    session.commit()
+    changed = 0
+    for column, since, chosen, change in (
+        (Collection.unsettled, row.unsettled, members, follow_tree),
+        (Collection.renamed, row.renamed, members.where(DocumentCollection.direct), follow_name),
+    ):
+        if since is None:
+            continue
+        changed += publish_chosen(session, chosen, change, margin=margin, check=check, chunk=chunk)
+        # Compare-and-swap: if the collection was changed again meanwhile, it stays unsettled.
+        unchanged = update(Collection).where(Collection.id == collection, column == since)
+        session.execute(unchanged.values({column: None}))
+        session.commit()
     return changed

@@ -16,7 +16,7 @@ from oai.deadline import Deadline
 from oai.errors import UsageError
 from oai.guarded_http import Trail, guarded_opener
 from oai.object_addresses import check_address
-from oai.reach import UnreachableZoneError, without_credentials
+from oai.reach import UnreachableZoneError, tls_fault, without_credentials
 from provider.storage.objects import ObjectFacts, ReplacedError
 from provider.storage.places import SCHEMES, ObjectUrl
 
@@ -212,4 +212,4 @@ def _refuse(place: ObjectUrl, error: Exception) -> NoReturn:
         raise error
     if isinstance(reason, UnreachableZoneError):
         raise PermissionError(f"{place}: {reason}") from None
-    raise OSError(f"{place}: {reason}") from None
+    raise OSError(f"{place}: {tls_fault(reason) or reason}") from None

@@ -16,7 +16,7 @@ from sqlalchemy import delete, func, select, text, true, tuple_
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from provider.holdings.membership import follow_curated
+from provider.holdings.membership import follow_curated, settle
 from provider.holdings.publication import BEGIN_CHUNK, Check, no_check, publish_chosen
 from provider.holdings.unlisted import count_changes, unlisted_numbers
 from provider.models import UNLISTED
@@ -125,7 +125,7 @@ def count_pending(session: Session) -> int:
 
 
 def settle_access(session: Session, *, margin: float, check: Check = no_check) -> int:
-    """Let the documents in pending ranges follow rules and sets; returns how many got another one.
+    """Let documents in pending ranges, and in changed collections, follow; returns how many changed.
 
     Commits several times; after an interruption, the next call continues. Costs almost nothing if nothing is
     pending.
@@ -147,7 +147,7 @@ def settle_access(session: Session, *, margin: float, check: Check = no_check) -
         remove_empty(session)
         session.commit()
     session.rollback()
-    return changed
+    return changed + settle(session, margin=margin, check=check)
 
 
 def _follow(session: Session, datestamp: datetime) -> None:

@@ -4,7 +4,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import datetime
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ColumnElement, Select, exists, func, select, text, tuple_
@@ -46,6 +46,8 @@ class TitleItem(NamedTuple):
     key: uuid.UUID
     datestamp: datetime
     """UTC, whole seconds."""
+    entered: datetime | None
+    """Its first datestamp."""
     deleted: bool
     name: str
     alternative_names: Sequence[str]
@@ -61,8 +63,6 @@ class TitleItem(NamedTuple):
     collections: Sequence[str]
     licence: str | None
     """Key of `provider.titles.licences`."""
-    contract_from: date | None
-    contract_to: date | None
     captures: int
     first_capture: datetime | None
     last_capture: datetime | None

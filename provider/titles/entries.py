@@ -18,6 +18,7 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
+from oai.datestamps import utc_now
 from oai.errors import UsageError
 from provider.titles.models import SeedKind
 
@@ -115,6 +116,8 @@ class TitleEntry(_Strict):
                     f"the language {language[:100]!r} is not a code of ISO 639-2, such as 'cze'; "
                     "it is published as it is"
                 )
+        if self.public and self.contract_to and self.contract_to < utc_now().date():
+            yield f"its contract ended on {self.contract_to}; it stays public, with its licence and access"
 
 
 def _is_issn(text: str) -> bool:

@@ -67,7 +67,7 @@ def _fixed_data(title: TitleItem, settings: ProviderSettings) -> str:
     Without a date of first publication, its beginning is unknown; without a country, it is that of the
     profile.
     """
-    entered = format_datestamp(title.datestamp).translate(_NO_SIGNS)[2:8]
+    entered = format_datestamp(title.entered or title.datestamp).translate(_NO_SIGNS)[2:8]
     begin = "uuuu" if title.first_published is None else f"{title.first_published:04}"
     place = f"{title.country or ('xr' if settings.titles_marc_profile == _NKP else 'xx'):3}"
     codes = [code for code in title.languages if len(code) == _CODE]

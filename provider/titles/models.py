@@ -101,6 +101,8 @@ class Title(Base):
 
     datestamp: Mapped[datetime]
     """Time of the last change in OAI-PMH, whole seconds."""
+    entered: Mapped[datetime | None]
+    """Its first datestamp as a listed title; none if it was never listed."""
     deleted: Mapped[bool] = mapped_column(server_default=text("true"))
     """Not listed: a deleted record, or none if it was never listed."""
     shown_digest: Mapped[str | None] = mapped_column(Text)

@@ -21,8 +21,7 @@ from provider.titles.models import TitleSet
 _SHOWN: Final = """
 CASE WHEN title.public AND NOT title.gone AND title.captures > 0 THEN md5(concat(ROW(
     name, alternative_names, publisher, annotation, languages, issn, catalogue_number, classification,
-    subjects, keywords, licence, contract_from, contract_to, captures, first_capture, last_capture,
-    captures_by_year,
+    subjects, keywords, licence, first_capture, last_capture,
     (SELECT array_agg(url ORDER BY main DESC, position) FROM title_seed
      WHERE title_seed.title_id = title.title_id AND kind = 'include'),
     (SELECT array_agg(set_spec ORDER BY set_spec) FROM title_membership
@@ -41,7 +40,8 @@ SELECT title_id, shown FROM (
 WHERE shown IS DISTINCT FROM shown_digest ORDER BY title_id
 """  # noqa: S608 constant text
 _DATE: Final = """
-UPDATE title SET datestamp = :datestamp, shown_digest = changed.shown, deleted = changed.shown IS NULL
+UPDATE title SET datestamp = :datestamp, entered = coalesce(entered, :datestamp),
+    shown_digest = changed.shown, deleted = changed.shown IS NULL
 FROM unnest(CAST(:ids AS int[]), CAST(:shown AS text[])) AS changed (title_id, shown)
 WHERE title.title_id = changed.title_id
 """

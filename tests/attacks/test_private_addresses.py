@@ -276,7 +276,7 @@ async def test_a_webhooks_failure_tells_nothing_about_our_network() -> None:
                 await post(url, {}, settings, number="1")
             messages.append(str(found.value).replace(url, "URL"))
 
-    assert messages == ["URL: HTTP status 302", "URL: no connection; the manager's log has the reason"]
+    assert messages == ["URL: HTTP status 302", "URL: no connection; the sender's log has the reason"]
 
 
 @pytest.mark.parametrize(

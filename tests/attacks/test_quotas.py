@@ -384,3 +384,14 @@ def test_what_is_written_counts_until_the_next_look_at_the_disk(tmp_path: Path) 
     floor.wrote(60)
     with pytest.raises(DiskFullError, match="free some space"):
         floor.wrote(60)
+
+
+def test_a_small_disk_is_looked_at_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    usage = type(shutil.disk_usage(tmp_path))
+    frees = iter((15, 4))
+    monkeypatch.setattr("oai.disk.shutil.disk_usage", lambda _place: usage(100, 0, next(frees)))
+    floor = DiskFloor(folders=[tmp_path], bytes=10**18, percent=5)
+    floor.check()
+    floor.wrote(9)
+    with pytest.raises(DiskFullError, match="free some space"):
+        floor.wrote(2)

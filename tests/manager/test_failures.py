@@ -4,6 +4,7 @@ from datetime import timedelta
 from typing import Any
 
 import pytest
+from sqlalchemy import select
 
 from manager.models import Job
 from manager.schedules import service as schedules
@@ -115,6 +116,33 @@ def test_a_run_that_was_kept_off_its_repository_is_no_failure_of_its_schedule(
 ) -> None:
     schedule(tables)
     run_once(database, tables, "failed", failure_code=code)
+    assert failures(tables) == 0
+
+
+@pytest.mark.parametrize("exit_code", [6, 75])
+def test_a_process_that_could_not_write_its_row_for_want_of_the_database_is_no_failure(
+    database: Database, tables: Tables, exit_code: int
+) -> None:
+    schedule(tables)
+    run_once(database, tables, "failed")
+    make_jobs(database)
+    tables("UPDATE oai_job SET status = 1, started = now(), host = 'w1', process_id = 7")
+    said = "zatva: database x: too many clients already"
+    ending = Ending(cause=Cause.ENDED, exit_code=exit_code, stderr=said)
+    with database.session() as session:
+        settle(session, run_of(session.scalars(select(Job)).one()), ending, SETTINGS)
+        session.commit()
+    run = tables("SELECT * FROM oai_history ORDER BY history_id DESC")[0]
+    assert (run.status, run.failure_code) == ("failed", "process_not_ready")
+    assert run.failure_reason.endswith(f"(exit code {exit_code}); its last message was: {said}")
+    assert failures(tables) == 1
+
+
+def test_a_harvest_that_lost_the_database_is_no_failure_of_its_schedule(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables)
+    run_once(database, tables, "failed", failure_code="database")
     assert failures(tables) == 0
 
 

@@ -3,22 +3,26 @@
 import asyncio
 import contextlib
 import socket
-from collections.abc import AsyncIterator
+import threading
+import time
+from collections.abc import AsyncIterator, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import aiohttp
 import pytest
 from aiohttp.test_utils import TestClient, TestServer
 from prometheus_client import generate_latest
-from sqlalchemy import create_engine
+from sqlalchemy import create_engine, text
 
 from manager.health import create_app, health, read_figures, registry_of
 from oai.database import Database
 from oai.errors import UsageError
 from oai.executor import DatabaseExecutor
+from oai.probes import server_state
 from oai.sections import HarvesterSettings
 from oai.settings import Settings
-from tests.manager.conftest import Tables, managing
+from tests.manager.conftest import Tables, managing, until
 from tests.ports import free_port
 
 
@@ -85,6 +89,8 @@ async def test_the_figures_tell_what_is_due_late_running_and_failed(
             harvest_end_time=ended,
         )
     tables.add("notice", occasion="failing", channel="mail", target="a@b.example", facts="{}")
+    tried = {"tries": 1, "last_error": "no mail server"}
+    tables.add("notice", occasion="failing", channel="mail", target="a@b.example", facts="{}", **tried)
     async with asking(database, leads=True) as client:
         answer = await client.get("/metrics")
         lines = (await answer.text()).splitlines()
@@ -94,7 +100,8 @@ async def test_the_figures_tell_what_is_due_late_running_and_failed(
         "zatva_manager_jobs_due": 3, "zatva_manager_jobs_late": 2, "zatva_manager_jobs_running": 1,
         "zatva_manager_leads": 1, "zatva_manager_led": 0,
         'zatva_manager_call_seconds{function="launch"}': 42, 'zatva_manager_ended{status="failed"}': 1,
-        'zatva_manager_notices{state="waiting"}': 1,
+        'zatva_manager_ended{status="lost"}': 0, 'zatva_manager_notices{state="waiting"}': 2,
+        'zatva_manager_notices{state="given up"}': 0, "zatva_manager_notices_retried": 1,
     }  # fmt: skip
     assert {name: float(figures[name]) for name in expected} == expected
     assert 600 <= float(figures["zatva_manager_lag_seconds"]) < 1200
@@ -119,6 +126,73 @@ def test_a_job_that_waits_for_its_repository_is_not_late(
     with database.session() as session:
         figures = read_figures(session)
     assert (figures.due, figures.late, figures.status.late, figures.lag) == (1, 0, 0, 0)
+
+
+@contextlib.contextmanager
+def lock_of_a_forgotten_session(database: Database, *, seconds: float = 0) -> Iterator[int]:
+    """Lock the jobs until a statement has waited for them for so long; yields the holder's process id."""
+    wait = text("SELECT count(*) FROM oai_job")
+    with ThreadPoolExecutor(1) as pool, database.engine.connect() as holder:
+        holder.execute(text("LOCK TABLE oai_job IN ACCESS EXCLUSIVE MODE"))
+        waiting = pool.submit(database.read, lambda session: session.execute(wait).all())
+        while database.read(server_state).lock_seconds <= seconds:
+            assert not waiting.done()
+            time.sleep(0.02)
+        yield holder.scalar(text("SELECT pg_backend_pid()")) or 0
+        holder.rollback()
+
+
+async def test_a_locked_table_leaves_the_manager_ready_and_its_metrics_name_the_wait(
+    database: Database,
+) -> None:
+    with lock_of_a_forgotten_session(database) as process:
+        async with asking(database, leads=True) as client:
+            answers = [await client.get(path) for path in ("/readyz", "/metrics")]
+            assert [answer.status for answer in answers] == [200, 200]
+            metrics = await answers[1].text()
+        state = database.read(server_state)
+    assert "zatva_manager_leads 1.0" in metrics
+    assert "zatva_manager_led" not in metrics
+    assert "zatva_manager_lock_wait_seconds 0.0\n" not in metrics
+    assert state.lock_holder.startswith(f"PostgreSQL's process {process} (")
+    assert state.lock_advice.endswith(f"SELECT pg_terminate_backend({process})")
+
+
+async def test_the_leader_logs_which_session_keeps_statements_waiting(
+    quick: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("manager.leader.loop.LONG_WAIT", 0.0001)
+    with contextlib.ExitStack() as lock:
+        process = lock.enter_context(lock_of_a_forgotten_session(database))
+        async with managing(quick, database):
+            try:
+                await until(lambda: f"process {process} (" in caplog.text)
+            finally:
+                # The manager's own transactions wait for it, and its end for them.
+                lock.close()
+
+
+async def test_readiness_does_not_wait_for_the_managers_own_transactions(
+    settings: Settings, database: Database
+) -> None:
+    port = free_port()
+    ours = settings.manager.model_copy(update={"health_port": port})
+    listening = settings.model_copy(update={"manager": ours})
+    may_end = threading.Event()
+    with DatabaseExecutor(database, threads=1, name="manager-database") as transactions:
+        busy = asyncio.create_task(transactions.run(lambda _: may_end.wait()))
+        async with health(listening, transactions, State(leading=True)), aiohttp.ClientSession() as session:
+            try:
+                async with session.get(f"http://127.0.0.1:{port}/readyz") as answer:
+                    assert answer.status == 200
+            finally:
+                may_end.set()
+        await busy
+
+
+def test_the_servers_free_connections_are_counted(database: Database, tables: Tables) -> None:
+    most = int(tables.one("SELECT current_setting('max_connections')"))
+    assert 0 < database.read(server_state).connections_free < most
 
 
 async def test_no_port_is_no_server_and_a_taken_one_is_told(settings: Settings, database: Database) -> None:
@@ -163,7 +237,7 @@ async def test_a_manager_at_work_answers_on_its_port(quick: Settings, database: 
 
 def test_figures_of_an_empty_database_are_all_nought(database: Database) -> None:
     with database.session() as session:
-        figures = read_figures(session)
+        figures, server = read_figures(session), server_state(session)
     assert (figures.due, figures.late, figures.running, figures.lag) == (0, 0, 0, 0)
-    registry = registry_of(figures, HarvesterSettings(), leads=False)
+    registry = registry_of(figures, HarvesterSettings(), server=server, leads=False)
     assert b"zatva_manager_lag_seconds 0.0" in generate_latest(registry)

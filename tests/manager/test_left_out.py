@@ -82,6 +82,20 @@ def test_of_queued_runs_those_that_become_one_are_shown(database: Database, tabl
     assert len(tables("SELECT FROM oai_job WHERE harvest_start_time <= now()")) == 1
 
 
+@pytest.mark.parametrize(
+    ("minutes", "shown", "at_once"),
+    [(5, [("missed", 5)], False), (90, [("missed", 3), ("skipped (overlap)", 1)], True)],
+)
+def test_a_queued_run_that_began_late_makes_up_for_what_was_due_before(
+    database: Database, tables: Tables, minutes: int, shown: list[tuple[str, int]], *, at_once: bool
+) -> None:
+    number = a_schedule(tables, last_due=NOW - 310 * MINUTE, overlap="queue")
+    a_run(tables, number, began=NOW - minutes * MINUTE, ended=NOW - MINUTE)
+    make_jobs(database)
+    assert left_out(tables) == shown
+    assert (tables.one("SELECT harvest_start_time <= now() FROM oai_job")) is at_once
+
+
 def test_a_single_due_time_is_named(database: Database, tables: Tables) -> None:
     a_schedule(tables, last_due=NOW - 80 * MINUTE)
     make_jobs(database)

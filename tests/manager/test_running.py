@@ -212,8 +212,22 @@ async def test_what_a_harvester_leaves_behind_is_ended(
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="child")
     async with managing(quick, database):
         await until(lambda: tables.history() and not tables("SELECT FROM oai_job"))
-    child = int(capfd.readouterr().err.split("child ")[1].split()[0])
+    logged = capfd.readouterr().err
+    child = int(logged.split("child ")[1].split()[0])
     await until(lambda: not alive(child))
+    process = tables.one("SELECT process_id FROM oai_history")
+    assert f"job 1, repository 1, process {process}: child {child}" in logged
+
+
+async def test_the_log_names_the_run_of_a_job_that_ended(
+    quick: Settings, database: Database, tables: Tables, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", logger="manager.worker")
+    tables.add("oai_history", repository_id=tables.repository(), status="lost", harvest_start_time="now")
+    tables.add("oai_job", repository_id=1, metadata_prefix="fail")
+    async with managing(quick, database):
+        await until(lambda: any("exit code" in message for message in caplog.messages))
+    assert "job 1: ended, exit code 4, run 2" in caplog.messages
 
 
 async def test_ending_the_manager_ends_its_harvests_and_the_next_one_goes_on_with_them(

@@ -23,6 +23,7 @@ from manager.notices.announcements import announce_audits
 from manager.notices.letters import render
 from oai.database import Database
 from oai.errors import UsageError
+from oai.probes import server_state
 from oai.sections import HarvesterSettings
 from oai.settings import Settings
 from tests.commands import zatva
@@ -281,12 +282,14 @@ def test_metrics_show_the_last_complete_audit(database: Database, tables: Tables
         "oai_store_audit", repository_id=store.repository_id, started="now", ended="now", state="failed"
     )
     with database.session() as session:
-        registry = registry_of(read_figures(session), HarvesterSettings(), leads=True)
+        figures, server = read_figures(session), server_state(session)
+    registry = registry_of(figures, HarvesterSettings(), server=server, leads=True)
     number = str(store.repository_id)
     assert complete.ended is not None
     found = registry.get_sample_value("zatva_store_audit_findings", {"repository": number, "kind": "altered"})
+    stray = registry.get_sample_value("zatva_store_audit_findings", {"repository": number, "kind": "stray"})
     last = registry.get_sample_value("zatva_store_audit_last_timestamp_seconds", {"repository": number})
-    assert (found, last) == (1, complete.ended.timestamp())
+    assert (found, stray, last) == (1, None, complete.ended.timestamp())
 
 
 def test_the_command_lists_sets_and_removes_schedules(

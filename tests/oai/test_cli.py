@@ -108,7 +108,7 @@ def opens_a_file(invocation: Invocation) -> int:
 
 def notes(invocation: Invocation) -> int:
     invocation.console.note("begun")
-    logs.pass_on("a line of another process\n", logging.getLogger())
+    logs.pass_on("a line of another process\n", logging.getLogger(), {"process": 7})
     return ExitCode.TRY_LATER
 
 

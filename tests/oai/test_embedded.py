@@ -83,6 +83,7 @@ def test_it_stops_with_its_last_user_and_keeps_its_data(data: Path) -> None:
     with psycopg.connect(first.url.set(drivername="postgresql").render_as_string()) as connection:
         assert connection.execute("SELECT n FROM kept").fetchone() == (42,)
     first.release()
+    assert "checkpoint" not in (cluster_folder(data) / "server.log").read_text(), "it would only grow"
 
 
 def test_it_stops_when_its_only_user_is_killed(data: Path) -> None:

@@ -52,15 +52,24 @@ def test_the_lines_of_a_child_process_become_entries_of_a_json_log(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     configure(LogSettings(format="json"))
-    entry = '{"level": "info", "message": "page 1"}'
-    pass_on(f"{entry}\n10 records\nzatva: HTTP status 404\n", logging.getLogger("manager"))
+    entry = json.dumps({"level": "info", "message": "page\u2028 1"}, ensure_ascii=False)
+    lines = f"{entry}\n10 records\nzatva: HTTP status 404\n"
+    pass_on(lines, logging.getLogger("manager"), {"job": 120, "process": 7})
 
-    first, *others = capsys.readouterr().err.splitlines()
-    assert first == entry
-    assert [(json.loads(line)["level"], json.loads(line)["message"]) for line in others] == [
-        ("info", "10 records"),
-        ("error", "HTTP status 404"),
+    entries = [json.loads(line) for line in capsys.readouterr().err.rstrip("\n").split("\n")]
+    assert [(entry["level"], entry["message"], entry["job"], entry["process"]) for entry in entries] == [
+        ("info", "page\u2028 1", 120, 7),
+        ("info", "10 records", 120, 7),
+        ("error", "HTTP status 404", 120, 7),
     ]
+
+
+def test_each_line_of_a_child_process_names_its_job_in_a_text_log(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    configure(LogSettings(format="console"))
+    pass_on("held\n  by the guard\n", logging.getLogger("manager"), {"job": 120, "process": 7})
+    assert capsys.readouterr().err == "job 120, process 7: held\njob 120, process 7:   by the guard\n"
 
 
 @pytest.mark.parametrize("verbose", [False, True])

@@ -1,5 +1,8 @@
 """An output file has its name only once it is complete."""
 
+import errno
+import os
+import resource
 from pathlib import Path
 
 import pytest
@@ -24,3 +27,19 @@ def test_nothing_is_left_of_an_incomplete_file(tmp_path: Path) -> None:
         file.write(b"new" * (1 // 0))
     assert name.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [name]
+
+
+def test_a_full_disk_names_the_file_and_other_errors_do_not(tmp_path: Path) -> None:
+    name = tmp_path / "a.warc.gz"
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # fails as on a full disk: without a path
+    try:
+        with pytest.raises(OSError, match=os.strerror(errno.EFBIG)) as raised, complete_file(name) as file:
+            file.write(b"new")
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert raised.value.filename == f"{name}~part"
+    with pytest.raises(OSError, match="elsewhere") as raised, complete_file(name):
+        raise OSError(errno.EIO, "elsewhere")
+    assert raised.value.filename is None
+    assert list(tmp_path.iterdir()) == []

@@ -152,6 +152,8 @@ def test_collections_are_made_filled_and_listed(environment: dict[str, str], tmp
     (assigned,) = objects(environment, "collection", "assign", "crawls", "--domain", "a.example")
     (removed,) = objects(environment, "collection", "remove", "serials:nov07", "--url-prefix", PAGES[0].url)
     assert (assigned["documents"], removed["documents"]) == (3, 1)
+    (named,) = objects(environment, "collection", "add", "serials:nov07", "--name", "November")
+    assert named == {"set_spec": "collection:serials:nov07", "name": "November", "documents": 2}
     listed = objects(environment, "collection", "list")
     assert {row["set_spec"]: row["documents"] for row in listed} == {
         "collection": 3,

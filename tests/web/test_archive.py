@@ -260,6 +260,28 @@ async def test_a_collection_is_made_filled_closed_renamed_and_removed(
     assert _access(server, key) == "open"
 
 
+@pytest.mark.parametrize("by_api", [True, False])
+async def test_another_name_re_dates_the_documents_of_the_collection(
+    server: Server, archive: Archive, administrator: Browser, *, by_api: bool
+) -> None:
+    archive.add("http://news.example.cz/daily")
+    with server.database.session() as session:
+        session.execute(update(Document).values(datestamp=_NOW))
+        session.commit()
+    collection, new = "/archive/collections/collection:serials", {"name": "Periodicals", "description": "All"}
+    if by_api:
+        headers = {"X-CSRF-Token": await administrator.token()}
+        url = f"{server.base_url}/api/v1{collection}"
+        async with administrator.http.patch(url, json=new, headers=headers) as answer:
+            changed = await answer.json()
+            assert (answer.status, changed["name"], changed["description"]) == (200, *new.values())
+    else:
+        assert (await administrator.post(f"{collection}/name", new))[0] == 303
+    with server.database.session() as session:
+        later = session.scalars(select(Document.url).where(Document.datestamp > _NOW)).all()
+    assert later == [_URL]
+
+
 async def test_captures_are_downloaded_as_warc(
     server: Server, viewer: Browser, owner: Browser, tmp_path: Path
 ) -> None:

@@ -42,6 +42,8 @@ def test_a_link_is_printed_alone_on_standard_output(zatva: Zatva) -> None:
     assert usual.stdout.startswith("http://127.0.0.1:8090/sign-in?token=")
     assert elsewhere.stdout.startswith("https://zatva.example/sign-in?token=")
     assert "works once" in usual.stderr
+    assert "for any other, set web.base_url or use --base-url" in usual.stderr
+    assert "--base-url" not in elsewhere.stderr
     unknown = zatva("user", "link", "Eva")
     assert unknown.returncode == 2
     assert "no user 'Eva'" in unknown.stderr

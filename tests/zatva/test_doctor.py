@@ -1,14 +1,24 @@
 """`zatva doctor` says what is not well, and does not fall ill itself."""
 
+import asyncio
 import errno
+import socketserver
 import tempfile
+import threading
 from pathlib import Path
 from typing import NoReturn
 
 import pytest
 
+from harvester.models import Repository
+from oai.database import Database
+from oai.disk import Disk
+from oai.outgoing import MailSettings
+from oai.sections import OpenIdSettings
 from oai.settings import Settings
 from tests.commands import results
+from tests.manager.notices.mail_server import mail_server
+from tests.manager.test_health import lock_of_a_forgotten_session
 from zatva.doctor import CHECKS
 
 
@@ -24,6 +34,15 @@ def test_a_database_that_cannot_be_reached_is_a_finding(environment: dict[str, s
 def test_a_database_that_answers_is_well(environment: dict[str, str]) -> None:
     findings = {found["check"]: found for found in results(environment, "doctor")}
     assert all(found["well"] for found in findings.values())
+
+
+def test_a_session_that_keeps_others_waiting_is_a_finding(
+    environment: dict[str, str], database: Database
+) -> None:
+    with lock_of_a_forgotten_session(database, seconds=3) as process:
+        findings = {found["check"]: found for found in results(environment, "doctor", expect=6)}
+    assert f"process {process} (" in findings["locks"]["found"]
+    assert f"SELECT pg_terminate_backend({process})" in findings["locks"]["advice"]
 
 
 def test_a_store_that_is_not_writable_is_a_finding(environment: dict[str, str]) -> None:
@@ -66,6 +85,61 @@ def test_a_hook_that_posts_without_a_signing_key_is_a_finding(environment: dict[
     assert all(one["well"] for one in results(keyed, "doctor"))
 
 
+def test_an_openid_provider_without_tls_is_a_finding(settings: Settings) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), _Plain) as server:
+        threading.Thread(target=server.handle_request).start()
+        issuer = f"https://127.0.0.1:{server.server_address[1]}"
+        openid = OpenIdSettings(issuer=issuer, client_id="zatva", private_networks=True)
+        (finding,) = CHECKS["OpenID provider"](settings.model_copy(update={"openid": openid}))
+    assert finding.found.endswith(": the server does not use TLS on this port")
+    assert finding.advice.startswith("see the message")
+
+
+def test_a_mail_server_that_does_not_fit_the_settings_is_a_finding(settings: Settings) -> None:
+    with socketserver.TCPServer(("127.0.0.1", 0), _Plain) as server:
+        threading.Thread(target=server.handle_request).start()
+        mail = MailSettings(host="127.0.0.1", port=server.server_address[1], security="tls")
+        (finding,) = CHECKS["mail server"](settings.model_copy(update={"mail": mail}))
+    assert not finding.well
+    assert finding.found.endswith("use TLS on this port; check mail.security and mail.port")
+    assert list(CHECKS["mail server"](settings)) == []
+
+
+async def test_a_mail_server_that_accepts_the_connection_is_well(settings: Settings) -> None:
+    async with mail_server() as server:
+        mail = MailSettings(host="127.0.0.1", port=server.port, security="none")
+        (finding,) = await asyncio.to_thread(
+            lambda: list(CHECKS["mail server"](settings.model_copy(update={"mail": mail})))
+        )
+    assert (finding.well, finding.found) == (True, f"127.0.0.1, port {mail.port} accepts the connection")
+    assert server.mails == []
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (None, "No such file or directory"),
+        ("", "no certificate in PEM format"),
+        ("x", "no certificate in PEM format"),
+    ],
+)
+def test_a_file_without_certificates_is_a_finding(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, content: str | None, fault: str
+) -> None:
+    file = tmp_path / "authority.pem"
+    if content is not None:
+        file.write_text(content)
+    monkeypatch.setenv("SSL_CERT_FILE", str(file))
+    (finding,) = CHECKS["certificates"](settings)
+    assert (finding.well, finding.found) == (False, f"SSL_CERT_FILE: {file}")
+    assert finding.advice == f"{fault}; correct SSL_CERT_FILE"
+
+
+class _Plain(socketserver.BaseRequestHandler):
+    def handle(self) -> None:
+        self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+
+
 def test_the_variables_of_proxies_are_named_without_their_values(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -80,8 +154,29 @@ def test_the_variables_of_proxies_are_named_without_their_values(
 
 
 def test_each_disk_is_named_by_its_folder(environment: dict[str, str]) -> None:
-    (free,) = [found for found in results(environment, "doctor") if found["check"] == "free space"]
+    free, *_ = [found for found in results(environment, "doctor") if found["check"] == "free space"]
     assert f" GB in {environment['ZATVA_DATA']}" in free["found"]
+
+
+def test_the_disks_of_temporary_files_exports_and_repositories_are_checked(
+    settings: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    def disks_of(_: Settings, *others: Path) -> list[Disk]:
+        return [Disk(folder=folder, total=10**9, free=10**9) for folder in others]
+
+    monkeypatch.setenv("TMPDIR", f"{tmp_path}/temporary")
+    monkeypatch.setattr("zatva.doctor.disks_of", disks_of)
+    with database.session() as session:
+        session.add_all(
+            Repository(base_url="http://a.example/oai", base_dir=folder)
+            for folder in (f"{tmp_path}/elsewhere", "in-the-store")
+        )
+        session.commit()
+    folders = [tmp_path / "temporary", settings.exports]
+    found = [finding.found for finding in CHECKS["free space"](settings)]
+    assert found == [f"1.0 GB in {folder}" for folder in folders]
+    found = [one.found for one in CHECKS["database"](settings) if one.check == "free space"]
+    assert found == [f"1.0 GB in {tmp_path}/elsewhere"]
 
 
 def test_a_data_folder_that_cannot_be_read_is_a_finding(environment: dict[str, str], tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from manager.health import read_figures, registry_of
 from oai.connections import ConnectionLimits, Connections
 from oai.database import Database
 from oai.executor import DatabaseExecutor
+from oai.probes import server_state
 from oai.settings import Settings
 from provider.app import create_app
 from provider.http import metrics as provider_metrics
@@ -50,7 +51,7 @@ def emitted(registry: CollectorRegistry) -> set[str]:
 async def there(settings: Settings, database: Database) -> set[str]:
     """The names of all metrics that the processes emit."""
     with database.session() as session:
-        figures = read_figures(session)
+        figures, server = read_figures(session), server_state(session)
     app = create_app(settings, database, base_url="http://127.0.0.1/oai")
     runner = web.AppRunner(app)
     await runner.setup()
@@ -58,7 +59,7 @@ async def there(settings: Settings, database: Database) -> set[str]:
         registries = (
             app[provider_metrics.METRICS].registry,
             web_health.Metrics(threads, Connections(ConnectionLimits())).registry,
-            registry_of(figures, settings.harvester, leads=True),
+            registry_of(figures, settings.harvester, server=server, leads=True),
         )
         names = {name for registry in registries for name in emitted(registry)}
     await runner.cleanup()

@@ -23,11 +23,10 @@ from web.auth.organisations import (
     list_organisations,
     remove_organisation,
 )
-from web.auth.sign_in import make_link
+from web.auth.sign_in import LOCAL_DASHBOARD, make_link
 from web.auth.users import add_user, change_role, disable_user, enable_user, find_user, get_user, list_users
 from web.models import LinkKind, Role, User
 
-_LOCAL: Final = "http://127.0.0.1:8090"
 _NOBODY = "-"
 _DEFAULT: Final = "default"
 _GIGA: Final = 10**9
@@ -57,6 +56,7 @@ def invite(invocation: Invocation) -> None:
             "change them with `zatva user role`"
         )
     invocation.console.note(f"the link works once, within {hours:g} hours, and asks for a password")
+    _note_address(invocation)
 
 
 def link(invocation: Invocation) -> None:
@@ -66,6 +66,7 @@ def link(invocation: Invocation) -> None:
         address = make_link(session, settings, invocation.arguments.name, _base_url(invocation))
     invocation.console.result({"link": address, "minutes": settings.web.link_minutes}, address)
     invocation.console.note(f"the link works once, within {settings.web.link_minutes:g} minutes")
+    _note_address(invocation)
 
 
 def role(invocation: Invocation) -> None:
@@ -146,11 +147,17 @@ def _organisation_id(session: Session, short_name: str | None) -> int | None:
 def _base_url(invocation: Invocation) -> str:
     given: str | None = invocation.arguments.base_url
     if not given:
-        return invocation.settings.web.base_url or _LOCAL
+        return invocation.settings.web.base_url or LOCAL_DASHBOARD
     try:
         return origin_of(given)
     except ValueError as error:
         raise UsageError(f"--base-url: {error}") from None
+
+
+def _note_address(invocation: Invocation) -> None:
+    if not (invocation.arguments.base_url or invocation.settings.web.base_url):
+        words = "it is for a dashboard on port 8090 of this machine; for any other, set web.base_url or use"
+        invocation.console.note(f"{words} --base-url")
 
 
 def organisation_add(invocation: Invocation) -> None:

@@ -12,6 +12,7 @@ from oai.errors import required
 from oai.rights import Right
 from provider.holdings import collections
 from provider.holdings.access import set_rule
+from provider.holdings.membership import settle_collection
 from provider.holdings.previews import ChangePreview, preview_assignment, preview_rule
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
@@ -188,10 +189,12 @@ async def _change(call: Call) -> CollectionOut:
 
     def change(session: Session) -> Collection:
         row = _asked(session, call.place["collection"])
-        for name, value in asked.model_dump(exclude_unset=True).items():
-            setattr(row, name, value)
-        session.flush()
-        return row
+        values = asked.model_dump(exclude_unset=True)
+        row.description = values.get("description", row.description)
+        collections.rename(session, row, values.get("name", row.name))
+        session.commit()
+        settle_collection(session, row.id, margin=call.settings.provider.publish_margin)
+        return _asked(session, row.set_spec)
 
     return CollectionOut.model_validate(await call.database.run(change))
 

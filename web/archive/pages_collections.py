@@ -14,6 +14,7 @@ from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings import collections
 from provider.holdings.access import set_rule
+from provider.holdings.membership import settle_collection
 from provider.holdings.previews import ChangePreview, preview_assignment, preview_rule
 from provider.holdings.rules import Rule, change_tree
 from provider.holdings.selection import Selection
@@ -157,7 +158,10 @@ async def rename(request: web.Request) -> web.Response:
     def change(session: Session) -> None:
         with keeping_other_changes(form, lambda: _names(locked_row(session, Collection, row.id))):
             kept = collections.find_staff_collection(session, row.set_spec)
-            kept.name, kept.description = asked.name, asked.description or None
+            kept.description = asked.description or None
+            collections.rename(session, kept, asked.name)
+        session.commit()
+        settle_collection(session, row.id, margin=margin_of(request))
 
     try:
         await database_of(request).run(change)

@@ -30,7 +30,7 @@ from joserfc.jwk import KeySet
 
 from oai.errors import ZatvaError
 from oai.private_files import read_secret
-from oai.reach import UnreachableZoneError, ZoneOf, guarded_connector, zone_of
+from oai.reach import UnreachableZoneError, ZoneOf, guarded_connector, tls_fault, zone_of
 from oai.sections import OpenIdSettings
 
 _log = logging.getLogger(__name__)
@@ -368,8 +368,8 @@ async def _whole(answer: aiohttp.ClientResponse) -> bytes:
 def _reason(error: Exception) -> str:
     cause = getattr(error, "os_error", None)
     if isinstance(cause, UnreachableZoneError):
-        return f"{cause}; if it shall be, set openid.private_networks"
-    return str(error) or type(error).__name__
+        return f"{cause}; to allow private networks, set openid.private_networks"
+    return tls_fault(error) or str(error) or type(error).__name__
 
 
 PROVIDER = web.AppKey("openid_provider", OpenIdProvider)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from datetime import timedelta
+from typing import Final
 from urllib.parse import urlencode
 
 from sqlalchemy import delete, func, select, update
@@ -13,6 +14,9 @@ from oai.settings import Settings
 from web.auth.sessions import hashed, new_token
 from web.auth.users import check_enabled, find_user, get_user
 from web.models import LinkKind, Role, SignInLink, User
+
+LOCAL_DASHBOARD: Final = "http://127.0.0.1:8090"
+"""Where the dashboard is by default, for links if `web.base_url` is not set."""
 
 
 @dataclass(frozen=True, kw_only=True)

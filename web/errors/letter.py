@@ -43,6 +43,7 @@ _NO_LETTER: Final = NOT_STARTED | {
     FailureCode.PROCESS_NOT_STARTED,
     FailureCode.PROCESS_SIGNALLED,
     FailureCode.PROCESS_EXITED,
+    FailureCode.PROCESS_NOT_READY,
     FailureCode.SERVER_BUSY,
 }
 """Failures about which a repository's administrator can do nothing, or that pass by themselves."""

@@ -634,6 +634,17 @@ async def test_filters_choose_and_are_counted(library: Library, tmp_path: Path) 
     assert outcome.verdict == "complete"
 
 
+async def test_a_filter_that_excludes_every_record_is_a_warning(library: Library, tmp_path: Path) -> None:
+    file = tmp_path / "filters.xml"
+    file.write_text(FILTERS.replace("//dc:title", "//dc:titel"))
+    for full in (False, True):
+        outcome = await library.run(filter_file=file, full=full)
+        assert (outcome.verdict, outcome.counts["filtered"]) == ("complete", 25)
+        (note,) = outcome.notes
+        assert note.failure == Failure(code=FailureCode.RECORDS_FILTERED, facts={"count": 25})
+        assert note.text == "the filter excluded all records that were received: 25"
+
+
 async def test_an_incremental_harvest_says_that_changed_rules_do_not_apply_to_older_records(
     library: Library, tmp_path: Path
 ) -> None:

@@ -1,5 +1,8 @@
 """Answers of many megabytes: taken in parts, resumed behind a kill, and refused beyond the limits by name."""
 
+import errno
+import tempfile
+from io import FileIO
 from pathlib import Path
 
 import pytest
@@ -8,6 +11,7 @@ from sqlalchemy import select
 from harvester.harvest.models import Quarantined
 from harvester.models import Harvest, History
 from harvester.vocabulary import Level, Method
+from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item
 from tests.harvester.killing import kill_where_it_stalls, stall
@@ -48,6 +52,23 @@ async def test_an_answer_with_everything_is_stored_as_pages_are(library: Library
     assert (outcome.verdict, outcome.status, outcome.failure_reason) == ("complete", "no changes", None)
     assert (outcome.counts["unchanged"], outcome.counts["pages"], outcome.warnings) == (COUNT, 1, ())
     assert library.files() == by_pages
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
+async def test_a_full_folder_for_temporary_files_is_no_fault_of_the_repository(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.fake.items = large_items()
+    library.fake.page_size = COUNT
+    monkeypatch.setattr(tempfile, "TemporaryFile", lambda **_: FileIO("/dev/full", "r+"))
+    with pytest.raises(OSError, match="No space left") as raised:
+        await library.run()
+    assert raised.value.errno == errno.ENOSPC
+    folder = tempfile.gettempdir()
+    assert str(as_zatva_error(raised.value)).startswith(f"{folder}: No space left on device; free some space")
+    assert (history(library).status, history(library).failure_code) == ("failed", "disk_full")
+    assert refused(library) == []
+    assert len(library.fake.lists()) == 1
 
 
 @pytest.mark.parametrize("validation", [Level.LOOSE, pytest.param(Level.STRICT, marks=pytest.mark.long)])

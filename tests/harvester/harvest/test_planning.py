@@ -22,11 +22,9 @@ TARGET = Target(
 DONE = SavedState(watermark="2024-05-01T12:00:00Z")
 
 
-def planned(
-    saved_state: SavedState = DONE, target: Target = TARGET, lag: float | None = None, **parameters: Any
-) -> RunPlan:
+def planned(saved_state: SavedState = DONE, target: Target = TARGET, **parameters: Any) -> RunPlan:
     request = HarvestRequest(repository_id=1, **parameters)
-    return plan(request, target, saved_state, now=NOW, overlap=60, lag=lag)
+    return plan(request, target, saved_state, now=NOW, overlap=60)
 
 
 @pytest.mark.parametrize(
@@ -40,15 +38,30 @@ def planned(
             "the start of the last complete harvest, 2024-05-01T12:00:00Z, less 60 seconds",
         ),
         ({"full": True}, DONE, None, "all records were requested"),
-        ({"lag": 80}, replace(DONE, lag=20), "2024-05-01T11:59:00Z", "less 60 seconds"),
-        ({"lag": 20}, replace(DONE, lag=86_400), "2024-05-01T11:59:00Z", "less 60 seconds"),
         (
-            {"lag": 86_420},
+            {"target": replace(TARGET, lag=80)},
+            replace(DONE, lag=20),
+            "2024-05-01T11:59:00Z",
+            "less 60 seconds",
+        ),
+        (
+            {"target": replace(TARGET, lag=20)},
+            replace(DONE, lag=86_400),
+            "2024-05-01T11:59:00Z",
+            "less 60 seconds",
+        ),
+        (
+            {"target": replace(TARGET, lag=86_420)},
             replace(DONE, lag=20),
             "2024-04-30T11:59:00Z",
             "less 86,460 seconds, because the repository's clock fell behind",
         ),
-        ({"lag": 86_420, "full": True}, replace(DONE, lag=20), None, "all records were requested"),
+        (
+            {"target": replace(TARGET, lag=86_420), "full": True},
+            replace(DONE, lag=20),
+            None,
+            "all records were requested",
+        ),
         ({"harvest_from": "2024-02-01"}, DONE, "2024-02-01T00:00:00Z", "as requested"),
     ],
 )

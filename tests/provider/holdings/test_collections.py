@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import select
 
 from oai.database import Database
-from oai.errors import UsageError
+from oai.errors import InterruptedRunError, UsageError
 from provider.holdings.collections import (
     add_collection,
     assign,
@@ -19,7 +19,8 @@ from provider.holdings.collections import (
     move,
     remove,
 )
-from provider.holdings.selection import Selection
+from provider.holdings.membership import settle, settle_collection
+from provider.holdings.selection import Selection, hide
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Collection, Document, DocumentCollection
 from tests.bench.rows import fill
@@ -86,6 +87,41 @@ def test_a_collection_can_be_named_anew(database: Database) -> None:
         add_collection(session, "collection:a", name="Alpha")
         add_collection(session, "collection:a")
         assert [one.name for one in list_collections(session)] == ["Collections", "Alpha"]
+
+
+def datestamps(database: Database) -> dict[tuple[str, int], datetime]:
+    with database.session() as session:
+        rows = session.execute(select(Document.url, Document.archived, Document.datestamp))
+        return {(row.url, row.archived.year): row.datestamp for row in rows}
+
+
+@pytest.mark.usefixtures("archive")
+def test_another_name_re_dates_the_documents_whose_records_show_it(database: Database) -> None:
+    make(database, "collection:a:b")
+    change(database, assign, "collection:a", Selection(domain="a.example"))
+    change(database, assign, "collection:a:b", Selection(domain="test"))
+    with database.session() as session:
+        hide(session, Selection(domain="www.a.example"), margin=MARGIN)
+    before = datestamps(database)
+
+    def stop() -> None:
+        raise InterruptedRunError("ending")
+
+    with database.session() as session:
+        named = add_collection(session, "collection:a", name="Alpha", description="Letters").id
+        session.commit()
+        with pytest.raises(InterruptedRunError):
+            settle(session, margin=MARGIN, check=stop)
+        assert settle_collection(session, named, margin=MARGIN + 2, chunk=1) == 4
+    after = datestamps(database)
+    assert {key for key in after if after[key] > before[key]} == {
+        (f"http://a.example/{page}", year) for page in "xy" for year in (2007, 2010)
+    }
+    with database.session() as session:
+        add_collection(session, "collection:a", name="Alpha", description="The alphabet")
+        session.commit()
+        assert settle(session, margin=MARGIN) == 0
+    assert datestamps(database) == after
 
 
 CHOICES = [

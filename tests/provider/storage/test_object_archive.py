@@ -363,6 +363,26 @@ def test_failures_of_a_store_name_its_cause(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize(
+    ("scheme", "text", "kind"),
+    [
+        ("http", r"denied by the object store or the proxy in http_proxy; .*403 Forbidden$", PermissionError),
+        ("https", r"store or the proxy in https_proxy does not .*Connect: TunnelUnsuccessful\)$", OSError),
+    ],
+)
+def test_a_proxy_that_refuses_is_named(
+    store: ObjectStore, monkeypatch: pytest.MonkeyPatch, scheme: str, text: str, kind: type[OSError]
+) -> None:
+    store.faults.status, store.faults.instead = 403, lambda _path: b"<!DOCTYPE html>\n<p>Denied."
+    for name in ("no_proxy", "NO_PROXY", "HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "all_proxy"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"{scheme}://store.invalid")
+    monkeypatch.setenv(f"{scheme}_proxy", store.faults.address)
+    place = ObjectUrl(f"s3://{BUCKET}/proxied/x.warc.gz")
+    with pytest.raises(kind, match=text):
+        client_of(place).facts(place)
+
+
+@pytest.mark.parametrize(
     ("given", "message"),
     [
         ("s3://", "names no bucket"),

@@ -86,6 +86,21 @@ def test_documents_are_in_the_collections_of_their_titles_and_of_their_urls(
     assert settle(database) == 0
 
 
+def test_another_name_of_a_collection_re_dates_its_documents(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    for url in (SITE, OTHER):
+        archive.add(url)
+    titles.bring(CollectionEntry(collection="Floods", seeds=(SITE,)))
+    settle(database)
+    make_documents_due(database)
+    before = datestamps(database)
+    titles.bring(CollectionEntry(collection="FLOODS", seeds=(SITE,)))
+    assert settle(database) == 1
+    after = datestamps(database)
+    assert {url for url in after if after[url] > before[url]} == {SITE}
+
+
 def test_a_document_that_is_indexed_later_is_in_its_collections_at_once(
     titles: Titles, database: Database, tmp_path: Path
 ) -> None:

@@ -1,5 +1,6 @@
 """Imports: what is new, changed, gone, kept, refused, and claimed twice."""
 
+from datetime import date
 from pathlib import Path
 
 import pytest
@@ -159,6 +160,19 @@ def test_a_wrong_issn_and_a_language_without_a_code_are_warned_of(titles: Titles
         "2: the language 'čeština' is not a code of ISO 639-2, such as 'cze'; it is published as it is",
         "2: the language 'cs' is not a code of ISO 639-2, such as 'cze'; it is published as it is",
     ]
+
+
+def test_a_contract_that_is_over_is_warned_of_and_changes_nothing_else(titles: Titles) -> None:
+    over, valid = date(2000, 1, 31), date(9999, 1, 31)
+    plan = titles.plan(
+        entry("1", SITE, contract_to=over, licence="CC BY 4.0"),
+        entry("2", "http://b.cz/", contract_to=over, public=False),
+        entry("3", "http://c.cz/", contract_to=valid),
+    )
+    assert plan.warnings == [
+        "1: its contract ended on 2000-01-31; it stays public, with its licence and access"
+    ]
+    assert (plan.new[0].entry.public, plan.new[0].licence) == (True, "cc-by-4.0")
 
 
 def test_two_titles_that_claim_the_same_site_are_reported(titles: Titles, archive: Archive) -> None:

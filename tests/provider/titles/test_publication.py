@@ -1,7 +1,7 @@
 """Figures of titles: which captures count, and when a title gets a new datestamp."""
 
 import asyncio
-from datetime import timedelta
+from datetime import date, timedelta
 
 from aiohttp.pytest_plugin import AiohttpClient
 
@@ -50,13 +50,27 @@ def test_a_title_is_dated_again_only_if_a_shown_value_changed(titles: Titles, ar
     archive.add(SITE)
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
     assert titles.count() == 0
-    before = titles["1"].datestamp
+    before, entered = titles["1"].datestamp, titles["1"].entered
     archive.add(f"{SITE}a", datestamp=LATER)
     archive.add(f"{SITE}b", datestamp=LATER)
     assert titles.count() == 1
     assert titles["1"].captures == 3
     assert titles["1"].datestamp > before
+    assert titles["1"].entered == entered is not None
     assert titles.count() == 0
+
+
+def test_contract_dates_and_numbers_of_captures_do_not_date_a_title_again(
+    titles: Titles, archive: Archive
+) -> None:
+    archive.add(SITE, archived=BEGINNING)
+    archive.add(f"{SITE}a", archived=LATER)
+    titles.bring(entry("1", SITE, contract_to=date(2026, 11, 30)))
+    before = titles["1"].datestamp
+    titles.bring(entry("1", SITE, contract_from=date(2020, 1, 1), contract_to=date(2027, 11, 30)))
+    archive.add(f"{SITE}b", datestamp=LATER, archived=BEGINNING + timedelta(days=400))
+    titles.count()
+    assert (titles["1"].captures, titles["1"].datestamp) == (3, before)
 
 
 def test_a_title_whose_captures_are_hidden_becomes_a_deleted_record(titles: Titles, archive: Archive) -> None:
