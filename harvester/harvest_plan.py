@@ -150,6 +150,7 @@ _SLICES: Final = (
 _STRICTNESS: Final = (
     "strict: well-formed answers; very-strict: valid records; loose: lenient, skip what is broken"
 )
+_PLACE: Final = " (from the current folder, or else the data folder)"
 _SELECTION: Final = "setSpec (default: the whole repository); for SRU a CQL query, for Z39.50 a PQF query"
 
 
@@ -206,12 +207,16 @@ class HarvestParameters:
     ))
     filter_file: Path | None = field(default=None, metadata=_of(
         kind=Path, column="filter_file_path",
-        schedule=Option("--filter --filter-file", "rules that select records", "FILE", place=2),
+        about="Rules that select records: the absolute path of the file.",
+        schedule=Option("--filter --filter-file", f"rules that select records{_PLACE}", "FILE", place=2),
         command=Option("--filter", "rules that select records", "FILE"),
     ))
     normalize_file: Path | None = field(default=None, metadata=_of(
         kind=Path, column="normalize_file_path",
-        schedule=Option("--normalise --normalize --normalize-file", "rules that add values", "FILE", place=2),
+        about="Rules that add values: the absolute path of the file.",
+        schedule=Option(
+            "--normalise --normalize --normalize-file", f"rules that add values{_PLACE}", "FILE", place=2
+        ),
         command=Option("--normalise --normalize", "rules that add values", "FILE"),
     ))
     max_records: int | None = field(default=None, metadata=_of(

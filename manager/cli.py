@@ -188,7 +188,10 @@ def _add_wait(job: "Subcommands") -> None:
     )
     wait.add_argument("job_id", type=int, nargs="?", metavar="ID", help="number of the job")
     wait.add_argument(
-        "--repository", type=int, metavar="ID", help="wait until no job of this repository is running or due"
+        "--repository",
+        type=int,
+        metavar="ID",
+        help="wait until no job of this repository is running or due; the exit code is that of its last run",
     )
     wait.add_argument(
         "--timeout", type=float, metavar="S", help="give up after this many seconds with exit code 75"

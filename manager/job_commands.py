@@ -15,11 +15,12 @@ from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs import control as job_control
 from manager.jobs import views as jobs
 from manager.jobs.reasons import in_words
-from manager.jobs.runs import RunFilter, find_runs, pieces_of
+from manager.jobs.runs import RunFilter, find_runs, pieces_of, was_started
 from manager.jobs.views import JobView
 from manager.models import UNDER_WAY, Job, JobStatus, in_plain_words
 from oai.cli import Invocation
 from oai.database import Database, open_database
+from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, TryLaterError, UsageError
 from oai.failure_codes import INTERRUPTIONS
 from oai.models import columns_of
@@ -184,15 +185,18 @@ def wait(invocation: Invocation) -> ExitCode:
             {"history_id": None, "status": None}, "no job is running or due; no harvest has ended yet"
         )
         return ExitCode.DONE
+    ended = format_datestamp(run.harvest_end_time)
     invocation.console.result(
         {
             "history_id": run.history_id,
             "job_id": run.job_id,
+            "harvest_end_time": run.harvest_end_time,
             "status": run.status,
             "verdict": run.verdict,
             "failure_reason": run.failure_reason,
         },
-        f"run {run.history_id}: {run.status}" + (f": {run.failure_reason}" if run.failure_reason else ""),
+        f"run {run.history_id}, ended {ended}: {run.status}"
+        + (f": {run.failure_reason}" if run.failure_reason else ""),
     )
     return exit_code_of(run.status, run.failure_code)
 
@@ -237,7 +241,8 @@ def last_run_if_idle(session: Session, repository_id: int) -> Ended | None:
     """Return the repository's last run once none of its jobs is running or due; None until then.
 
     While the repository is locked, due jobs do not count, because they do not begin.
-    Raises UsageError if there is no such repository.
+    Runs that did not start because of a lock do not count, either. Raises UsageError if there is no such
+    repository.
     """
     if session.get(Repository, repository_id) is None:
         raise UsageError(f"no repository {repository_id}; list repositories with `zatva repository list`")
@@ -254,7 +259,7 @@ def last_run_if_idle(session: Session, repository_id: int) -> Ended | None:
     )
     if session.scalar(select(busy)):
         return None
-    return Ended(run=_newest(session, History.repository_id == repository_id))
+    return Ended(run=_newest(session, and_(History.repository_id == repository_id, was_started())))
 
 
 def exit_code_of(status: str, failure_code: str | None = None) -> ExitCode:

@@ -1,5 +1,6 @@
 """Handlers of `zatva schedule`: what to harvest, from when on, and how often."""
 
+import os
 from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
@@ -10,10 +11,10 @@ from sqlalchemy.orm import Session
 
 from harvester.harvest_plan import Surface, carried
 from manager.models import RecurringJob, in_plain_words
-from manager.rule_access import check_rule_access
+from manager.rule_access import RULE_COLUMNS, check_rule_access
 from manager.schedules import service as samples
 from manager.schedules import service as schedules
-from manager.schedules.plan import read_plan
+from manager.schedules.plan import check_rule_file, read_plan
 from manager.schedules.service import ScheduleView, find_schedules, find_view
 from manager.schedules.what_if import forecast
 from oai.cli import Invocation
@@ -34,6 +35,7 @@ _SCHEDULE_COLUMNS = {
     "state_reason": "because",
 }
 _SHOWN_RUNS: Final = 3
+_MOMENTS: Final = frozenset(one.column for one in carried(Surface.SCHEDULE_COMMAND) if one.kind is datetime)
 
 
 def add_schedule(invocation: Invocation) -> None:
@@ -165,16 +167,19 @@ def _row(view: ScheduleView) -> dict[str, Any]:
 
 def _given(invocation: Invocation) -> dict[str, Any]:
     """Return the columns whose options were given, or which have a default."""
-    given = vars(invocation.arguments)
-    columns = {name: value for name, value in given.items() if name in schedules.CHANGEABLE}
-    read = {name: _READERS[name](value) for name, value in columns.items() if isinstance(value, str)}
-    return {name: value for name, value in {**columns, **read}.items() if value is not None}
+    given = {name: value for name, value in vars(invocation.arguments).items() if value is not None}
+    data = invocation.settings.data
+    return {name: _read(name, value, data) for name, value in given.items() if name in schedules.CHANGEABLE}
 
 
-def _moment(text: str) -> datetime | str:
-    """Parse a time; an empty value stays empty."""
-    if not text:
-        return text
+def _read(name: str, value: Any, data: Path) -> Any:  # noqa: ANN401 each column's own type
+    """Return a column's value from its option; an empty value stays empty."""
+    if value and name in _MOMENTS:
+        return _moment(value)
+    return _rule_file(name, value, data) if value and name in RULE_COLUMNS else value
+
+
+def _moment(text: str) -> datetime:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
@@ -182,12 +187,13 @@ def _moment(text: str) -> datetime | str:
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
 
 
-def _absolute(path: str) -> str:
-    """Make a path absolute, because the manager may run in another folder; an empty value stays empty."""
-    return path and str(Path(path).absolute())
+def _rule_file(name: str, path: str, data: Path) -> str:
+    """Return the absolute path of a rule file in the current folder or else in the data folder.
 
-
-_READERS: Final[dict[str, Callable[[str], Any]]] = {
-    one.column: {datetime: _moment, Path: _absolute}.get(one.kind, str)
-    for one in carried(Surface.SCHEDULE_COMMAND)
-}
+    It is absolute because the manager may run in another folder. Raises UsageError if the file is not usable.
+    """
+    places = [str(folder / path) for folder in (Path.cwd(), data.resolve())]
+    # Path.exists raises an error for a folder that may not be entered.
+    chosen = next((place for place in places if os.path.exists(place)), places[0])  # noqa: PTH110
+    check_rule_file(name, chosen, chosen)
+    return chosen

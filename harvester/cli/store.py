@@ -25,7 +25,7 @@ from harvester.store.audit import Audit, Auditor, StoreFinding
 from harvester.store.changes import read_changes
 from harvester.store.export import Form, export
 from harvester.store.models import RecordChange, StoreAudit
-from harvester.store.rebuild import Rebuilder, Rebuilt
+from harvester.store.rebuild import Rebuilder, Rebuilt, files_below
 from harvester.store.records import RunKey
 from oai.child import end_with_input
 from oai.cli import Invocation
@@ -224,7 +224,9 @@ def _named(session: Session, invocation: Invocation) -> Repository:
     if (arguments.repository is None) == (arguments.dir is None):
         raise UsageError("no repository given; give its number, or --dir with its folder")
     if arguments.repository is not None:
-        return repositories.get_repository(session, arguments.repository)
+        repository = repositories.get_repository(session, arguments.repository)
+        _check_address(repository, arguments.url)
+        return repository
     folder = os.path.abspath(arguments.dir)  # noqa: PTH100 Path.absolute keeps `..`
     known: Sequence[Repository] = [
         one
@@ -232,14 +234,25 @@ def _named(session: Session, invocation: Invocation) -> Repository:
         if os.fspath(repositories.base_folder(one, invocation.settings)) == folder
     ]
     if known:
+        _check_address(known[0], arguments.url)
         return known[0]
     if arguments.url is None:
         raise UsageError(
             f"no repository has the folder {folder}; to create one, give its base URL with --url"
         )
+    # A rejected command adds no repository.
+    files_below(Path(folder), skip=_others(session, invocation))
     repository = repositories.add_repository(session, base_url=arguments.url, base_dir=folder)
     repository.plain_prefix = arguments.format
     return repository
+
+
+def _check_address(repository: Repository, url: str | None) -> None:
+    if url not in {None, repository.base_url, repository.display_url}:
+        raise UsageError(
+            f"repository {repository.repository_id} in {repository.base_dir} has the base URL "
+            f"{repository.display_url}; check which repository is meant, or leave out --url"
+        )
 
 
 def _rebuilt_words(rebuilt: Rebuilt) -> str:

@@ -5,7 +5,7 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from sqlalchemy import text
@@ -91,6 +91,24 @@ class _Found:
     key: str
 
 
+def files_below(
+    folder: Path,
+    *,
+    on_folder: Callable[[bytes, int], None] = lambda _folder, _files: None,
+    skip: Collection[str] = (),
+) -> Iterator[bytes]:
+    """Return the paths of all files, as `walk` does.
+
+    Raises UsageError if the folder does not exist or has no file, because then the disk is more likely not
+    mounted than the store empty.
+    """
+    paths = walk(os.fspath(folder), on_folder=on_folder, skip=skip)
+    first = next(paths, None)
+    if first is None:
+        raise UsageError(f"{folder}: no files found; check that the store is in its place")
+    return chain((first,), paths)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Rebuilder:
     """Corrects one repository's rows according to its files. No harvest of it may run meanwhile.
@@ -113,17 +131,13 @@ class Rebuilder:
     def run(self) -> Rebuilt:
         """Process all files; commits by itself, in pieces, and may be repeated at any time.
 
-        Raises UsageError if the folder does not exist or has no file, because then the disk is more likely
-        not mounted than the store empty.
+        Raises UsageError as `files_below` does.
         """
         rebuilt = Rebuilt()
-        paths = walk(os.fspath(self.folder), on_folder=self._note_folder, skip=self.skip)
-        first = next(paths, None)
-        if first is None:
-            raise UsageError(f"{self.folder}: no files found; check that the store is in its place")
+        paths = files_below(self.folder, on_folder=self._note_folder, skip=self.skip)
         with self.database.session() as reading, self.database.session() as session:
             rows = file_rows(reading, self.repository_id)
-            pairs = compare(rows, self._counted(first, paths))
+            pairs = compare(rows, paths)
             while batch := list(islice(pairs, _TOGETHER)):
                 make_statistics(self.database.engine, "oai_record", "oai_set_mapping")
                 self._take(session, batch, rebuilt)
@@ -138,10 +152,6 @@ class Rebuilder:
                 session.execute(_FROM_THE_START, {"repository_id": self.repository_id})
             session.commit()
         return rebuilt
-
-    def _counted(self, first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-        yield first
-        yield from rest
 
     def _note_folder(self, folder: bytes, files: int) -> None:
         name = os.fsdecode(folder)

@@ -38,10 +38,10 @@ _CHOICES: Final = {
 _PRIORITIES: Final = range(-1000, 1001)
 _UNRESERVED: Final = r"[A-Za-z0-9\-_.!~*'()]+"
 _PREFIX: Final = re.compile(_UNRESERVED)
-_RULES: Final[tuple[tuple[str, Callable[..., object]], ...]] = (
-    ("filter_file_path", load_filters),
-    ("normalize_file_path", load_mappings),
-)
+_RULES: Final[dict[str, Callable[..., object]]] = {
+    "filter_file_path": load_filters,
+    "normalize_file_path": load_mappings,
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,23 +129,26 @@ def check_surroundings(session: Session, row: RecurringJob | Job, data: Path | N
         check_base_url(repository.base_url, repository.protocol)
         check_access(repository, row)
     check_rule_access(session, row, data)
-    for name, load in _RULES:
+    for name in _RULES:
         path = getattr(row, name)
-        if not path:
-            continue
-        if not Path(path).is_absolute():
+        if path and not Path(path).is_absolute():
             raise UsageError(
                 "%(name)s %(path)s: give the absolute path, because workers run in other folders",
                 name=name,
                 path=repr(path),
             )
-        shown = rule_file_shown(path, data)
-        try:
-            if Path(path).is_fifo():  # To open it would wait until another process does.
-                raise ValueError("a named pipe; name a file")  # noqa: TRY301 like the errors of the file
-            load(Path(path), source=shown)
-        except (ZatvaError, OSError, ValueError) as error:
-            raise UsageError(f"{name} {shown!r}: {error}") from error
+        if path:
+            check_rule_file(name, path, rule_file_shown(path, data))
+
+
+def check_rule_file(name: str, path: str, shown: str) -> None:
+    """Raise UsageError if the rule file of the column `name` cannot be used; the message calls it `shown`."""
+    try:
+        if Path(path).is_fifo():  # To open it would wait until another process does.
+            raise ValueError("a named pipe; name a file")  # noqa: TRY301 like the errors of the file
+        _RULES[name](Path(path), source=shown)
+    except (ZatvaError, OSError, ValueError) as error:
+        raise UsageError(f"{name} {shown!r}: {error}") from error
 
 
 def check_job(session: Session, job: Job, data: Path | None) -> WaitReason | None:

@@ -1,21 +1,27 @@
 """The manager's commands, run as a user runs them."""
 
+import json
+from pathlib import Path
+
 from tests.commands import results, zatva
+from tests.harvester.rule_lab.records import FILTERS
 from tests.manager.conftest import Tables
 
 
 def test_a_schedule_is_added_listed_run_paused_resumed_and_removed(
-    environment: dict[str, str], tables: Tables
+    environment: dict[str, str], tables: Tables, tmp_path: Path
 ) -> None:
     tables.repository()
+    rules = tmp_path / "f.xml"
+    rules.write_bytes(FILTERS)
     (added,) = results(
         environment, "schedule", "add", "1", "--frequency", "daily at 02:30", "--zone", "Europe/Prague",
-        "--start", "2050-01-01T00:00", "--format", "mods", "--set", "a:b", "--full", "--filter-file", "f.xml",
+        "--start", "2050-01-01T00:00", "--format", "mods", "--set", "a:b", "--full", "--filter-file", rules,
     )  # fmt: skip
     assert added["incremental"] is False
     (listed,) = results(environment, "schedule", "list")
     assert (listed["frequency"], listed["set_spec"], listed["state_word"]) == ("daily at 02:30", "a:b", "new")
-    assert listed["filter_file_path"].startswith("/")
+    assert listed["filter_file_path"] == str(rules)
     (job,) = results(environment, "schedule", "run", "1")
     assert job["metadata_prefix"] == "mods"
     results(environment, "schedule", "pause", "1")
@@ -24,6 +30,34 @@ def test_a_schedule_is_added_listed_run_paused_resumed_and_removed(
     assert tables.one("SELECT state FROM oai_recurring_job") == 0
     results(environment, "schedule", "remove", "1")
     assert results(environment, "schedule", "list") == []
+
+
+def test_a_rule_file_is_read_from_this_folder_or_else_the_data_folder_and_has_to_be_usable(
+    environment: dict[str, str], tables: Tables, tmp_path: Path
+) -> None:
+    tables.repository()
+    data = Path(environment["ZATVA_DATA"])
+    data.mkdir()
+    (data / "broken.xml").write_bytes(FILTERS[:-9])
+    add, edit = ("schedule", "add", "1", "--frequency", "daily"), ("schedule", "edit", "1")
+    for folder in (data, tmp_path):
+        (folder / "rules").mkdir()
+        (folder / "rules/a.xml").write_bytes(FILTERS)
+        done = zatva(environment, *add, "--filter", "rules/a.xml", "--json", folder=tmp_path)
+        assert json.loads(done.stdout)["filter_file_path"] == str((folder / "rules/a.xml").resolve())
+    for words, option, file, named, why in (
+        (add, "--filter", "A", tmp_path / "A", "No such file"),
+        ((*add, "--dry-run"), "--normalise", "b.xml", tmp_path / "b.xml", "No such file"),
+        (edit, "--filter", "/c.xml", "/c.xml", "No such file"),
+        (edit, "--normalise", "rules/a.xml", tmp_path / "rules/a.xml", "root element"),
+        (edit, "--filter", "broken.xml", data.resolve() / "broken.xml", "line"),
+        (edit, "--filter", "n" * 300, tmp_path, "File name too long"),
+    ):
+        refused = zatva(environment, *words, option, file, folder=tmp_path)
+        assert (refused.returncode, str(named) in refused.stderr, why in refused.stderr) == (2, True, True)
+    assert [row["state"] for row in results(environment, "schedule", "list")] == [0, 0]
+    (edited,) = results(environment, *edit, "--filter", "", "--start", "2050-01-01")
+    assert (edited["filter_file_path"], edited["start_date"][:10]) == (None, "2050-01-01")
 
 
 def test_jobs_are_listed_and_removed(environment: dict[str, str], tables: Tables) -> None:

@@ -63,6 +63,21 @@ def test_a_repository_without_harvests_is_quiet(environment: dict[str, str], tab
     assert wait(environment, "--repository", "1").returncode == 0
 
 
+@pytest.mark.parametrize("code", ["repository_locked", "repository_busy"])
+def test_a_run_that_a_lock_kept_from_starting_is_no_harvest(
+    environment: dict[str, str], tables: Tables, code: str
+) -> None:
+    repository = tables.repository()
+    failed = {"repository_id": repository, "status": "failed", "harvest_start_time": "2026-01-01"}
+    tables.add("oai_history", **failed, failure_code=code)
+    done = wait(environment, "--repository", "1")
+    assert (done.returncode, "no harvest has ended yet" in done.stdout) == (0, True)
+    tables.add("oai_history", **failed, failure_code="timeout", harvest_end_time="2026-01-01T01:00Z")
+    tables.add("oai_history", **failed, failure_code=code)
+    done = wait(environment, "--repository", "1")
+    assert (done.returncode, "run 2, ended 2026-01-01T01:00:00Z: failed" in done.stdout) == (4, True)
+
+
 @pytest.mark.parametrize(
     ("status", "due", "quiet"),
     [

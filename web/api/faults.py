@@ -21,7 +21,7 @@ TITLES: Final[Mapping[int, str]] = {
     413: "Body too large",
     415: "Body is not JSON",
     422: "Invalid value",
-    424: "Invalid answer from the repository",
+    424: "No valid answer from the repository",
     429: "Too many requests",
     500: "Internal error",
     503: "Try again in a moment",

@@ -205,6 +205,26 @@ async def test_the_command_makes_a_repository_anew_where_only_its_files_are_left
     assert (outcome.status, outcome.counts["unchanged"]) == ("no changes", 25)
 
 
+async def test_a_folder_without_files_adds_no_repository(library: Library) -> None:
+    for name in ("missing", "empty"):
+        folder = library.folder.parent / name
+        if name == "empty":
+            folder.mkdir(parents=True)
+        words = ("--dir", str(folder), "--url", "https://new.example/oai")
+        code, _, err = await library.command("store", "rebuild", *words)
+        assert (code, f"{folder}: no files found" in err) == (2, True)
+    assert table(library.database, "SELECT count(*) FROM oai_repository") == [(1,)]
+
+
+async def test_another_base_url_than_the_one_of_the_repository_is_rejected(library: Library) -> None:
+    await library.run()
+    for named in (("--dir", str(library.folder)), (str(library.repository_id),)):
+        code, _, err = await library.command("store", "rebuild", *named, "--url", "https://new.example/oai")
+        assert (code, f"has the base URL {library.fake.url}; check which" in err) == (2, True)
+        code, out, _ = await library.command("store", "rebuild", *named, "--url", library.fake.url)
+        assert (code, "25 kept" in out) == (0, True)
+
+
 async def test_a_rebuild_does_not_go_through_the_sets_of_all_records(library: Library) -> None:
     library.fake.items[:] = many(300)
     await library.run()

@@ -333,7 +333,7 @@ async def test_a_repository_that_fails_is_no_server_error_of_ours(program: Progr
     async with repository() as address:
         answer = await program.post("/probe", {"base_url": f"{address}/closed"})
 
-    assert answer.status == 424
+    assert (answer.status, answer.body["title"]) == (424, "No valid answer from the repository")
     assert "403" in answer.body["detail"]
 
 
