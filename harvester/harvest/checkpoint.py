@@ -16,10 +16,10 @@ from sqlalchemy.orm import Session
 from harvester.harvest import seen_identifiers
 from harvester.harvest.plan import RunPlan, SavedState
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import watermark
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
 from harvester.harvest.seen_identifiers import Marks, no_marks
 from harvester.harvest.verdict import Verdict
+from harvester.harvest.watermark import watermark
 from harvester.locks import check_unlocked
 from harvester.models import Harvest, History
 from harvester.reading.errors import RepositoryBusyError
@@ -37,6 +37,7 @@ class Checkpoint:
     """Marks of the current list."""
     warnings: Sequence[Note]
     watermark: str | None
+    watermark_lag: float | None
     response_date: str | None
     complete_list_size: int | None
     run_started: datetime
@@ -59,7 +60,6 @@ def saved_state(session: Session, row: Harvest | None) -> SavedState:
         return SavedState()
     return SavedState(
         watermark=row.watermark,
-        lag=row.watermark_lag,
         undated=_undated(session, row),
         token=row.resumption_token or "",
         parameters=row.run_parameters or {},
@@ -104,6 +104,7 @@ def begin(
         marks=seen_identifiers.kept(session, row.harvest_id) if plan.resumes else no_marks(),
         warnings=notes_of(row.warnings, row.warning_failures),
         watermark=row.watermark,
+        watermark_lag=row.watermark_lag,
         response_date=row.run_response_date,
         complete_list_size=row.complete_list_size,
         run_started=row.run_started or now,

@@ -3,7 +3,7 @@
 import time
 from collections import Counter
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
@@ -19,6 +19,7 @@ from harvester.harvest.run_warnings import Note, Warnings
 from harvester.harvest.seen_identifiers import Marks
 from harvester.harvest.transform import Refusal
 from harvester.harvest.verdict import PROPER
+from harvester.harvest.watermark import lag
 from harvester.rules.schema_sampling import MOST_EXAMPLES
 from harvester.store.files import FileStore
 from oai.database import Database
@@ -129,6 +130,9 @@ class RunState:
     """Token of the page after the last stored one."""
     progress: RunProgress = field(default_factory=RunProgress)
     response_date: str | None = None
+    """The date of the run's first answer that has one."""
+    lag: float | None = None
+    """Seconds by which that was behind our clock, if this process has received it; None if it has no time."""
     complete_list_size: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
     resumed: Counter[str] = field(default_factory=Counter)
@@ -163,6 +167,11 @@ class RunState:
             self.first_refusal = self.first_refusal or refusal.in_words()
         self.warnings.warn(refusal.in_words(), refusal.noted())
 
+    def note_date(self, response_date: str | None) -> None:
+        """Note the date of an answer that was received just now, if it is the first one."""
+        if not self.response_date and response_date:
+            self.response_date, self.lag = response_date, lag(response_date, datetime.now(UTC))
+
     def note_page(self, taken: PreparedPage) -> None:
         """Record what a stored page reveals about its list."""
         fetched = taken.fetched
@@ -172,7 +181,7 @@ class RunState:
         for note in page.notes:
             self.warnings.warn_once(note, where=page.url)
         self._warn_of_invalid(taken)
-        self.response_date = self.response_date or page.response_date
+        self.note_date(page.response_date)
         undated = (header.identifier for header, _ in fetched.entries if header.undated)
         self.first_undated = self.first_undated or next(undated, None)
         self.complete_list_size = page.complete_list_size or self.complete_list_size

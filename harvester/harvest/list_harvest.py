@@ -159,7 +159,7 @@ class ListHarvester:
         if found.failed:
             self._allowance.count_since(begun)
         self._probes_left -= found.failed
-        self.run.state.response_date = self.run.state.response_date or found.response_date
+        self.run.state.note_date(found.response_date)
         return found.empty
 
     async def _one_list(self, window: Window) -> End:
@@ -225,7 +225,7 @@ class ListHarvester:
             first=not run.state.counts["pages"] and not state.totals["lists"],
             restarts=state.totals["restarts"],
             orderly=state.watch.orderly and not state.totals["disorder"],
-            before_earliest=self._plan.calendar.begins_before_earliest(window),
+            before_earliest=self._plan.calendar.may_begin_openly(window),
             # A list that is not selected by datestamps cannot be divided.
             loose=self._loose and self._plan.by_datestamps,
         )
@@ -257,7 +257,7 @@ class ListHarvester:
     async def _nothing_more(self, window: Window, error: ClientError, end: End) -> End:
         """End the list whose error shows that it has no further records."""
         if isinstance(error, OaiError):
-            self.run.state.response_date = self.run.state.response_date or error.response_date
+            self.run.state.note_date(error.response_date)
         await self._finish(window, end)
         return end
 
@@ -273,7 +273,7 @@ class ListHarvester:
         raise StrictCheckError(str(error)) from error
 
     async def _change_bounds(self, window: Window, error: ClientError) -> None:
-        if self._plan.calendar.begins_before_earliest(window):
+        if not window.in_seconds:
             words = f"the list was requested without from, which is before earliestDatestamp: {error}"
             await self._change(lambda state: state.replace_window([replace(window, from_=None)]), words)
             return

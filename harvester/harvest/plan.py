@@ -1,5 +1,6 @@
 """What a harvest will request, and why; computed before the first request, without input or output."""
 
+import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
@@ -17,8 +18,6 @@ from oai.reach import without_credentials
 from oai.vocabulary import Granularity, Verb, reports_deletions
 
 _SHOWN_WINDOWS = 12
-_CLOCK_TOLERANCE = 60
-"""Seconds by which a repository's clock may be further behind without effect: an answer takes its time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -31,8 +30,6 @@ class Target:
     deleted_record: str | None = None
     by_datestamps: bool = True
     """Whether it selects by datestamps; a repository that is queried does not."""
-    lag: float | None = None
-    """Seconds by which its clock is behind ours now, if known."""
 
     def calendar(self, now: datetime) -> Calendar:
         """Return the repository's calendar."""
@@ -57,8 +54,6 @@ class SavedState:
     """What a harvest's row in `oai_harvest` says of its last run."""
 
     watermark: str | None = None
-    lag: float | None = None
-    """Seconds by which the repository's clock was behind ours at the watermark, if known."""
     undated: str | None = None
     """The unreadable responseDate of the last harvest, if that harvest left no watermark."""
     token: str = ""
@@ -94,8 +89,6 @@ class RunPlan:
     normalize_file: str | None
     calendar: Calendar
     by_datestamps: bool = True
-    clock_fell_behind: bool = False
-    """Whether `from_` is earlier because the repository's clock fell behind."""
     recovery_seconds: float | None = None
     """Maximum number of seconds that the run may spend on working around faults, if shown."""
 
@@ -181,19 +174,16 @@ def plan(
     """Return the plan of a harvest that goes back `overlap` seconds behind the watermark."""
     times = target.calendar(now)
     resumes = was_cut_off(request, saved_state)
-    fell = 0.0
-    saved = None
     if resumes:
-        from_, why = saved_state.parameters.get("from"), "as in the interrupted run, which is resumed"
+        from_ = saved_state.parameters.get("from")
+        why = "as in the interrupted run, which is resumed"
         # An empty list of windows belongs to a run that was interrupted after its last list: only its end
         # is missing.
         saved = saved_state.state.get("windows")
+        windows = [_whole(request, from_, times)] if saved is None else list(map(window_from_json, saved))
     else:
-        possible = target.possible(request)
-        fell = _fallen_behind(possible, saved_state, target.lag, max(overlap, _CLOCK_TOLERANCE))
-        from_, why = _from(possible, saved_state, times.granularity, overlap + fell)
-        why += ", because the repository's clock fell behind" if fell else ""
-    windows = [_whole(request, from_, times)] if saved is None else list(map(window_from_json, saved))
+        from_, why = _from(target.possible(request), saved_state, times.granularity, overlap)
+        windows = [_whole(request, from_, times)]
     return RunPlan(
         base_url=without_credentials(target.base_url),
         verb=Verb.LIST_RECORDS if request.method is Method.RECORDS else Verb.LIST_IDENTIFIERS,
@@ -210,7 +200,6 @@ def plan(
         normalize_file=str(request.normalize_file) if request.normalize_file else None,
         calendar=times,
         by_datestamps=target.by_datestamps,
-        clock_fell_behind=bool(fell),
     )
 
 
@@ -253,23 +242,11 @@ def _from(
     return from_, f"the start of the last complete harvest, {watermark}, less {overlap:,.0f} seconds"
 
 
-def _fallen_behind(
-    request: HarvestRequest, saved_state: SavedState, lag: float | None, tolerance: float
-) -> float:
-    """Return the seconds by which the repository's clock fell behind since the watermark, if that matters.
-
-    What changed since then is dated earlier than the watermark by as much.
-    """
-    unneeded = request.full or request.harvest_from is not None or saved_state.watermark is None
-    if unneeded or lag is None or saved_state.lag is None:
-        return 0
-    fell = lag - saved_state.lag
-    return fell if fell > tolerance else 0
-
-
 def incremental_from(watermark: str, granularity: str | None, overlap: float) -> str:
     """Return the `from` after a complete harvest that began at the watermark, less `overlap` seconds."""
-    moment = parse_datestamp(watermark).moment - timedelta(seconds=overlap)
+    moment = parse_datestamp(watermark).moment
+    with contextlib.suppress(OverflowError):  # the year 1 has no year before
+        moment -= timedelta(seconds=overlap)
     return required(in_granularity(format_datestamp(moment), granularity), "the watermark is a datestamp")
 
 

@@ -1,10 +1,10 @@
-"""The result of a harvest: exit code, reason, next watermark, and its row in `oai_history`."""
+"""The result of a harvest: exit code, reason, and its row in `oai_history`."""
 
 import os
 import socket
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 from sqlalchemy import func, text, update
@@ -19,7 +19,6 @@ from harvester.reading.errors import MalformedAnswerError, ServerBusyError
 from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from oai.console import counted
-from oai.datestamps import format_datestamp, parse_datestamp, read_moment
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, UsageError, ZatvaError, failure_of
 from oai.failure_codes import NOT_STARTED
@@ -317,31 +316,6 @@ def gather(
         unread_for=progress.unread_for or Failure(code=FailureCode.OTHER),
         **totals,
     )
-
-
-def watermark(response_date: str | None, run_started: datetime) -> str | None:
-    """Return the responseDate as a UTC datestamp, rounded down to the second; None if it is not a date.
-
-    A date later than the start of the run is replaced by it. Without a date, the next run begins where this
-    one did. `run_started` is by our clock, with a time zone.
-    """
-    try:
-        moment = read_moment(response_date or "")
-    except ValueError:
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    # Some servers call their local time UTC, or their clock is wrong: changes until it is as late must not
-    # be missed. A date that is too early only repeats records.
-    return format_datestamp(min(moment, run_started))
-
-
-def lag(response_date: str | None, now: datetime) -> float | None:
-    """Return the seconds by which a responseDate is before `now`; None if it is no date with a time."""
-    date = watermark(response_date, now)
-    if date is None or ":" not in (response_date or ""):
-        return None
-    return (now - parse_datestamp(date).moment).total_seconds()
 
 
 def wait_until(error: Exception | None, now: datetime) -> datetime | None:

@@ -27,7 +27,7 @@ from harvester.harvest.plan import RunPlan, plan
 from harvester.harvest.progress import StateChange
 from harvester.harvest.quarantine import Quarantine, open_quarantine
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import RunOutcome, continue_rows, get_history, lag, resumable, watermark
+from harvester.harvest.result import RunOutcome, continue_rows, get_history, resumable
 from harvester.harvest.room import Quota, open_quota
 from harvester.harvest.run_warnings import Note
 from harvester.harvest.source import (
@@ -39,6 +39,7 @@ from harvester.harvest.source import (
 )
 from harvester.harvest.transform import Refusal, RefusedRecordError, Transformer, joined
 from harvester.harvest.verdict import End, Verdict, judge
+from harvester.harvest.watermark import NextWatermark
 from harvester.reading.answers import Identity
 from harvester.rules.rule_limits import RuleLimits
 from harvester.rules.schema_sampling import open_sampler
@@ -139,8 +140,6 @@ class PreparedRun:
     """Digests of the rules that were read: the filter file's and the normalise file's."""
     budget: RequestBudget
     state: RunState = field(default_factory=RunState)
-    lag: float | None = None
-    """Seconds by which the repository's clock is behind ours, by its answer to Identify; None if unknown."""
 
     @property
     def request(self) -> HarvestRequest:
@@ -160,8 +159,6 @@ class PreparedRun:
         """Store what Identify says now, because it may have changed; a replay of the past stores nothing."""
         if self.request.replay is not None:
             return
-        now = datetime.now(UTC)
-        self.lag = lag(identity.response_date, now)
         with self.requested.database.session() as session:
             repositories.note_identity(session, self.request.repository_id, identity)
             session.commit()
@@ -175,8 +172,7 @@ class PreparedRun:
             saved_state = checkpoint.saved_state(session, row)
             check_saved_state(request, saved_state)
             overlap, now = self.settings.harvester.overlap, self.source.now
-            target = replace(preparation.target(repository), lag=self.lag)
-            planned = plan(request, target, saved_state, now=now, overlap=overlap)
+            planned = plan(request, preparation.target(repository), saved_state, now=now, overlap=overlap)
             changed = preparation.rules_changed(session, request, planned, row)
             missing_set = preparation.missing_set_warning(session, repository, request.set_spec)
             looks = may_disappear(session, request, from_=planned.from_)
@@ -192,8 +188,6 @@ class PreparedRun:
         self.state.take_up(point, planned)
         if changed:
             self.warn(preparation.RULES_CHANGED)
-        if planned.clock_fell_behind:
-            self.warn(f"from {planned.from_}: {planned.why}")
         checkpointer = self._checkpointer(store, point, quota)
         returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
         return Run(
@@ -393,7 +387,7 @@ class Run:
             verdict=verdict,
             end=ending.end,
             counts=self.state.counts,
-            response_date=self._watermark,
+            response_date=self._next.date,
             shortened=self.state.progress.totals["shortened"] > 0,
             error=ending.error,
         )
@@ -403,11 +397,8 @@ class Run:
         return settlement.held
 
     def _warn_of_watermark(self, verdict: Verdict) -> None:
-        if self._moves_watermark(verdict) and self._watermark is None:
-            self.state.warnings.warn(
-                f"the responseDate {self.state.response_date or ''!r} cannot be read, so the next harvest"
-                " starts where this one started"
-            )
+        if self._moves_watermark(verdict) and (warning := self._next.warning()):
+            self.state.warnings.warn(warning)
 
     def _write_down(self, ending: Ending, outcome: RunOutcome, held: Held | None) -> int:
         """Write the history row, and end the checkpoint in the same transaction; return the row's number."""
@@ -423,9 +414,15 @@ class Run:
         return history_id
 
     @property
-    def _watermark(self) -> str | None:
-        """The date of the run's first answer, from which the next harvest begins; None if there is none."""
-        return watermark(self.state.response_date, self.checkpointer.point.run_started)
+    def _next(self) -> NextWatermark:
+        state, point = self.state, self.checkpointer.point
+        return NextWatermark(
+            response_date=state.response_date,
+            started=point.run_started,
+            received_lag=state.lag,
+            last=None if self.plan.from_ is None else point.watermark,
+            last_lag=point.watermark_lag,
+        )
 
     def _moves_watermark(self, verdict: Verdict) -> bool:
         """Return whether the run received everything, so that the next one need not request it again."""
@@ -439,8 +436,8 @@ class Run:
         checkpoint.end(
             session,
             point.harvest_id,
-            watermark=self._watermark if moves else None,
-            lag=lag(self.state.response_date, point.run_started),
+            watermark=self._next.begins if moves else None,
+            lag=self._next.lag,
             resumable=resumable(outcome.evidence.end, error),
             error=Note(text=str(error), failure=failure_of(error)) if error else None,
         )

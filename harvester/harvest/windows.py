@@ -112,9 +112,13 @@ class Calendar:
         last = parse_datestamp(window.until).moment if window.until else self.latest
         return first, last
 
-    def begins_before_earliest(self, window: Window) -> bool:
-        """Return whether the window's first datestamp is before earliestDatestamp."""
-        return window.from_ is not None and self.bounds(window)[0] < self.earliest
+    def may_begin_openly(self, window: Window) -> bool:
+        """Return whether all records from earliestDatestamp are requested, with an earlier `from`.
+
+        A slice is not: without its beginning, each one would be all the earlier ones.
+        """
+        bounded = window.from_ is not None and window.until is None
+        return bounded and self.bounds(window)[0] < self.earliest
 
 
 def calendar(granularity: str | None, earliest: str | None, now: datetime) -> Calendar:

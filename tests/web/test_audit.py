@@ -201,7 +201,7 @@ def test_each_column_that_changes_has_a_label() -> None:
         normalize_digest offset
         pace packed_length pages_before plain_prefix postponed_count process_id quarantine_id
         queued raw_path raw_size recognised_type record_type registry_prefix repeated_count
-        replay_of requests revision rule_id run_started schedule_id seen_history state_failure
+        renamed replay_of requests revision rule_id run_started schedule_id seen_history state_failure
         stuck_since summarised takedown_id title_id tld_id token_id tombstone_count unchanged_count unlisted
         unsettled url_key usual_seconds waiting walk walked_key walked_prefix warning_failures
         warnings worker_id

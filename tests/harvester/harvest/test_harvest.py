@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 from lxml import etree
-from sqlalchemy import select, text
+from sqlalchemy import select, text, update
 
 from harvester.cli.harvest import dry_run
 from harvester.harvest.preparation import RULES_CHANGED
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.result import RunOutcome, watermark
+from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import open_source
+from harvester.harvest.watermark import watermark
 from harvester.models import Harvest, OaiSet, Repository, SetMapping
 from harvester.vocabulary import Level, Method
 from oai.database import Database
@@ -139,19 +140,33 @@ async def test_the_next_harvest_asks_only_for_what_changed_since_the_last_one_be
     assert (outcome.verdict, outcome.status, counts(outcome)) == ("complete", "no changes", {})
 
 
-@pytest.mark.parametrize("written", ["{date}T12:00:00Z", "{date}"])
-async def test_what_changed_after_the_clock_was_set_back_is_requested(library: Library, written: str) -> None:
-    """Changes are dated before the watermark then; a date without a time says nothing of a clock."""
-    library.fake.now = written.format(date="2024-06-01")
+@pytest.mark.parametrize(("time", "begins"), [("T12:00:00Z", "2024-05-31T11:58:"), ("", "2024-05-30T23:59:")])
+async def test_the_next_harvest_requests_what_changed_after_the_clock_was_set_back(
+    library: Library, time: str, begins: str
+) -> None:
+    """It is dated before the watermark. A date without a time says nothing of a clock."""
+    library.fake.now = f"2024-06-01{time}"
     await library.run()
-    library.fake.now = written.format(date="2024-05-31")
+    library.fake.now = f"2024-05-31{time}"
     library.fake.items.append(Item(identifier="late", datestamp="2024-05-31T12:30:00Z"))
     outcome = await library.run()
-    warned = [text for text in outcome.warnings if "clock fell behind" in text]
-    assert (outcome.counts["new"], len(warned)) == ((1, 1) if "T" in written else (0, 0))
+    warned = [text for text in outcome.warnings if "clock fell" in text]
+    assert (outcome.counts["new"], len(warned)) == (0, 1 if time else 0)
+    outcome = await library.run()
+    assert library.fake.lists()[-1]["from"][:17] == begins
+    assert (outcome.counts["new"], outcome.warnings) == (1, ())
     await library.run()
-    last = library.fake.lists()[-1]["from"]
-    assert last == ("2024-05-31T11:59:00Z" if "T" in written else "2024-05-30T23:59:00Z")
+    assert library.fake.lists()[-1]["from"][:10] in {"2024-05-31", "2024-05-30"}
+
+
+async def test_a_clock_that_stands_still_hides_no_change(library: Library) -> None:
+    """Its answers are further behind each time, but what changes has their date."""
+    await library.run()
+    with library.database.session() as session:
+        session.execute(update(Harvest).values(watermark_lag=Harvest.watermark_lag - 86_400))
+        session.commit()
+    outcome = await library.run()
+    assert (library.harvest_row().watermark, outcome.warnings) == (NOW, ())
 
 
 async def test_a_list_from_before_the_earliest_datestamp_is_requested_whole(library: Library) -> None:
@@ -161,7 +176,8 @@ async def test_a_list_from_before_the_earliest_datestamp_is_requested_whole(libr
     library.fake.items = [replace(item, datestamp="2024-07-01T00:00:00Z") for item in library.fake.items]
     outcome = await library.run()
     assert (outcome.verdict, outcome.counts["updated"]) == ("complete", len(library.fake.items))
-    assert ["from" in asked for asked in library.fake.lists()[-4:-2]] == [True, False]
+    bounds = [asked["from"] for asked in library.fake.lists() if "from" in asked]
+    assert bounds == ["2024-06-01T11:59:00Z", "2024-06-01"]
 
 
 async def test_a_run_that_is_over_leaves_nothing_to_resume(library: Library) -> None:

@@ -1,6 +1,5 @@
 """What a harvest will ask for, and why."""
 
-from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -38,30 +37,6 @@ def planned(saved_state: SavedState = DONE, target: Target = TARGET, **parameter
             "the start of the last complete harvest, 2024-05-01T12:00:00Z, less 60 seconds",
         ),
         ({"full": True}, DONE, None, "all records were requested"),
-        (
-            {"target": replace(TARGET, lag=80)},
-            replace(DONE, lag=20),
-            "2024-05-01T11:59:00Z",
-            "less 60 seconds",
-        ),
-        (
-            {"target": replace(TARGET, lag=20)},
-            replace(DONE, lag=86_400),
-            "2024-05-01T11:59:00Z",
-            "less 60 seconds",
-        ),
-        (
-            {"target": replace(TARGET, lag=86_420)},
-            replace(DONE, lag=20),
-            "2024-04-30T11:59:00Z",
-            "less 86,460 seconds, because the repository's clock fell behind",
-        ),
-        (
-            {"target": replace(TARGET, lag=86_420), "full": True},
-            replace(DONE, lag=20),
-            None,
-            "all records were requested",
-        ),
         ({"harvest_from": "2024-02-01"}, DONE, "2024-02-01T00:00:00Z", "as requested"),
     ],
 )
