@@ -5,7 +5,7 @@ import re
 import smtplib
 import socket
 import ssl
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from email.header import Header
@@ -53,13 +53,6 @@ _ZONES: Final = {
     Language.CZECH: "Časy jsou v pásmu %s.",
     Language.SLOVAK: "Časy sú v pásme %s.",
 }
-_OTHERS: Final = {
-    Language.ENGLISH: "The same applies to others (%s):",
-    Language.CZECH: "Totéž platí pro další (%s):",
-    Language.SLOVAK: "To isté platí pre ďalšie (%s):",
-}
-_SHOWN: Final = 100
-"""The others that a message about many lists."""
 _THOUSANDS: Final = {Language.ENGLISH: ",", Language.CZECH: "\u00a0", Language.SLOVAK: "\u00a0"}
 _LONGEST_SUBJECT: Final = 180
 _LONGEST_NAME: Final = 60
@@ -124,25 +117,10 @@ def render(
     text = template.render(
         facts, occasion=str(occasion), dashboard=dashboard.rstrip("/") if dashboard else None, clock=clock
     )
-    others = facts.get("others", ())
-    if others:
-        text = f"{text.rstrip()}\n\n{_OTHERS[known] % len(others)}\n{_listed(others, dashboard)}"
     if clock.used:
         text = f"{text.rstrip()}\n\n{_ZONES[known] % clock.zone.key}"
     subject, _, body = text.strip().partition("\n")
-    more = f" (+{len(others)})" if others else ""
-    return Letter(subject=_one_line(subject) + more, body=_with_single_blank_lines(body))
-
-
-def _listed(others: Sequence[Mapping[str, Any]], dashboard: str | None) -> str:
-    lines = []
-    for one in others[:_SHOWN]:
-        names = (one.get(name) for name in _NAMES)
-        where = (
-            f": {dashboard.rstrip('/')}/runs/{run}" if dashboard and (run := one.get("history_id")) else ""
-        )
-        lines.append(f"- {', '.join(_one_line(name) for name in names if name)}{where}")
-    return "\n".join([*lines, f"… (+{len(others) - _SHOWN})"] if len(others) > _SHOWN else lines)
+    return Letter(subject=_one_line(subject), body=_with_single_blank_lines(body))
 
 
 @cache

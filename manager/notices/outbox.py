@@ -1,11 +1,11 @@
 """The outbox: which process sends a notice, and with which result. Each step is a compare-and-swap."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import ColumnElement, Select, and_, case, delete, exists, func, or_, select, tuple_, update
+from sqlalchemy import ColumnElement, Select, and_, case, delete, exists, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased
 
@@ -33,14 +33,7 @@ _HOUR: Final = func.date_trunc("hour", func.now())
 _FIRST_PAUSE: Final = timedelta(minutes=1)
 _LONGEST_PAUSE: Final = timedelta(hours=12)
 _LONGEST_ERROR: Final = 1000
-_FEW: Final = 5
-"""How many notices about the same kind of failure a recipient gets one by one within this time."""
-_FEW_IN: Final = timedelta(minutes=15)
-_JOINED: Final = (Occasion.FAILING, Occasion.STILL_FAILING, Occasion.WORKS_AGAIN, Occasion.SUSPENDED)
-_JOINED_ON: Final = (Channel.MAIL, Channel.SERVICE)
-"""The channels to people; programs get each notice by itself."""
 _OPEN: Final = (NoticeState.WAITING, NoticeState.CLAIMED, NoticeState.HANDED)
-_WITH_RECIPIENT: Final = (NoticeState.SENT, NoticeState.UNSURE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +53,6 @@ class Claimed:
     """The keys with which a post is signed, if its rule has its own: the present one, and the next."""
     zone: str | None = None
     """Time zone of the schedule that the notice is about; None: it is about none."""
-    joined: tuple[int, ...] = ()
-    """Further notices that are sent with this one, in the same message, and have its result."""
 
 
 def due_channels(session: Session) -> list[Channel]:
@@ -74,8 +65,7 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
     """Claim up to `most` due notices, oldest first, for `lease` seconds. The caller commits.
 
     Notices to one recipient about one repository stay in order: a notice waits for earlier ones. Those for
-    which a person waits are first, however many others are due. Many mails about the same kind of failure
-    are sent as one, and further ones wait for a while, so that one cause does not fill a mailbox.
+    which a person waits are first, however many others are due.
     """
     urgent = Notice.occasion.in_((Occasion.TEST, Occasion.CONFIRM))
     first = _claim(session, channel, urgent, most=most, lease=lease)
@@ -88,72 +78,29 @@ def _claim(
     # SKIP LOCKED: rows that another manager is claiming are passed over, so no notice is claimed twice.
     due = (
         select(Notice.notice_id)
-        .where(*_is_due(), Notice.channel == channel, kind, _is_next(), ~_is_unconfirmed())
-        .where(tuple_(*_kind_of(Notice)).not_in(_often_sent()))
+        .where(
+            *_is_due(),
+            Notice.channel == channel,
+            kind,
+            _is_next(),
+            ~_is_unconfirmed(),
+        )
         .order_by(Notice.due, Notice.notice_id)
         .limit(most)
         .with_for_update(skip_locked=True)
         # As a subquery, it may be executed several times, each of which would claim others.
         .cte()
     )
-    notices, found = _take(session, select(due.c.notice_id), lease), []
-    while notices:
-        first = notices.pop(0)
-        joined = _take_alike(session, first, [one for one in notices if _key(one) == _key(first)], lease)
-        notices = [one for one in notices if one not in joined]
-        found.append(_claimed(session, first, joined))
-    return found
-
-
-def _take(session: Session, ids: Select[int] | Sequence[int], lease: float) -> list[Notice]:
     taken = (
         update(Notice)
-        .where(Notice.notice_id.in_(ids), Notice.state == NoticeState.WAITING)
+        .where(Notice.notice_id.in_(select(due.c.notice_id)), Notice.state == NoticeState.WAITING)
         .values(
             state=NoticeState.CLAIMED, tries=Notice.tries + 1, expires=func.now() + timedelta(seconds=lease)
         )
         .returning(Notice)
     )
-    return sorted(session.scalars(taken), key=lambda notice: notice.notice_id)
-
-
-def _take_alike(session: Session, first: Notice, claimed: Sequence[Notice], lease: float) -> Sequence[Notice]:
-    """Claim the other due notices of the same kind, and return them with those claimed, if they are many."""
-    if first.channel not in _JOINED_ON or first.occasion not in _JOINED:
-        return ()
-    *kind, tries = _key(first)
-    number, repository, alike = Notice.notice_id, Notice.repository_id, tuple_(*_kind_of(Notice)).in_([kind])
-    # What comes first about the same repository; by the set, because there may be thousands.
-    others = (Notice.rule_id == first.rule_id, Notice.target == first.target, Notice.ended.is_(None), ~alike)
-    before = select(repository, func.min(number)).where(*others, Notice.occasion != Occasion.CONFIRM)
-    earlier = {row[0]: row[1] for row in session.execute(before.group_by(repository))}
-    # With as many attempts, because the result of the message is that of each notice.
-    due = select(number, repository).where(*_is_due(), alike, Notice.tries == tries - 1)
-    rows = session.execute(due.with_for_update(skip_locked=True))
-    ids = [row[0] for row in rows if row[0] <= earlier.get(row[1], row[0])]
-    return [*claimed, *_take(session, ids, lease)] if len(claimed) + len(ids) >= _FEW else ()
-
-
-def _key(notice: Notice) -> tuple[Any, ...]:
-    code = (notice.facts.get("failure") or {}).get("code", "")
-    return notice.rule_id, notice.target, notice.occasion, code, notice.tries
-
-
-def _kind_of(notice: type[Notice]) -> tuple[ColumnElement[Any], ...]:
-    cause = func.coalesce(notice.facts["failure"]["code"].astext, "").label("cause")
-    return notice.rule_id.expression, notice.target.expression, notice.occasion.expression, cause
-
-
-def _often_sent() -> Select[Any]:
-    """Select the kinds of which a few notices have been sent a moment ago, or are being sent."""
-    sent = aliased(Notice)
-    recent = or_(
-        and_(sent.state.in_(_WITH_RECIPIENT), sent.ended > func.now() - _FEW_IN),
-        and_(sent.state.in_(_OPEN[1:]), sent.ended.is_(None)),
-    )
-    where = (sent.channel.in_(_JOINED_ON), sent.occasion.in_(_JOINED), recent)
-    rows = select(*_kind_of(sent)).where(*where).subquery()
-    return select(*rows.c).group_by(*rows.c).having(func.count() >= _FEW)
+    notices = sorted(session.scalars(taken), key=lambda notice: notice.notice_id)
+    return [_claimed(session, notice) for notice in notices]
 
 
 def _is_due() -> tuple[ColumnElement[bool], ...]:
@@ -374,8 +321,7 @@ def list_notices(
 def _change(session: Session, claimed: Claimed, *states: NoticeState, **values: Any) -> bool:  # noqa: ANN401 each column's own type
     changed = (
         update(Notice)
-        .where(Notice.notice_id.in_((claimed.notice_id, *claimed.joined)))
-        .where(Notice.state.in_(states), Notice.tries == claimed.tries)
+        .where(Notice.notice_id == claimed.notice_id, Notice.state.in_(states), Notice.tries == claimed.tries)
         .values(**values)
         .returning(Notice.notice_id)
     )
@@ -403,19 +349,18 @@ def _zone_of(session: Session, notice: Notice) -> str | None:
     return schedule.time_zone if schedule else None
 
 
-def _claimed(session: Session, notice: Notice, joined: Sequence[Notice]) -> Claimed:
+def _claimed(session: Session, notice: Notice) -> Claimed:
     return Claimed(
         notice_id=notice.notice_id,
         occasion=notice.occasion,
         channel=notice.channel,
         target=notice.target,
         language=notice.language,
-        facts={**notice.facts, "others": [one.facts for one in joined]} if joined else notice.facts,
+        facts=notice.facts,
         created=notice.created.astimezone(UTC),
         tries=notice.tries,
         keys=keys_of(session, notice),
         zone=_zone_of(session, notice),
-        joined=tuple(one.notice_id for one in joined),
     )
 
 

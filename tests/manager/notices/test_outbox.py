@@ -1,7 +1,5 @@
 """The steps of notices in the outbox."""
 
-import json
-from collections.abc import Callable
 from dataclasses import replace
 
 import pytest
@@ -150,90 +148,3 @@ def test_the_same_rule_is_not_added_twice(database: Database) -> None:
             add_rule(session, wanted, WebhookSettings())
         other = add_rule(session, replace(wanted, language=Language.CZECH), WebhookSettings())
         assert other.rule_id != rule.rule_id
-
-
-@pytest.fixture
-def fail(announcer: Announcer) -> Callable[..., None]:
-    """Write notices of that many further repositories whose harvests have failed for that reason."""
-    rule = announcer.rule()
-
-    def add(count: int, code: str = "host_unknown", **columns: str) -> None:
-        for _ in range(count):
-            known = announcer.tables.one("SELECT count(*) FROM oai_repository")
-            number = announcer.tables.repository(f"https://{known}.example/oai")
-            facts = json.dumps({"repository_name": f"Library {number}", "failure": {"code": code}})
-            given = {"occasion": "failing", "channel": "mail", "target": "a@b.example", **columns}
-            announcer.tables.add("notice", rule_id=rule, repository_id=number, facts=facts, **given)
-
-    return add
-
-
-def _send(database: Database, channel: Channel = Channel.MAIL) -> list[int]:
-    """Send what is due, and return how many notices each message has."""
-    found = []
-    with database.session() as session:
-        while claimed := outbox.claim(session, channel, most=4, lease=60):
-            for one in claimed:
-                outbox.sent(session, one)
-                found.append(1 + len(one.joined))
-                assert len(one.facts.get("others", ())) == len(one.joined)
-        session.commit()
-    return found
-
-
-def test_many_notices_of_one_cause_are_one_mail_and_later_ones_wait(
-    database: Database, announcer: Announcer, fail: Callable[..., None]
-) -> None:
-    fail(30)
-    fail(1, "timeout")
-    assert _send(database) == [30, 1]
-    assert announcer.states() == ["sent"] * 31
-    fail(20)
-    fail(2, "timeout")
-    assert _send(database) == [1, 1], "only those of another cause"
-    announcer.tables("UPDATE notice SET ended = ended - interval '16 minutes'")
-    assert _send(database) == [20]
-
-
-def test_the_notices_of_one_repository_stay_in_order(
-    database: Database, announcer: Announcer, fail: Callable[..., None]
-) -> None:
-    fail(14)
-    announcer.tables("UPDATE notice SET repository_id = 2 WHERE notice_id > 2")
-    announcer.tables("UPDATE notice SET occasion = 'works again' WHERE notice_id = 7")
-    assert _send(database) == [6, 1]
-    announcer.tables("UPDATE notice SET ended = ended - interval '16 minutes'")
-    assert _send(database) == [7]
-
-
-def test_few_notices_of_one_cause_are_a_mail_each(
-    database: Database, announcer: Announcer, fail: Callable[..., None]
-) -> None:
-    fail(5)
-    assert _send(database) == [1] * 5
-    fail(1)
-    assert _send(database) == []
-    announcer.tables("UPDATE notice SET ended = ended - interval '16 minutes' WHERE notice_id = 1")
-    assert _send(database) == [1]
-
-
-def test_a_mail_of_many_that_is_not_sent_leaves_each_to_be_tried_again(
-    database: Database, announcer: Announcer, fail: Callable[..., None]
-) -> None:
-    fail(30)
-    with database.session() as session:
-        (claimed,) = outbox.claim(session, Channel.MAIL, most=4, lease=60)
-        outbox.not_sent(session, claimed, "no answer")
-        session.commit()
-    assert announcer.states() == ["waiting"] * 30
-    announcer.tables("UPDATE notice SET due = now()")
-    assert _send(database) == [30]
-
-
-def test_programs_and_other_occasions_get_each_notice_by_itself(
-    database: Database, fail: Callable[..., None]
-) -> None:
-    fail(8, channel="webhook", target="http://a.example/")
-    fail(7, occasion="stuck")
-    assert _send(database, Channel.WEBHOOK) == [1] * 8
-    assert _send(database) == [1] * 7

@@ -199,19 +199,3 @@ def test_foreign_text_is_cut_after_1080_characters(length: int, expected: str) -
     body = render(Occasion.FAILING, "en", facts, dashboard=None).body
     assert expected in body.splitlines() or any(line.endswith(expected) for line in body.splitlines())
     assert 1081 * "x" not in body
-
-
-@pytest.mark.parametrize("language", list(Language))
-def test_a_message_about_many_lists_them_with_their_runs(language: Language) -> None:
-    others = [
-        {**RUN, "repository_name": f"Library\n{number}", "history_id": number} for number in range(1, 121)
-    ]
-    letter = render(
-        Occasion.FAILING, language, {**RUN, "others": others}, dashboard="https://z.example/", mail=True
-    )
-    assert letter.subject.endswith(" (+120)")
-    first, second = (
-        f"- Library {number}, oai_dc, books: https://z.example/runs/{number}" for number in (1, 2)
-    )
-    assert f"(120):\n{first}\n{second}\n" in letter.body
-    assert "\n- Library 100, oai_dc, books: https://z.example/runs/100\n… (+20)\n" in letter.body
