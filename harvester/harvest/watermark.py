@@ -8,6 +8,8 @@ from oai.datestamps import format_datestamp, parse_datestamp, read_moment
 
 _MIDNIGHT: Final = "T00:00:00Z"
 """The time of a date that was given without one."""
+_PLAUSIBLE: Final = "1970"
+"""The year in which clocks without a battery begin; earlier dates are no time of a clock."""
 _CLOCK_TOLERANCE: Final = 60
 """Seconds by which an answer may be dated further behind without effect: to produce it takes time."""
 _WORTH_A_WARNING: Final = 1800
@@ -32,9 +34,9 @@ def watermark(response_date: str | None, run_started: datetime) -> str | None:
 
 
 def lag(response_date: str | None, now: datetime) -> float | None:
-    """Return the seconds by which a responseDate is before `now`; None if it is no date with a time."""
+    """Return the seconds by which a responseDate is before `now`; None if it is no time of a clock."""
     date = watermark(response_date, now)
-    if date is None or date.endswith(_MIDNIGHT):
+    if date is None or date.endswith(_MIDNIGHT) or date < _PLAUSIBLE:
         return None
     return (now - parse_datestamp(date).moment).total_seconds()
 
@@ -78,7 +80,7 @@ class NextWatermark:
 
     @property
     def begins(self) -> str | None:
-        """The watermark."""
+        """The watermark to store: earlier than the date if the clock fell behind."""
         if self.last is None or not self.fell:
             return self.date
         return format_datestamp(parse_datestamp(self.last).moment - timedelta(seconds=self.fell))

@@ -159,6 +159,13 @@ async def test_the_next_harvest_requests_what_changed_after_the_clock_was_set_ba
     assert library.fake.lists()[-1]["from"][:10] in {"2024-05-31", "2024-05-30"}
 
 
+@pytest.mark.parametrize("date", ["0001-01-01T05:00:00Z", "0001-01-01"])
+async def test_a_date_of_no_clock_is_no_failure(library: Library, date: str) -> None:
+    await library.run()
+    library.fake.now = date
+    assert [(await library.run()).verdict for _ in range(2)] == ["complete", "complete"]
+
+
 async def test_a_clock_that_stands_still_hides_no_change(library: Library) -> None:
     """Its answers are further behind each time, but what changes has their date."""
     await library.run()
