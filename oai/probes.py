@@ -1,4 +1,7 @@
-"""Health checks and metrics of a server: `/healthz`, `/readyz`, `/metrics`, the same for every part."""
+"""Health checks and metrics of a server: `/healthz`, `/readyz`, `/metrics`, the same for every part.
+
+Also the state of the database's server that keeps statements waiting: its locks and free connections.
+"""
 
 import asyncio
 from collections.abc import Awaitable, Callable

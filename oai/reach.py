@@ -2,6 +2,8 @@
 
 Names are no basis: they may resolve to something else a moment later (DNS rebinding), and an IPv4 address
 has many spellings. So the check is made with the socket, after the name was resolved.
+
+Also which proxies and which TLS faults are between us and the other side.
 """
 
 import ipaddress

@@ -61,18 +61,20 @@ class SetupFinding:
 
 def doctor(invocation: Invocation) -> ExitCode:
     """Check everything, print a line for each item, and exit with 6 if something is missing."""
-    findings = [finding for item in CHECKS for finding in _checked(item, invocation.settings)]
+    settings = invocation.settings
+    findings = [
+        found for item, check in CHECKS.items() for found in _checked(item, settings, check(settings))
+    ]
     rows = [{**asdict(one), "advice": one.advice or None} for one in findings]
     columns = {"check": "check", "well": "ok", "found": "found", "advice": "what to do"}
     invocation.console.table(rows, columns, empty="no checks")
     return ExitCode.DONE if all(one.well for one in findings) else ExitCode.NOT_READY
 
 
-def _checked(
-    item: str, settings: Settings, findings: Iterator[SetupFinding] | None = None
-) -> Iterator[SetupFinding]:
+def _checked(item: str, settings: Settings, findings: Iterator[SetupFinding]) -> Iterator[SetupFinding]:
+    """Yield the findings of a check, and a file that cannot be used as one of them."""
     try:
-        yield from findings or CHECKS[item](settings)
+        yield from findings
     except OSError as error:
         found = str(as_zatva_error(error, settings) or error)
         yield SetupFinding(check=item, well=False, found=found, advice="see the message")

@@ -19,7 +19,7 @@ from harvester.harvest.run_warnings import Note, Warnings
 from harvester.harvest.seen_identifiers import Marks
 from harvester.harvest.transform import Refusal
 from harvester.harvest.verdict import PROPER
-from harvester.harvest.watermark import lag
+from harvester.harvest.watermark import lag_of
 from harvester.rules.schema_sampling import MOST_EXAMPLES
 from harvester.store.files import FileStore
 from oai.database import Database
@@ -132,7 +132,7 @@ class RunState:
     response_date: str | None = None
     """The date of the run's first answer that has one."""
     lag: float | None = None
-    """Seconds by which that was behind our clock, if this process has received it; None if it has no time."""
+    """Seconds by which that date was behind our clock; None if unknown or received by an earlier process."""
     complete_list_size: int | None = None
     counts: Counter[str] = field(default_factory=Counter)
     resumed: Counter[str] = field(default_factory=Counter)
@@ -170,7 +170,7 @@ class RunState:
     def note_date(self, response_date: str | None) -> None:
         """Note the date of an answer that was received just now, if it is the first one."""
         if not self.response_date and response_date:
-            self.response_date, self.lag = response_date, lag(response_date, datetime.now(UTC))
+            self.response_date, self.lag = response_date, lag_of(response_date, datetime.now(UTC))
 
     def note_page(self, taken: PreparedPage) -> None:
         """Record what a stored page reveals about its list."""

@@ -436,7 +436,7 @@ class Run:
         checkpoint.end(
             session,
             point.harvest_id,
-            watermark=self._next.begins if moves else None,
+            watermark=self._next.value if moves else None,
             lag=self._next.lag,
             resumable=resumable(outcome.evidence.end, error),
             error=Note(text=str(error), failure=failure_of(error)) if error else None,

@@ -1,4 +1,4 @@
-"""Where the next harvest begins: dates of answers, compared with our clock."""
+"""The watermark: the date from which the next harvest requests changes, less an overlap."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -9,11 +9,11 @@ from oai.datestamps import format_datestamp, parse_datestamp, read_moment
 _MIDNIGHT: Final = "T00:00:00Z"
 """The time of a date that was given without one."""
 _PLAUSIBLE: Final = "1970"
-"""The year in which clocks without a battery begin; earlier dates are no time of a clock."""
+"""Clocks without a battery start in this year; earlier dates are not those of a clock."""
 _CLOCK_TOLERANCE: Final = 60
-"""Seconds by which an answer may be dated further behind without effect: to produce it takes time."""
+"""Seconds by which the lag may grow without effect, because producing an answer takes time."""
 _WORTH_A_WARNING: Final = 1800
-"""Above it, they are no slow answer."""
+"""Seconds from which a slow answer is no explanation."""
 
 
 def watermark(response_date: str | None, run_started: datetime) -> str | None:
@@ -33,8 +33,8 @@ def watermark(response_date: str | None, run_started: datetime) -> str | None:
     return format_datestamp(min(moment, run_started))
 
 
-def lag(response_date: str | None, now: datetime) -> float | None:
-    """Return the seconds by which a responseDate is before `now`; None if it is no time of a clock."""
+def lag_of(response_date: str | None, now: datetime) -> float | None:
+    """Return how many seconds a responseDate is before `now`; None if it is not the time of a clock."""
     date = watermark(response_date, now)
     if date is None or date.endswith(_MIDNIGHT) or date < _PLAUSIBLE:
         return None
@@ -43,18 +43,18 @@ def lag(response_date: str | None, now: datetime) -> float | None:
 
 @dataclass(frozen=True, kw_only=True)
 class NextWatermark:
-    """Where the next harvest begins, after a run that has received everything.
+    """The watermark after a run that has received everything it requested.
 
-    What changed since the repository's clock was set back is dated earlier by as much than this run may have
-    requested. The next one does.
+    If the repository's clock was set back since the last watermark, changes may be dated before the `from` of
+    this run. The new watermark is then earlier, so that the next run requests them.
     """
 
     response_date: str | None
     started: datetime
     received_lag: float | None
-    """The responseDate's lag when it was received; None if an earlier process received it."""
+    """Lag of the responseDate when it was received; None if an earlier process received it."""
     last: str | None
-    """The watermark from which the run began; None if it requested everything."""
+    """The watermark before the run; None if the run had no `from`."""
     last_lag: float | None
 
     @property
@@ -64,37 +64,37 @@ class NextWatermark:
 
     @property
     def lag(self) -> float | None:
-        """Seconds by which that was behind our clock; None if unknown."""
-        return lag(self.response_date, self.started) if self.received_lag is None else self.received_lag
+        """Seconds by which the date was behind our clock; None if unknown."""
+        return lag_of(self.response_date, self.started) if self.received_lag is None else self.received_lag
 
     @property
-    def fell(self) -> float:
-        """Seconds by which the repository's clock fell behind since the last watermark, if it matters.
+    def fallen(self) -> float:
+        """Seconds by which the repository's clock fell behind since the last watermark; 0 if harmless.
 
-        For a clock that stands still it does not: what changes has the date of its answers.
+        It is harmless if the clock stands still, because changes have the date of its answers.
         """
         if self.last is None or self.lag is None or self.last_lag is None or self.date == self.last:
             return 0
-        fell = self.lag - self.last_lag
-        return fell if fell > _CLOCK_TOLERANCE else 0
+        fallen = self.lag - self.last_lag
+        return fallen if fallen > _CLOCK_TOLERANCE else 0
 
     @property
-    def begins(self) -> str | None:
-        """The watermark to store: earlier than the date if the clock fell behind."""
-        if self.last is None or not self.fell:
+    def value(self) -> str | None:
+        """The watermark to store: the date, or an earlier one if the clock fell behind."""
+        if self.last is None or not self.fallen:
             return self.date
-        return format_datestamp(parse_datestamp(self.last).moment - timedelta(seconds=self.fell))
+        return format_datestamp(parse_datestamp(self.last).moment - timedelta(seconds=self.fallen))
 
     def warning(self) -> str | None:
-        """Return what is wrong with the date, if anything is."""
+        """Return what is wrong with the date; None if nothing is."""
         if self.date is None:
             return (
                 f"the responseDate {self.response_date or ''!r} cannot be read, so the next harvest"
                 " starts where this one started"
             )
-        if self.fell < _WORTH_A_WARNING:
+        if self.fallen < _WORTH_A_WARNING:
             return None
         return (
-            f"the repository's clock fell {self.fell:,.0f} seconds behind since the last complete harvest; "
-            f"the next one requests what changed meanwhile, from {self.begins}: run it soon"
+            f"the repository's clock fell {self.fallen:,.0f} seconds behind since the last complete harvest; "
+            f"the next one requests what changed meanwhile, from {self.value}: run it soon"
         )

@@ -61,7 +61,7 @@ class DigestError(ZatvaError):
 
 
 class MismatchedDigestError(DigestError):
-    """Likewise, but the checksum of its compression is right: it was written so."""
+    """The digest is wrong but the gzip checksum is correct: the record was written so."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -140,7 +140,7 @@ async def test_the_next_harvest_asks_only_for_what_changed_since_the_last_one_be
     assert (outcome.verdict, outcome.status, counts(outcome)) == ("complete", "no changes", {})
 
 
-@pytest.mark.parametrize(("time", "begins"), [("T12:00:00Z", "2024-05-31T11:58:"), ("", "2024-05-30T23:59:")])
+@pytest.mark.parametrize(("time", "begins"), [("T12:00:00Z", "2024-05-31T11:5"), ("", "2024-05-30T23:5")])
 async def test_the_next_harvest_requests_what_changed_after_the_clock_was_set_back(
     library: Library, time: str, begins: str
 ) -> None:
@@ -153,10 +153,10 @@ async def test_the_next_harvest_requests_what_changed_after_the_clock_was_set_ba
     warned = [text for text in outcome.warnings if "clock fell" in text]
     assert (outcome.counts["new"], len(warned)) == (0, 1 if time else 0)
     outcome = await library.run()
-    assert library.fake.lists()[-1]["from"][:17] == begins
+    assert library.fake.lists()[-1]["from"].startswith(begins)
     assert (outcome.counts["new"], outcome.warnings) == (1, ())
     await library.run()
-    assert library.fake.lists()[-1]["from"][:10] in {"2024-05-31", "2024-05-30"}
+    assert library.fake.lists()[-1]["from"] == f"{begins}9:00Z"
 
 
 @pytest.mark.parametrize("date", ["0001-01-01T05:00:00Z", "0001-01-01"])
