@@ -97,7 +97,9 @@ def read_figures(session: Session) -> Figures:
         .group_by(History.status)
     )
     notices = session.execute(
-        select(Notice.state, func.count()).where(Notice.state.not_in(_NOT_COUNTED)).group_by(Notice.state)
+        select(Notice.state, func.count())
+        .where(Notice.state.not_in(_NOT_COUNTED), Notice.report_id.is_(None))
+        .group_by(Notice.state)
     )
     failed_once = (Notice.ended.is_(None), Notice.tries > 0, Notice.last_error.is_not(None))
     return Figures(

@@ -21,7 +21,13 @@ from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.models import Channel, Kind, Mute, Notice, NoticeRule, NoticeStreak, Occasion
-from manager.notices.mutes import end_acknowledgements, mute_notices, mute_of_repository, mute_of_run
+from manager.notices.mutes import (
+    LONG_AGO,
+    end_acknowledgements,
+    mute_notices,
+    mute_of_repository,
+    mute_of_run,
+)
 from manager.schedules.service import database_now
 from oai.failure_codes import NOT_STARTED
 from oai.failures import Failure, FailureCode
@@ -35,7 +41,6 @@ _COUNTS: Final = ("new", "updated", "unchanged", "deleted", "filtered", "invalid
 Facts = dict[str, Any]
 REMINDER: Final = timedelta(hours=20)
 """Less than a day, because a daily run never ends at quite the same time of day."""
-_LONG_AGO: Final = datetime(1970, 1, 2, tzinfo=UTC)
 TOO_OLD: Final = timedelta(days=7)
 """A run that ended longer ago than this when a manager finds it is not announced."""
 _AT_ONCE: Final = 50
@@ -338,7 +343,7 @@ def _apply(
             mute_notices(notices, muted, now)
             if streak is not None:
                 # So that the first failure, or the first rejected records, after the mute are reported.
-                streak.told = _LONG_AGO
+                streak.told = LONG_AGO
         session.add_all(notices)
 
 
@@ -362,7 +367,7 @@ def _streak(
     if gravity > streak.gravity:
         streak.gravity, streak.told = gravity, now
         return Occasion.FAILING, streak
-    failed, was_muted = gravity is Gravity.FAILED, streak.told == _LONG_AGO
+    failed, was_muted = gravity is Gravity.FAILED, streak.told == LONG_AGO
     # The clock may have been ahead at the last one.
     if abs(now - streak.told) >= REMINDER and (failed or was_muted):
         streak.told = now

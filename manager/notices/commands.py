@@ -1,13 +1,14 @@
 """Handlers of `zatva notify`: who is notified when harvests fail, change something, or end."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
 from manager.notices import addresses, outbox, rules
 from manager.notices import mutes as mutes_of
 from manager.notices.delivery import deliver
-from manager.notices.models import Kind, Language, MuteKind, Notice, NoticeRule
+from manager.notices.models import Kind, Language, MuteKind, Notice, NoticeRule, NoticeState
 from manager.notices.outbox import Claimed, NotSentError
 from oai.cli import Invocation, account_name
 from oai.datestamps import utc_now
@@ -135,9 +136,20 @@ def _key_words(key: str | None) -> str:
 
 def list_sent(invocation: Invocation) -> None:
     """List the notices that were sent or are waiting, newest first."""
+    given = invocation.arguments
     with invocation.session() as session:
-        rows = [columns_of(notice) for notice in outbox.list_notices(session, invocation.arguments.limit)]
+        found = outbox.list_notices(session, given.limit, report_id=given.report)
+        rows = [{**columns_of(notice), "report_state": notice.report_state} for notice in found]
+    if not invocation.console.as_json:
+        for row in rows:
+            row["state"] = _state_words(row)
     invocation.console.table(rows, _NOTICE_COLUMNS, empty="no notifications yet")
+
+
+def _state_words(row: Mapping[str, Any]) -> str:
+    if row["state"] != NoticeState.COLLECTED:
+        return str(row["state"])
+    return f"in report {row['report_id']} ({row['report_state']})" if row["report_id"] else "in a report"
 
 
 def try_rule(invocation: Invocation) -> ExitCode:

@@ -33,7 +33,7 @@ from manager import hooks
 from manager.jobs.runs import awaits_approval, was_started
 from manager.leader.lock import Fenced, NotLeadingError
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.notices import addresses, letters, outbox, services, webhooks
+from manager.notices import addresses, letters, outbox, reports, services, webhooks
 from manager.notices.announcements import (
     Facts,
     announce,
@@ -298,9 +298,9 @@ class NoticeSender:
         summarise(session, ZoneInfo(self._settings.web.time_zone))
         if self._settings.web.base_url is not None:
             write_digests(session)
+        reports.write_reports(session)
         outbox.mark_unconfirmed(session)
-        abandoned = outbox.take_up_abandoned(session)
-        if abandoned:
+        if abandoned := outbox.take_up_abandoned(session):
             logger.warning("%d notifications were being sent by a manager that is lost", abandoned)
         if time.monotonic() - self._pruned > _PRUNE_SECONDS:
             outbox.prune(session)
@@ -308,9 +308,12 @@ class NoticeSender:
             self._pruned = time.monotonic()
 
     def _claim(self, session: Session, busy: Mapping[Channel, int]) -> list[Claimed]:
+        due = outbox.due_channels(session)
+        if due:
+            reports.collect(session, self._settings.manager.notices_at_once)
         return [
             one
-            for channel in outbox.due_channels(session)
+            for channel in due
             if (free := _PLACES[channel] - busy[channel]) > 0
             for one in outbox.claim(session, channel, most=free, lease=self._lease(channel))
         ]
@@ -337,11 +340,9 @@ class NoticeSender:
             logger.warning("notification %d: %s", claimed.notice_id, error)
             await self._transactions.run(outbox.unsure, claimed, str(error))
         except NotSentError as error:
-            again = not isinstance(error, RefusedError)
-            tries = self._tries(claimed)
-            logger.warning(
-                "notification %d, attempt %d of %d: %s", claimed.notice_id, claimed.tries, tries, error
-            )
+            again, tries = not isinstance(error, RefusedError), self._tries(claimed)
+            shown = (claimed.notice_id, claimed.tries, tries, error)
+            logger.warning("notification %d, attempt %d of %d: %s", *shown)
             await self._transactions.run(outbox.not_sent, claimed, str(error), tries=tries, again=again)
         except asyncio.CancelledError:
             await self._transactions.run(outbox.put_back, claimed)
@@ -403,6 +404,7 @@ async def deliver(
         dashboard=settings.web.base_url,
         mail=mail,
         zone=claimed.zone or settings.web.time_zone,
+        most=letters.LONGEST_CHAT if claimed.channel == Channel.SERVICE else None,
     )
     if claimed.channel == Channel.SERVICE:
         if before_post is not None:

@@ -13,7 +13,7 @@ from email.headerregistry import Address
 from email.message import EmailMessage
 from email.policy import SMTP, Policy
 from email.utils import format_datetime
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 from zoneinfo import ZoneInfo
@@ -23,6 +23,7 @@ from jinja2.runtime import Context
 
 from manager.notices.models import Language, Occasion
 from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError, UnconfirmedError
+from manager.notices.reports import with_entries
 from manager.notices.webhooks import secret_of
 from manager.schedules.frequency import parse_zone
 from oai.deadline import Deadline
@@ -42,6 +43,7 @@ _FILES: Final = {
     Occasion.STUCK: "trouble.txt",
     Occasion.SET_ASIDE: "trouble.txt",
     Occasion.STORE_AUDIT: "store_audit.txt",
+    Occasion.REPORT: "report.txt",
     Occasion.SUMMARY: "summary.txt",
     Occasion.TEST: "test.txt",
     Occasion.CONFIRM: "confirm.txt",
@@ -56,6 +58,10 @@ _ZONES: Final = {
 _THOUSANDS: Final = {Language.ENGLISH: ",", Language.CZECH: "\u00a0", Language.SLOVAK: "\u00a0"}
 _LONGEST_SUBJECT: Final = 180
 _LONGEST_NAME: Final = 60
+LONGEST_CHAT: Final = 1800
+"""The characters of a message that every chat service accepts."""
+_FEWER: Final = (25, 12, 6, 3, 1, 0)
+"""Numbers of a report's entries, tried until the message is short enough."""
 _NAMES: Final = ("repository_name", "metadata_prefix", "set_spec")
 """The facts in subjects that partners choose."""
 _PERMANENT = range(500, 600)
@@ -100,12 +106,17 @@ def render(
     dashboard: str | None,
     mail: bool = False,
     zone: str = "UTC",
+    most: int | None = None,
 ) -> Letter:
     """Render a notice; `dashboard` is the base address of the dashboard, with which links begin.
+
+    A report has at most `most` characters, and as many entries as fit.
 
     In the subject of a `mail`, names are quoted and cut, so that they cannot pretend to be the subject.
     Times are in `zone`, an IANA name, which the last line says; in UTC if the zone is unknown here.
     """
+    if most is not None and occasion == Occasion.REPORT:
+        return _fitting(partial(render, occasion, language, dashboard=dashboard, zone=zone), facts, most)
     if mail:
         quoted = {name: _quoted(facts[name]) for name in _NAMES if facts.get(name)}
         subject = render(occasion, language, {**facts, **quoted}, dashboard=dashboard).subject
@@ -121,6 +132,16 @@ def render(
         text = f"{text.rstrip()}\n\n{_ZONES[known] % clock.zone.key}"
     subject, _, body = text.strip().partition("\n")
     return Letter(subject=_one_line(subject), body=_with_single_blank_lines(body))
+
+
+def _fitting(written: Callable[[Mapping[str, Any]], Letter], facts: Mapping[str, Any], most: int) -> Letter:
+    fewer = ({**facts, "groups": with_entries(facts["groups"], number)} for number in _FEWER)
+    letter = written(facts)
+    for version in (*fewer, {**facts, "short": True}):
+        if len(letter.subject) + len(letter.body) <= most:
+            break
+        letter = written(version)
+    return letter
 
 
 @cache
@@ -150,11 +171,11 @@ def _zone(name: str) -> ZoneInfo:
 
 
 @pass_context
-def _explained(context: Context, failure: object) -> Explanation:
+def _explained(context: Context, failure: object, missing: str = "?") -> Explanation:
     """Return what failed, in words; a notice written by an earlier version has no failure in its facts."""
     clock: _Clock = context["clock"]
     found = Failure.from_json(failure) or Failure(code=FailureCode.OTHER)
-    return explained(found, clock.language, clock.show)
+    return explained(found, clock.language, clock.show, fact=lambda _name: missing)
 
 
 @pass_context

@@ -17,7 +17,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import JSONB
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, mapped_column, relationship
 
 from oai.models import Base
 
@@ -73,6 +73,8 @@ class Occasion(StrEnum):
     """A schedule or a job is invalid as written."""
     STORE_AUDIT = "store audit"
     """An audit of a store found damage, or did not finish."""
+    REPORT = "report"
+    """Many notices to one recipient at once, in one message."""
     SUMMARY = "summary"
     TEST = "test"
     CONFIRM = "confirm"
@@ -96,6 +98,8 @@ class NoticeState(StrEnum):
     """A mail that was being transmitted when its sender died: it may have arrived, and is not repeated."""
     MUTED = "muted"
     """Not sent, because its repository was muted; `last_error` has the note."""
+    COLLECTED = "collected"
+    """One of many: it is in the report `report_id`, or waits for the report to be written."""
 
 
 class MuteKind(StrEnum):
@@ -210,12 +214,12 @@ class Notice(Base):
         _one_of("state", NoticeState),
         _one_of("channel", Channel),
         Index("ix_notice_open", "channel", "due", postgresql_where=text("ended IS NULL")),
+        Index(None, "rule_id", "ended"),
+        Index(None, "report_id", postgresql_where=text("report_id IS NOT NULL")),
     )
 
     notice_id: Mapped[int] = mapped_column(BigInteger, Identity(), primary_key=True)
-    rule_id: Mapped[int | None] = mapped_column(
-        ForeignKey("notice_rule.rule_id", ondelete="CASCADE"), index=True
-    )
+    rule_id: Mapped[int | None] = mapped_column(ForeignKey("notice_rule.rule_id", ondelete="CASCADE"))
     """NULL for a hook."""
     repository_id: Mapped[int | None] = mapped_column(
         ForeignKey("oai_repository.repository_id", ondelete="SET NULL"), index=True
@@ -237,8 +241,18 @@ class Notice(Base):
     expires: Mapped[datetime | None]
     """When the sender that has claimed it counts as dead."""
     ended: Mapped[datetime | None]
-    """When it was sent or given up."""
+    """When it was sent or given up, or its report was written."""
     last_error: Mapped[str | None] = mapped_column(Text)
+    report_id: Mapped[int | None] = mapped_column(
+        BigInteger, ForeignKey("notice.notice_id", ondelete="SET NULL")
+    )
+    """The report that has it."""
+    report: Mapped["Notice | None"] = relationship(remote_side=notice_id, lazy="raise", viewonly=True)
+
+    @property
+    def report_state(self) -> str | None:
+        """What became of the report that has it."""
+        return None if self.report is None else self.report.state
 
 
 class Mute(Base):

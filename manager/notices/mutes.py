@@ -6,10 +6,10 @@ next run, such as a suspended schedule, is reported by its own notice when the m
 """
 
 from collections.abc import Iterable
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
-from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select, update
+from sqlalchemy import ColumnElement, Select, and_, case, exists, func, or_, select, update
 from sqlalchemy.orm import Session, aliased
 
 from harvester.models import History, Repository
@@ -17,10 +17,12 @@ from harvester.repositories import get_repository
 from harvester.vocabulary import RunStatus
 from manager.jobs.runs import TROUBLED, awaits_approval
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.notices.models import Mute, MuteKind, Notice, NoticeState, Occasion
+from manager.notices.models import Mute, MuteKind, Notice, NoticeState, NoticeStreak, Occasion
 from oai.errors import ConflictError, UsageError
 
 LONGEST: Final = timedelta(days=90)
+LONG_AGO: Final = datetime(1970, 1, 2, tzinfo=UTC)
+"""The time in `NoticeStreak.told` of a failure that was muted: the next one is reported."""
 _LONGEST_NOTE: Final = 2000
 _GOOD: Final = (RunStatus.COMPLETED, RunStatus.NO_CHANGES)
 _OWN_FAILURES: Final = (RunStatus.FAILED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.HELD)
@@ -203,6 +205,40 @@ def mute_notices(notices: Iterable[Notice], by: Mute, now: datetime) -> None:
     for notice in notices:
         notice.state, notice.ended = NoticeState.MUTED, now
         notice.last_error = f"{by.kind}: {by.note}" if by.note else by.kind
+
+
+def mute_collected(session: Session, which: ColumnElement[bool]) -> None:
+    """Mark the notices that wait for a report as muted if a mute covers them by now. The caller commits.
+
+    The next failure of a source after the mute is reported.
+    """
+    note = Mute.kind + case((Mute.note == "", ""), else_=": " + Mute.note)
+    whole = and_(
+        Mute.kind != MuteKind.ACKNOWLEDGED,
+        or_(Mute.repository_id.is_(None), Mute.repository_id == Notice.repository_id),
+    )
+    acknowledged = and_(Mute.kind == MuteKind.ACKNOWLEDGED, _covers_its_repository())
+    for covers in (whole, and_(acknowledged, History.history_id == Notice.history_id)):
+        muted = (
+            update(Notice)
+            .where(which, Notice.state == NoticeState.COLLECTED, Notice.ended.is_(None), _of_now(), covers)
+            .values(state=NoticeState.MUTED, ended=func.now(), last_error=note)
+        )
+        session.execute(muted, execution_options={"synchronize_session": False})
+    failures = (Occasion.FAILING, Occasion.STILL_FAILING)
+    source = (
+        NoticeStreak.rule_id == Notice.rule_id,
+        NoticeStreak.repository_id == Notice.repository_id,
+        NoticeStreak.metadata_prefix == Notice.facts["metadata_prefix"].astext,
+        NoticeStreak.set_spec == Notice.facts["set_spec"].astext,
+    )
+    session.execute(
+        update(NoticeStreak)
+        .where(*source, Notice.state == NoticeState.MUTED, Notice.ended == func.now())
+        .where(which, Notice.occasion.in_(failures))
+        .values(told=LONG_AGO),
+        execution_options={"synchronize_session": False},
+    )
 
 
 def report_after_mutes(session: Session) -> int:

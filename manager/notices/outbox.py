@@ -5,9 +5,21 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
-from sqlalchemy import ColumnElement, Select, and_, case, delete, exists, func, or_, select, update
+from sqlalchemy import (
+    BigInteger,
+    ColumnElement,
+    Select,
+    and_,
+    case,
+    delete,
+    exists,
+    func,
+    or_,
+    select,
+    update,
+)
 from sqlalchemy.dialects.postgresql import insert
-from sqlalchemy.orm import Session, aliased
+from sqlalchemy.orm import Session, aliased, joinedload
 
 from manager.models import RecurringJob, StoreAuditSchedule
 from manager.notices.models import (
@@ -33,6 +45,8 @@ _HOUR: Final = func.date_trunc("hour", func.now())
 _FIRST_PAUSE: Final = timedelta(minutes=1)
 _LONGEST_PAUSE: Final = timedelta(hours=12)
 _LONGEST_ERROR: Final = 1000
+URGENT: Final = (Occasion.TEST, Occasion.CONFIRM)
+"""Those for which a person waits."""
 _OPEN: Final = (NoticeState.WAITING, NoticeState.CLAIMED, NoticeState.HANDED)
 
 
@@ -67,7 +81,7 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
     Notices to one recipient about one repository stay in order: a notice waits for earlier ones. Those for
     which a person waits are first, however many others are due.
     """
-    urgent = Notice.occasion.in_((Occasion.TEST, Occasion.CONFIRM))
+    urgent = Notice.occasion.in_(URGENT)
     first = _claim(session, channel, urgent, most=most, lease=lease)
     return [*first, *_claim(session, channel, ~urgent, most=most - len(first), lease=lease)]
 
@@ -127,16 +141,32 @@ def signing_keys(present: str | None, following: str | None, replaced: bool | No
 
 
 def _is_next() -> ColumnElement[bool]:
-    """Return whether no earlier notice to the same recipient about the same repository is still unsent."""
+    """Return whether no earlier notice to the same recipient about the same repository is still unsent.
+
+    A report has the earliest notices of each of its repositories, so it waits for none; those after its first
+    one wait for it.
+    """
     # By the set: a condition on each notice would compare each of thousands with each.
     unsent = aliased(Notice)
-    first = (
-        select(func.min(unsent.notice_id))
-        .where(unsent.ended.is_(None), unsent.occasion != Occasion.CONFIRM)
-        .group_by(unsent.rule_id, unsent.target, unsent.repository_id)
+    recipient = (unsent.rule_id, unsent.target)
+    place = func.row_number().over(partition_by=(*recipient, unsent.repository_id), order_by=unsent.notice_id)
+    begin = case((unsent.occasion == Occasion.REPORT, unsent.facts["first"].astext.cast(BigInteger)))
+    rows = (
+        select(
+            unsent.notice_id,
+            unsent.occasion,
+            place.label("place"),
+            func.min(begin).over(partition_by=recipient).label("reported"),
+        )
+        .where(unsent.ended.is_(None), unsent.occasion.not_in(URGENT))
+        .subquery()
     )
-    # A link to confirm the address is not behind the notices that wait for it.
-    return or_(Notice.rule_id.is_(None), Notice.occasion == Occasion.CONFIRM, Notice.notice_id.in_(first))
+    unreported = or_(rows.c.reported.is_(None), rows.c.notice_id < rows.c.reported)
+    first = select(rows.c.notice_id).where(
+        or_(rows.c.occasion == Occasion.REPORT, and_(rows.c.place == 1, unreported))
+    )
+    # A link to confirm the address is not behind the notices that wait for it, nor a test behind a report.
+    return or_(Notice.rule_id.is_(None), Notice.occasion.in_(URGENT), Notice.notice_id.in_(first))
 
 
 def _is_unconfirmed() -> ColumnElement[bool]:
@@ -223,8 +253,23 @@ def unsure(session: Session, claimed: Claimed, reason: str) -> None:
 def not_sent(
     session: Session, claimed: Claimed, reason: str, *, tries: int = TRIES, again: bool = True
 ) -> None:
-    """Record why the notice was not accepted, and retry later or give it up. The caller commits."""
-    if again and claimed.tries < tries:
+    """Record why the notice was not accepted, and retry later or give it up. The caller commits.
+
+    A rejected report is sent again without names: a filter may object to that of one repository.
+    """
+    over = not again or claimed.tries >= tries
+    if over and claimed.occasion == Occasion.REPORT and not claimed.facts["short"]:
+        _change(
+            session,
+            claimed,
+            *_OPEN,
+            state=NoticeState.WAITING,
+            due=func.now(),
+            expires=None,
+            last_error=_plain(reason),
+            facts={**claimed.facts, "short": True},
+        )
+    elif not over:
         pause = min(_FIRST_PAUSE * 2 ** (claimed.tries - 1), _LONGEST_PAUSE)
         _change(
             session,
@@ -282,7 +327,14 @@ def take_up_abandoned(session: Session) -> int:
 def prune(session: Session) -> None:
     """Delete notices that were sent, or given up, long ago, or not confirmed in time. The caller commits."""
     now = database_now(session)
-    session.execute(delete(Notice).where(Notice.ended < now - timedelta(days=KEPT_DAYS)))
+    long_ago = now - timedelta(days=KEPT_DAYS)
+    report = aliased(Notice)
+    kept = exists().where(
+        report.notice_id == Notice.report_id, or_(report.ended.is_(None), report.ended >= long_ago)
+    )
+    session.execute(
+        delete(Notice).where(Notice.ended < long_ago, ~kept), execution_options={"synchronize_session": False}
+    )
     unwanted = and_(Notice.ended.is_(None), Notice.created < now - timedelta(days=UNCONFIRMED_DAYS))
     session.execute(
         delete(Notice).where(unwanted, _is_unconfirmed()).execution_options(synchronize_session=False)
@@ -297,6 +349,7 @@ def list_notices(
     among: Select[int] | None = None,
     rule_id: int | None = None,
     state: NoticeState | None = None,
+    report_id: int | None = None,
 ) -> list[Notice]:
     """Return the newest notices; `before` is the last `notice_id` of the previous page.
 
@@ -314,7 +367,10 @@ def list_notices(
         wanted.append(Notice.rule_id == rule_id)
     if state is not None:
         wanted.append(Notice.state == state)
-    query = select(Notice).where(*wanted).order_by(Notice.notice_id.desc())
+    if report_id is not None:
+        wanted.append(Notice.report_id == report_id)
+    state_of_report = joinedload(Notice.report).load_only(Notice.state)
+    query = select(Notice).where(*wanted).order_by(Notice.notice_id.desc()).options(state_of_report)
     return list(session.scalars(query.limit(limit)))
 
 

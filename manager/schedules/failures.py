@@ -106,4 +106,5 @@ def _suspend_where_due(
         recurring_id=schedule.id,
         job_id=ended.job_id,
         reason=failure.sentence(),
+        more={"failure": last.as_json()},
     )

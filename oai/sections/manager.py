@@ -54,6 +54,13 @@ class ManagerSettings(Section):
     suspend_after: int = Field(
         10, ge=0, le=1000, description="Consecutive failures after which a schedule is suspended; 0: never."
     )
+    notices_at_once: int = Field(
+        20,
+        ge=0,
+        le=100_000,
+        description="Mails or chat messages about failures that a recipient of a notification rule gets one "
+        "by one within an hour; further ones are collected for 15 minutes for one report. 0: no limit.",
+    )
     stuck_minutes: float = Field(
         15, gt=0, description="Minutes without progress below which a harvest never counts as stuck."
     )

@@ -163,6 +163,7 @@ def test_after_so_many_failures_a_schedule_is_suspended_and_says_why(
     assert row.state == 5
     assert "3 runs in a row failed, the last one: no answer" in row.state_reason
     assert tables.notices() == [("suspended", row.state_reason)]
+    assert tables.one("SELECT facts -> 'failure' ->> 'code' FROM notice") == "other"
     make_jobs(database)
     assert due_times(tables) == []
 

@@ -1,5 +1,6 @@
 """Who is told of what: rules added, changed, tried and removed, and what became of each message."""
 
+import json
 from datetime import UTC, datetime
 from typing import Any
 
@@ -276,3 +277,34 @@ async def test_messages_are_chosen_by_their_state_and_turned_page_by_page(
     assert ("n59@" in page, "n58@" in page) == (True, False)
     _, page = await administrator.get("/alerts/deliveries.csv?state=waiting")
     assert ("n58@" in page, "n59@" in page) == (True, False)
+
+
+async def test_messages_of_a_report_lead_to_it_and_have_its_state(
+    server: Server, administrator: Browser
+) -> None:
+    _rule(server)
+    with server.database.session() as session:
+        same = {"rule_id": 1, "channel": "mail"}
+        session.add(
+            Notice(occasion="report", target="report@x.example", facts={"count": 2}, state="given up", **same)
+        )
+        session.flush()
+        for number in (1, 2):
+            session.add(
+                Notice(
+                    occasion="failing", target=f"n{number}@x.example", facts={}, state="collected",
+                    report_id=1, **same,
+                )
+            )  # fmt: skip
+        session.add(Notice(occasion="failing", target="later@x.example", facts={}, state="collected", **same))
+        session.commit()
+    _, page = await administrator.get("/alerts/deliveries")
+    assert '<a href="/alerts/deliveries?report=1">2 notifications</a>' in page
+    assert '<a href="/alerts/deliveries?report=1">report 1</a> (given up)' in page
+    _, page = await administrator.get("/alerts/deliveries?report=1&state=collected")
+    assert ("n1@" in page, "n2@" in page, "later@" in page, "report@" in page) == (True, True, False, False)
+    assert 'href="/alerts/deliveries.csv?state=collected&amp;report=1"' in page
+    _, listed = await administrator.get("/alerts/deliveries.json?report=1")
+    assert [(row["report_id"], row["report_state"]) for row in json.loads(listed)] == [(1, "given up")] * 2
+    _, listed = await administrator.get("/api/v1/alert-deliveries?report=1")
+    assert [row["report_state"] for row in json.loads(listed)["items"]] == ["given up"] * 2

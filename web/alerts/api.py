@@ -96,6 +96,9 @@ class DeliveryQuery(Paged):
 
     rule: int | None = Field(None, ge=1, le=999_999_999, description="Messages of this rule only.")
     state: NoticeState | None = Field(None, description="Messages in this state only.")
+    report: int | None = Field(
+        None, ge=1, le=LARGEST_BIGINT, description="Messages in the report of this number only."
+    )
 
 
 class DeliveryOut(Out):
@@ -115,6 +118,8 @@ class DeliveryOut(Out):
     tries: int
     ended: datetime | None
     last_error: str | None
+    report_id: int | None = Field(description="The message that reports it together with others.")
+    report_state: str | None = Field(description="The state of that message.")
 
 
 @OPERATIONS.add("GET /alert-rules", "listAlertRules", Right.HARVEST, query=Paged)
@@ -227,5 +232,6 @@ async def _deliveries(call: Call) -> Page[DeliveryOut]:
         among=visible_repositories(call.who),
         rule_id=query.rule,
         state=query.state,
+        report_id=query.report,
     )
     return page_of(call, rows, DeliveryOut.model_validate, lambda row: row.notice_id)

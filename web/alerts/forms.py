@@ -97,6 +97,7 @@ def occasions() -> dict[str, str]:
         Occasion.STUCK: _("a harvest makes no progress"),
         Occasion.SET_ASIDE: _("a schedule or job was rejected"),
         Occasion.STORE_AUDIT: _("a store is damaged or was not audited"),
+        Occasion.REPORT: _("report of many notifications"),
         Occasion.SUMMARY: _("summary"),
         Occasion.TEST: _("test message"),
         Occasion.CONFIRM: _("link to confirm the address"),
@@ -115,4 +116,5 @@ def state_words() -> Mapping[str, str]:
         NoticeState.GIVEN_UP: "given up",
         NoticeState.UNSURE: "unsure",
         NoticeState.MUTED: "muted",
+        NoticeState.COLLECTED: "in a report",
     }

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
+from urllib.parse import urlencode
 
 from aiohttp import web
 from sqlalchemy.orm import Session
@@ -56,7 +57,7 @@ _SHOWN: Final = 10
 _ALL: Final = "all"
 _COLUMNS: Final = columns_of(
     "notice_id", "created", "occasion", "channel", "target", "language", "repository_id", "history_id",
-    "rule_id", "state", "tries", "due", "ended", "last_error",
+    "rule_id", "state", "tries", "due", "ended", "last_error", "report_id", "report_state",
 )  # fmt: skip
 _RULE: Final = {**columns_of("repository_name"), **columns_of(
     "rule_id", "repository_id", "recurring_id", "kind", "channel", "target", "language", "added", of="rule",
@@ -94,6 +95,10 @@ async def deliveries(request: web.Request) -> web.Response:
         page=page,
         notices=page.rows,
         state=_given(request),
+        report=_report(request),
+        query=urlencode(
+            [pair for pair in (("state", _given(request)), ("report", _report(request))) if pair[1]]
+        ),
         states=[(state.value, state_words()[state]) for state in NoticeState],
         **_words(),
     )
@@ -307,9 +312,18 @@ def _given(request: web.Request) -> str:
     return choice_in(request, "state", list(NoticeState))
 
 
+def _report(request: web.Request) -> int | None:
+    return number_in(request, "report", largest=LARGEST_BIGINT)
+
+
 def _notices(request: web.Request) -> Callable[..., list[Notice]]:
     among, state = visible_repositories(who_asks(request)), _given(request)
-    return partial(list_notices, among=among, state=NoticeState(state) if state else None)
+    return partial(
+        list_notices,
+        among=among,
+        state=NoticeState(state) if state else None,
+        report_id=_report(request),
+    )
 
 
 async def _chosen(request: web.Request) -> Repository | None:

@@ -271,6 +271,7 @@ _LOOKS: Final[Mapping[str, Look]] = {
     "given up": Look(icon="cross", tone="bad"),
     "unsure": Look(icon="warning", tone="caution"),
     "muted": Look(icon="stop", tone="neutral"),
+    "in a report": Look(icon="dot", tone="neutral"),
     # Users, tokens and workers.
     "active": Look(icon="check", tone="good"),
     "invited": Look(icon="clock", tone="neutral"),

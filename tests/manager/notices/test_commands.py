@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 from tests.commands import results
+from tests.commands import zatva as run_zatva
 from tests.manager.conftest import Tables
 from tests.manager.notices.mail_server import mail_server
 from tests.manager.notices.receiver import SECRET, receiver
@@ -87,3 +88,15 @@ async def test_what_was_sent_is_listed(environment: dict[str, str], tables: Tabl
     tables.add("notice", occasion="failing", channel="mail", target="a@b.example", facts="{}")
     (listed,) = await zatva(environment, "notify", "sent")
     assert (listed["state"], listed["target"]) == ("waiting", "a@b.example")
+
+
+async def test_notices_of_a_report_are_listed(environment: dict[str, str], tables: Tables) -> None:
+    row = {"channel": "mail", "target": "a@b.example", "facts": "{}"}
+    tables.add("notice", occasion="report", state="sent", **row)
+    tables.add("notice", occasion="failing", state="collected", report_id=1, **row)
+    tables.add("notice", occasion="failing", state="collected", **row)
+    (listed,) = await zatva(environment, "notify", "sent", "--report", "1")
+    assert (listed["notice_id"], listed["state"], listed["report_state"]) == (2, "collected", "sent")
+    printed = await asyncio.to_thread(run_zatva, environment, "notify", "sent")
+    assert "in report 1 (sent)" in printed.stdout
+    assert "in a report" in printed.stdout

@@ -46,6 +46,30 @@ RUN: dict[str, Any] = {
     "changed": 3,
     "errors": 1,
     "examples": [{"identifier": "oai:x:1", "failure": {"code": "record_xml"}}],
+    "report": 7,
+    "short": False,
+    "count": 3,
+    "kinds": [["failing", 3]],
+    "groups": [
+        {
+            "kind": "failing",
+            "failure": {"code": "timeout"},
+            "count": 3,
+            "entries": [
+                {
+                    "repository_name": "City Library",
+                    "metadata_prefix": "oai_dc",
+                    "set_spec": "books",
+                    "reason": "no answer",
+                    "at": "2026-01-31T03:30:00+00:00",
+                    "history_id": 17,
+                    "recurring_id": 3,
+                    "job_id": 5,
+                    "audit_id": None,
+                }
+            ],
+        }
+    ],
 }
 SUMMARY: dict[str, Any] = {
     **RUN,
