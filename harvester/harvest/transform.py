@@ -216,11 +216,11 @@ class Transformer:
         # Parse again: the answer's line numbers would point to other lines of these bytes.
         kept = validator.faults_by_line(parse(raw, source=url))[:3]
         return Refusal(
-            reason="; ".join(text for _, text in kept),
+            reason="; ".join(text for _, text in kept) or in_answer,
             url=url,
             identifier=header.identifier,
             raw=raw,
-            failure=Failure(code=FailureCode.RECORD_INVALID, facts={"line": kept[0][0]}),
+            failure=Failure(code=FailureCode.RECORD_INVALID, facts={"line": kept[0][0] if kept else 0}),
             in_answer=in_answer,
         )
 
