@@ -305,16 +305,18 @@ def _read(data: bytes, base: str) -> etree._Element:
     """Parse a schema and make its references absolute. Raises ValueError, which says what it is instead."""
     if len(data) > MAX_BYTES:
         raise ValueError(f"larger than {MAX_BYTES:,} bytes")
-    # Some published schemas have a DTD with entities; without huge_tree, their expansion stays small.
-    parser = etree.XMLParser(
-        resolve_entities="internal",  # type: ignore[arg-type]  # the stubs are older than the word
-        no_network=True,
-        load_dtd=False,
-    )
+    # Some published schemas have a DTD with entities; without huge_tree, their expansion stays small. Others,
+    # such as those of XHTML, declare external ones that they do not use: these are read as empty.
+    parser = etree.XMLParser(resolve_entities=True, no_network=True, load_dtd=False)
+    parser.resolvers.add(_Documents({}))
     try:
         root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         raise ValueError(f"not XML ({error})") from None
+    declared: Any = root.getroottree().docinfo.internalDTD  # the stubs lack its entities
+    for entity in () if declared is None else declared.iterentities():
+        if entity.system_url and f"&{entity.name};".encode() in data:
+            raise ValueError(f"a document that uses the external entity {entity.name}")
     if root.tag != f"{{{XS}}}schema":
         raise ValueError(f"not an XML Schema but {root.tag!r}")
     # Once the references are absolute, the base is no longer needed.

@@ -86,7 +86,7 @@ def _alone(element: etree._Element) -> etree._Element:
     if element.getparent() is None:
         return element
     # Not of the copy itself: values such as that of xsi:type may use prefixes declared around it.
-    around = etree.Element("around", nsmap=element.nsmap)
+    around = etree.Element("around", nsmap=cast("Mapping[str, str]", element.nsmap))
     around.append(deepcopy(element))
     return around[0]
 
