@@ -170,8 +170,10 @@ class Schemas:
     _places: dict[str, str] = field(default_factory=dict)
     """The address after redirects of each requested address."""
 
-    async def gather(self, namespace: str, url: str, *, by: str) -> None:
+    async def gather(self, namespace: str | None, url: str, *, by: str) -> str:
         """Collect the schema of a namespace at an address and all its references; `by` says what names it.
+
+        Return its namespace, which may be any one if `namespace` is None.
 
         Raises StrictCheckError with the address and the reason if a schema is not available.
         """
@@ -199,9 +201,10 @@ class Schemas:
                 _Wanted(url=self._address(each, by), by=by, public_only=public) for each in _named(root)
             ]
         target = self._documents[self._places[first.url]].get("targetNamespace", "")
-        if target != namespace:
+        if namespace is not None and target != namespace:
             raise self._fault(first, f"it is the schema of the namespace {target!r}, not of {namespace!r}")
         self.namespaces.update(root.get("targetNamespace", "") for root in self._documents.values())
+        return target
 
     def compile(self, locations: Mapping[str, str]) -> etree.XMLSchema:
         """Compile the collected schemas of these namespaces as one; the mapping holds each schema's address.

@@ -266,10 +266,13 @@ async def prepare_validator(metadata_prefix: str, formats: ListFormats, schemas:
     namespace = announced.namespace.strip() or None if announced else None
     if namespace in _OWN_GRAMMARS:
         return Validator(metadata_prefix, namespace)
+    if announced is not None and announced.only_named:
+        namespace = None
     locations = {}
-    if announced is not None and namespace is not None and announced.schema.strip():
-        await schemas.gather(namespace, announced.schema, by="ListMetadataFormats")
-        locations[namespace] = announced.schema
+    if announced is not None and (namespace or announced.only_named) and announced.schema.strip():
+        by = "explain" if announced.only_named else "ListMetadataFormats"
+        namespace = await schemas.gather(namespace, announced.schema, by=by) or None
+        locations = {namespace: announced.schema} if namespace else {}
     return await asyncio.to_thread(
         Validator, metadata_prefix, namespace, schemas=schemas, locations=locations
     )
