@@ -124,6 +124,7 @@ def _in_words(entry: _LogEntry) -> Fault:
 
 
 _HEADER: Final = f"{{{OAI_NAMESPACE}}}header"
+_IDENTIFIER: Final = f"{_HEADER}/{{{OAI_NAMESPACE}}}identifier"
 _METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
 _ANSWER: Final = f"{{{OAI_NAMESPACE}}}OAI-PMH"
 _SCHEMA_LOCATION: Final = f"{{{XSI_NAMESPACE}}}schemaLocation"
@@ -166,13 +167,13 @@ class Validator:
         """
         if self._schemas is None:
             return
-        found: dict[str, str] = {}
+        found: dict[str, tuple[str, str]] = {}
         for record in records:
             for namespace, url in self._named(record):
-                found.setdefault(namespace, url)
-        for namespace, url in found.items():
+                found.setdefault(namespace, (url, f"the record {record.findtext(_IDENTIFIER)!r}"))
+        for namespace, (url, by) in found.items():
             if namespace not in self._schemas.namespaces:
-                await self._schemas.gather(namespace, url, by="a record")
+                await self._schemas.gather(namespace, url, by=by)
                 self._locations[namespace] = url
         if found:
             # One assignment replaces the schema: threads that are checking records use the old or the new
