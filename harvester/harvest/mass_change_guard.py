@@ -303,17 +303,12 @@ class MassChangeGuard:
                 return Settlement(held=error.held, waiting=self._staged(session))
             shortened = shortened and self.looks and verdict is Verdict.COMPLETE
             self.looks = self.looks and not shortened
-            disappeared, elsewhere, unnamed = self._stage_disappeared(session, verdict, response_date)
+            found = replace(self._find_disappeared(session, verdict, response_date), shortened=shortened)
             waiting = self._staged(session)
-            held = self._judged(session, waiting, max(counts.get("deleted", 0) + disappeared - waiting, 0))
+            held = self._judged(
+                session, waiting, max(counts.get("deleted", 0) + found.disappeared - waiting, 0)
+            )
             session.commit()
-        found = Settlement(
-            disappeared=disappeared,
-            elsewhere=elsewhere,
-            unnamed=unnamed if self.names_sets else 0,
-            unreported=disappeared if self.reports_deletions else 0,
-            shortened=shortened,
-        )
         if held is not None and (end in PROPER or end is End.SAMPLE):
             return replace(found, held=held)
         if held is not None:
@@ -329,14 +324,12 @@ class MassChangeGuard:
         """Return the number of deletions that the run has staged."""
         return deletions.staged_count(session, self.run) if self.any_staged else 0
 
-    def _stage_disappeared(
-        self, session: Session, verdict: Verdict, response_date: str | None
-    ) -> tuple[int, int, int]:
-        """Return how many records disappeared, are covered by another harvest, or do not name the set."""
+    def _find_disappeared(self, session: Session, verdict: Verdict, response_date: str | None) -> Settlement:
+        """Stage the deletion of records that disappeared; return what was found."""
         if self.disappeared is not None:
-            return self.disappeared, 0, 0
+            return self._found(self.disappeared)
         if not self.looks or verdict is not Verdict.COMPLETE:
-            return 0, 0, 0
+            return Settlement()
         found = stage_disappeared(
             session,
             self.run,
@@ -348,7 +341,16 @@ class MassChangeGuard:
         forget_seen(session, self.run)
         checkpoint.note_disappeared(session, self.run.harvest_id, found.disappeared)
         self.any_staged = self.any_staged or bool(found.disappeared)
-        return found.disappeared, found.elsewhere, found.unnamed
+        unnamed = found.unnamed if self.names_sets else 0
+        return self._found(found.disappeared, elsewhere=found.elsewhere, unnamed=unnamed)
+
+    def _found(self, disappeared: int, *, elsewhere: int = 0, unnamed: int = 0) -> Settlement:
+        return Settlement(
+            disappeared=disappeared,
+            elsewhere=elsewhere,
+            unnamed=unnamed,
+            unreported=disappeared if self.reports_deletions else 0,
+        )
 
     def _judged(self, session: Session, waiting: int, applied: int) -> Held | None:
         """Return what exceeds the limit, or None; `applied` were deleted before the run was interrupted."""
