@@ -65,6 +65,14 @@ async def _go(browser: Browser, path: str = "/sign-in/openid") -> tuple[int, str
     raise AssertionError(url)
 
 
+async def _connecting(browser: Browser, provider: FakeProvider) -> str:
+    """Begin to connect the account that the provider has; return the path to which it sends the browser."""
+    _, text, _ = await browser.post("/account/openid/connect")
+    leaving = text.partition(f'href="{provider.issuer}')[2].partition('"')[0].replace("&amp;", "&")
+    async with browser.http.get(provider.issuer + leaving, allow_redirects=False) as answer:
+        return URL(answer.headers["Location"]).path_qs
+
+
 async def _who(browser: Browser) -> str:
     return (await browser.get("/account"))[1]
 
@@ -271,11 +279,7 @@ async def test_an_account_is_connected_on_the_users_own_page_and_to_one_user(
 ) -> None:
     _use(server, provider)
     for browser, status in ((owner, 303), (colleague, 403)):
-        _, text, _ = await browser.post("/account/openid/connect")
-        leaving = text.partition(f'href="{provider.issuer}')[2].partition('"')[0].replace("&amp;", "&")
-        async with browser.http.get(provider.issuer + leaving, allow_redirects=False) as answer:
-            coming = URL(answer.headers["Location"])
-        code, text = await browser.get(coming.path_qs)
+        code, text = await browser.get(await _connecting(browser, provider))
         assert code == status
     assert "Your eduID.cz account was not connected" in text
     assert (await _go(stranger))[0] == 303
@@ -336,6 +340,76 @@ async def test_whoever_loses_all_groups_loses_sessions_and_tokens(
         assert get_user(session, "Jana").disabled is not None
         entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "user.disable")).all()
         assert [entry.object_name for entry in entries] == ["Jana"]
+
+
+_ROLES = {"admins": "administrator", "keepers": "curator", "mzk": "partner:mzk", "others": "partner:none-yet"}
+
+
+def _role(server: Server, name: str) -> str:
+    with server.database.session() as session:
+        user = get_user(session, name)
+        return "disabled" if user.disabled is not None else user.role
+
+
+@pytest.mark.parametrize(
+    ("groups", "purpose", "role"),
+    [
+        ([], "again", "disabled"),
+        (["keepers"], "again", "curator"),
+        (["others"], "again", "disabled"),
+        (["others"], "sign-in", "disabled"),
+        (["mzk"], "sign-in", "partner"),
+    ],
+)
+async def test_the_groups_of_the_last_answer_always_hold(
+    server: Server, provider: FakeProvider, stranger: Browser, groups: list[str], purpose: str, role: str
+) -> None:
+    """Also when a user confirms; a role that cannot be given takes away the one before."""
+    _use(server, provider, create_users=True, roles=_ROLES)
+    provider.account = {"sub": "bob-1", "preferred_username": "Bob", "groups": ["admins"]}
+    assert (await _go(stranger))[0] == 303
+    assert (await stranger.get("/admin/users/new"))[0] == 200
+
+    provider.account["groups"] = groups
+    if purpose == "again":
+        await _go(stranger, "/sign-in/openid?again=1&next=/admin/users/new")
+    else:
+        async with browser_of(server) as another:
+            await _go(another)
+    assert _role(server, "Bob") == role
+    assert (await stranger.get("/admin/users"))[0] == (303 if role == "disabled" else 403)
+    with server.database.session() as session:
+        action = "user.disable" if role == "disabled" else "user.role"
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == action)).one()
+    assert (entry.user_name, entry.via, entry.object_name) == ("Bob", "openid", "Bob")
+    if role != "disabled":
+        assert entry.before == {"role": "administrator", "organisation_id": None}
+        assert (entry.after or {})["role"] == role
+
+
+async def test_the_account_that_a_user_connects_gives_its_role_at_once(
+    server: Server, provider: FakeProvider
+) -> None:
+    _use(server, provider, roles=_ROLES)
+    provider.account = {"sub": "bob-1", "groups": []}
+    for groups, status, role in (([], 403, "administrator"), (["keepers"], 303, "curator")):
+        provider.account["groups"] = groups
+        with server.database.session() as session:
+            get_user(session, "Viktor").role = "administrator"
+            session.commit()
+        async with browser_of(server, "Viktor") as browser:
+            assert (await browser.get(await _connecting(browser, provider)))[0] == status
+        assert _role(server, "Viktor") == role
+
+
+async def test_the_last_administrator_keeps_the_role_and_sees_what_helps(
+    dashboard: Server, provider: FakeProvider, stranger: Browser
+) -> None:
+    _use(dashboard, provider, roles=_ROLES)
+    provider.account["groups"] = ["keepers"]
+    status, text = await _go(stranger)
+    assert (status, "zatva user add NAME --role administrator" in text) == (403, True)
+    assert _role(dashboard, "Alena") == "administrator"
 
 
 async def test_a_provider_that_does_not_answer_is_asked_once_for_all(

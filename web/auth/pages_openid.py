@@ -3,7 +3,8 @@
 import base64
 import json
 import logging
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Final, Literal
 
@@ -11,9 +12,10 @@ from aiohttp import web
 from sqlalchemy.orm import Session
 from yarl import URL
 
-from oai.audit import record
+from oai.audit import Actor, Subject, record
 from oai.datestamps import utc_now
-from oai.errors import UsageError
+from oai.errors import UsageError, required
+from oai.sections import OpenIdSettings
 from web.auth.access import (
     Right,
     about,
@@ -34,7 +36,16 @@ from web.auth.openid import (
     OtherSignInError,
     ProviderRequest,
 )
-from web.auth.openid_users import NoRoleError, connect, disable_owner, disconnect, find_identity, user_of
+from web.auth.openid_users import (
+    NoRoleError,
+    add_unknown,
+    apply_groups,
+    connect,
+    disable_owner,
+    disconnect,
+    find_identity,
+    user_of,
+)
 from web.auth.pages import enter
 from web.auth.sessions import (
     forget_provider_cookie,
@@ -49,7 +60,6 @@ from web.site.keys import SETTINGS, database_of
 from web.site.render import render
 
 _log = logging.getLogger(__name__)
-_ACTIONS: Final = {"sign-in": "sign-in", "again": "sign-in.again", "connect": "account.openid"}
 _Purpose = Literal["sign-in", "again", "connect"]
 _SKEW: Final = timedelta(minutes=1)
 """By how much the provider's clock may differ."""
@@ -152,7 +162,9 @@ async def sign_out_there(request: web.Request) -> web.StreamResponse:
 
 async def _finished(request: web.Request, pending: _PendingSignIn, identity: Identity) -> web.HTTPException:
     """Return the redirect after the sign-in. Raises UsageError."""
-    following = local_path({"next": pending.following})
+    following, openid = local_path({"next": pending.following}), request.config_dict[SETTINGS].openid
+    # Whatever the browser went there for: the provider has just said which groups the user has.
+    await _changing(request, apply_groups, openid, identity)
     if pending.purpose == "again":
         await _confirm(request, identity)
         done: web.HTTPException = web.HTTPSeeOther(following)
@@ -160,16 +172,29 @@ async def _finished(request: web.Request, pending: _PendingSignIn, identity: Ide
         await _connect(request, pending, identity)
         done = web.HTTPSeeOther("/account?done=account-connected")
     else:
-        known, changed = await database_of(request).run(
-            user_of, request.config_dict[SETTINGS].openid, identity
-        )
+        await _changing(request, add_unknown, openid, identity)
+        known = await database_of(request).run(user_of, openid, identity)
         done = await enter(request, known, way="openid", following=following, since=identity.since)
-        about(request, "user", known.user_id, known.name, **changed)
     await _record(
         request, {"sign-in": "sign-in", "again": "sign-in.again"}.get(pending.purpose, "account.openid")
     )
     forget_provider_cookie(request, done)
     return done
+
+
+async def _changing(request: web.Request, work: Callable[..., Subject | None], *given: object) -> None:
+    """Do the work, and record in the same transaction what it changed."""
+    who, days = _actor(request), request.config_dict[SETTINGS].web.audit_days
+
+    def change(session: Session) -> None:
+        changed = work(session, *given)
+        if changed is not None:
+            named = replace(who, name=who.name or changed.name)
+            record(
+                session, required(changed.action, "it changed"), named, changed, status=303, audit_days=days
+            )
+
+    await database_of(request).run(change)
 
 
 async def _kept_out(
@@ -196,13 +221,9 @@ async def _kept_out(
 async def _end_access(request: web.Request, identity: Identity) -> None:
     """Disable the user whose groups have no role any more: sessions and API tokens would keep the old one."""
     try:
-        user = await database_of(request).run(disable_owner, identity)
+        await _changing(request, disable_owner, identity)
     except UsageError as error:
         _log.warning("sign-in with %s: %r keeps the role: %s", _name(request), identity.subject, error)
-        return
-    if user is not None:
-        about(request, "user", user.user_id, user.name)
-        await _record(request, "user.disable")
 
 
 async def _confirm(request: web.Request, identity: Identity) -> None:
@@ -233,7 +254,14 @@ async def _connect(request: web.Request, pending: _PendingSignIn, identity: Iden
     if not pending.csrf or pending.csrf != who.csrf_token:
         raise UsageError(_("You signed out and in again in the meantime. Nothing was connected."))
     about(request, "user", who.user_id, who.name, openid=f"{identity.issuer} {identity.subject}")
-    await database_of(request).run(connect, identity, who.user_id)
+    await _changing(request, _connected, request.config_dict[SETTINGS].openid, identity, who.user_id)
+
+
+def _connected(
+    session: Session, settings: OpenIdSettings, identity: Identity, user_id: int
+) -> Subject | None:
+    connect(session, identity, user_id)
+    return apply_groups(session, settings, identity)
 
 
 async def _record(request: web.Request, action: str) -> None:
@@ -241,7 +269,11 @@ async def _record(request: web.Request, action: str) -> None:
     subject = subject_of(request)
     if subject is not None:
         days = request.config_dict[SETTINGS].web.audit_days
-        await database_of(request).run(record, action, actor(request), subject, status=303, audit_days=days)
+        await database_of(request).run(record, action, _actor(request), subject, status=303, audit_days=days)
+
+
+def _actor(request: web.Request) -> Actor:
+    return replace(actor(request), via="openid")
 
 
 async def _provider_url(request: web.Request, pending: _PendingSignIn) -> URL | None:
