@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -410,6 +411,20 @@ async def test_the_last_administrator_keeps_the_role_and_sees_what_helps(
     status, text = await _go(stranger)
     assert (status, "zatva user add NAME --role administrator" in text) == (403, True)
     assert _role(dashboard, "Alena") == "administrator"
+
+
+async def test_an_unreadable_secret_is_in_the_log_and_not_shown_to_strangers(
+    dashboard: Server,
+    provider: FakeProvider,
+    stranger: Browser,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _use(dashboard, provider, client_secret_file=tmp_path / "secret")
+    status, text = await _go(stranger)
+    assert (status, "Signing in with eduID.cz did not work" in text) == (403, True)
+    assert str(tmp_path) not in text
+    assert f"openid.client_secret_file: {tmp_path}" in caplog.text
 
 
 async def test_a_provider_that_does_not_answer_is_asked_once_for_all(

@@ -28,7 +28,7 @@ from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import KeySet
 
-from oai.errors import ZatvaError
+from oai.errors import SettingsError, ZatvaError
 from oai.private_files import read_secret
 from oai.reach import UnreachableZoneError, ZoneOf, guarded_connector, tls_fault, zone_of
 from oai.sections import OpenIdSettings
@@ -184,6 +184,14 @@ class OpenIdProvider:
         self._keys = (time.monotonic(), keys)
         return keys
 
+    def secret(self) -> str | None:
+        """Return the secret of the client, if it has one. Raises OpenIdError if its file is unreadable."""
+        given, file = self._settings.client_secret, self._settings.client_secret_file
+        try:
+            return read_secret(given, file, setting="openid.client_secret_file")
+        except SettingsError as error:
+            raise OpenIdError(str(error)) from None
+
     def _check_metadata(self, found: Mapping[str, Any]) -> None:
         if found.get("issuer") != self._issuer:
             raise OpenIdError(
@@ -221,11 +229,7 @@ class OpenIdProvider:
         body = prepare_token_request(
             "authorization_code", redirect_uri=self._return, code=code, code_verifier=request.verifier
         )
-        secret = read_secret(
-            self._settings.client_secret,
-            self._settings.client_secret_file,
-            setting="openid.client_secret_file",
-        )
+        secret = self.secret()
         offered = metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         way = "none" if secret is None else "client_secret_basic"
         if secret is not None and "client_secret_basic" not in offered:
