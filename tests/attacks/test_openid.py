@@ -221,6 +221,23 @@ async def test_a_signature_with_a_key_that_is_not_published_is_refused_and_a_rep
     assert (await _go(stranger))[0] == 303
 
 
+@pytest.mark.usefixtures("dashboard")
+async def test_keys_that_cannot_be_used_do_not_block_the_others(
+    provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.others = [
+        None,
+        "x",
+        {"kty": ["RSA"]},
+        {"kty": "RSA", "kid": "incomplete", "e": "AQAB"},
+        {"kty": "EC", "kid": "new", "crv": "BP-256", "x": "AA", "y": "AA"},
+        {"kty": "OKP", "crv": "X9999", "x": "AA"},
+        {"kty": "EC", "crv": "P-256", "x": "AAAA", "y": "AAAA"},
+    ]
+    assert (await _go(stranger))[0] == 303
+    assert "the provider's key 'incomplete' is ignored" in caplog.text
+
+
 async def test_another_browser_cannot_finish_a_sign_in(dashboard: Server, provider: FakeProvider) -> None:
     """Whoever makes a victim open the return address of their own sign-in gains nothing, nor does a thief."""
     async with browser_of(dashboard) as attacker, browser_of(dashboard) as victim:

@@ -49,6 +49,8 @@ class FakeProvider:
     key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "1"}))
     published: RSAKey | None = None
     """The key that it publishes, if not the one that it signs with."""
+    others: list[Any] = field(default_factory=lambda: [{"kty": "unknown"}])
+    """What it publishes as keys beside that one."""
     parameters: dict[str, str] = field(default_factory=dict)
     """Parameters of the return that replace the right ones."""
     metadata: dict[str, Any] = field(default_factory=dict)
@@ -124,7 +126,7 @@ class FakeProvider:
 
     async def keys(self, _request: web.Request) -> web.Response:
         key = self.published or self.key
-        return web.json_response({"keys": [key.as_dict(private=False), {"kty": "unknown"}]})
+        return web.json_response({"keys": [*self.others, key.as_dict(private=False)]})
 
     @contextlib.asynccontextmanager
     async def served(self) -> AsyncIterator["FakeProvider"]:

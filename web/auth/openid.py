@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,7 +26,7 @@ from authlib.oidc.core import CodeIDToken
 from authlib.oidc.discovery import get_well_known_url
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import AnyKey, JWKRegistry, KeySet
 
 from oai.errors import SettingsError, ZatvaError
 from oai.private_files import read_secret
@@ -177,10 +177,9 @@ class OpenIdProvider:
     async def keys(self) -> KeySet:
         """Fetch the keys with which the provider signs. Raises OpenIdError."""
         found = await self._fetch((await self.metadata())["jwks_uri"])
-        try:
-            keys = KeySet.import_key_set(_usable(found))
-        except (JoseError, ValueError, TypeError, KeyError) as error:
-            raise OpenIdError(f"{self._issuer}: its keys cannot be read: {error}") from None
+        keys = KeySet(list(_usable(found)))
+        if not keys.keys:
+            raise OpenIdError(f"{self._issuer}: it publishes no usable key")
         self._keys = (time.monotonic(), keys)
         return keys
 
@@ -352,12 +351,15 @@ def _moment(auth_time: object) -> datetime | None:
         return None
 
 
-def _usable(found: Mapping[str, Any]) -> Any:  # noqa: ANN401 joserfc's own type of key sets
-    """Return the key set without keys of kinds that joserfc does not know; providers may publish such."""
-    keys = [
-        key for key in found["keys"] if key.get("kty") in ("RSA", "EC", "OKP") and key.get("use") != "enc"
-    ]
-    return {"keys": keys}
+def _usable(found: Mapping[str, Any]) -> Iterator[AnyKey]:
+    """Yield the keys that joserfc knows; one of another kind or an incomplete one blocks no others."""
+    given = found.get("keys")
+    for key in given if isinstance(given, list) else []:
+        if isinstance(key, dict) and key.get("kty") in ("RSA", "EC", "OKP") and key.get("use") != "enc":
+            try:
+                yield JWKRegistry.import_key(key)
+            except (JoseError, ValueError, TypeError, KeyError) as error:
+                _log.warning("the provider's key %r is ignored: %s", key.get("kid"), error)
 
 
 async def _whole(answer: aiohttp.ClientResponse) -> bytes:
