@@ -238,6 +238,22 @@ async def test_keys_that_cannot_be_used_do_not_block_the_others(
     assert "the provider's key 'incomplete' is ignored" in caplog.text
 
 
+@pytest.mark.usefixtures("dashboard")
+async def test_known_keys_are_used_while_new_ones_are_not_available(
+    provider: FakeProvider,
+    stranger: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert (await _go(stranger))[0] == 303
+    monkeypatch.setattr("web.auth.openid.FRESH_SECONDS", 0)
+    provider.keys_away = True
+    assert (await _go(stranger))[0] == 303
+    assert "/keys: HTTP status 503, not a JSON object; the known keys are used" in caplog.text
+    provider.key = type(provider)().key
+    assert (await _go(stranger))[0] == 403
+
+
 async def test_another_browser_cannot_finish_a_sign_in(dashboard: Server, provider: FakeProvider) -> None:
     """Whoever makes a victim open the return address of their own sign-in gains nothing, nor does a thief."""
     async with browser_of(dashboard) as attacker, browser_of(dashboard) as victim:

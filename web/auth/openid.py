@@ -26,7 +26,7 @@ from authlib.oidc.core import CodeIDToken
 from authlib.oidc.discovery import get_well_known_url
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import AnyKey, JWKRegistry, KeySet
+from joserfc.jwk import JWKRegistry, Key, KeySet
 
 from oai.errors import SettingsError, ZatvaError
 from oai.private_files import read_secret
@@ -273,7 +273,13 @@ class OpenIdProvider:
         """Check the signature; an unknown key is looked for once, because providers replace theirs."""
         kept = self._keys
         age = time.monotonic() - kept[0] if kept is not None else FRESH_SECONDS
-        keys = kept[1] if kept is not None and age < FRESH_SECONDS else await self.keys()
+        try:
+            keys = kept[1] if kept is not None and age < FRESH_SECONDS else await self.keys()
+        except OpenIdError as error:
+            if kept is None:
+                raise
+            _log.warning("%s; the known keys are used", error)
+            keys, self._keys = kept[1], (time.monotonic(), kept[1])
         try:
             return jwt.decode(token, keys, algorithms=_ALGORITHMS)
         except (JoseError, ValueError):
@@ -351,7 +357,7 @@ def _moment(auth_time: object) -> datetime | None:
         return None
 
 
-def _usable(found: Mapping[str, Any]) -> Iterator[AnyKey]:
+def _usable(found: Mapping[str, Any]) -> Iterator[Key]:
     """Yield the keys that joserfc knows; one of another kind or an incomplete one blocks no others."""
     given = found.get("keys")
     for key in given if isinstance(given, list) else []:
