@@ -249,9 +249,21 @@ async def test_known_keys_are_used_while_new_ones_are_not_available(
     monkeypatch.setattr("web.auth.openid.FRESH_SECONDS", 0)
     provider.keys_away = True
     assert (await _go(stranger))[0] == 303
-    assert "/keys: HTTP status 503, not a JSON object; the known keys are used" in caplog.text
+    assert "/keys: HTTP status 503, not a JSON object but text/plain; the known keys are used" in caplog.text
     provider.key = type(provider)().key
     assert (await _go(stranger))[0] == 403
+
+
+async def test_user_information_is_asked_for_only_if_it_is_needed(
+    dashboard: Server, provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.signs_user_info = True
+    assert (await _go(stranger))[0] == 303
+    provider.claims = {"preferred_username": "Alena"}
+    for given, status in (({"create_users": True}, 303), ({"roles": _ROLES}, 403)):
+        _use(dashboard, provider, **given)
+        assert (await _go(stranger))[0] == status
+    assert "not a JSON object but application/jwt; turn off signed answers" in caplog.text
 
 
 async def test_another_browser_cannot_finish_a_sign_in(dashboard: Server, provider: FakeProvider) -> None:

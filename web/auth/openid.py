@@ -148,8 +148,10 @@ class OpenIdProvider:
         metadata = await self.metadata()
         tokens = await self._redeem(metadata, answer["code"], request)
         claims = await self._claims(metadata, tokens, request)
-        missing = {self._settings.user_claim, self._settings.groups_claim} - claims.keys()
-        if missing and "userinfo_endpoint" in metadata:
+        # Issuer and subject are enough for a known user; the endpoint may be down, or sign its answers.
+        needed = {self._settings.groups_claim} if self._settings.roles else set()
+        needed |= {self._settings.user_claim} if self._settings.create_users else set()
+        if needed - claims.keys() and "userinfo_endpoint" in metadata:
             claims = {**await self._user_info(metadata["userinfo_endpoint"], tokens, claims["sub"]), **claims}
         return self._identity(claims)
 
@@ -335,7 +337,10 @@ class OpenIdProvider:
             found = None
         if answer.status != _GOOD or not isinstance(found, dict):
             reason = found.get("error") if isinstance(found, dict) else None
-            raise OpenIdError(f"{url}: HTTP status {answer.status}, {reason or 'not a JSON object'}")
+            reason = reason or f"not a JSON object but {answer.content_type}"
+            if answer.content_type == "application/jwt":
+                reason += "; turn off signed answers for this client at the provider"
+            raise OpenIdError(f"{url}: HTTP status {answer.status}, {reason}")
         return found
 
     @asynccontextmanager
