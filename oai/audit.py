@@ -58,7 +58,7 @@ class AuditEntry(Base):
     user_name: Mapped[str | None] = mapped_column(Text)
     """The dashboard's user, or the account on the machine for a command. None: not signed in."""
     via: Mapped[str] = mapped_column(Text, server_default="session")
-    """session, link, password, proxy, token or command; none when not signed in."""
+    """session, link, password, proxy, openid, token or command; none when not signed in."""
     action: Mapped[str] = mapped_column(Text)
     """A verb of `oai.actions`, such as `schedule.pause`; older entries have a verb for each surface."""
     object_kind: Mapped[str | None] = mapped_column(Text)

@@ -110,6 +110,10 @@ async def test_a_name_alone_never_makes_an_account_anothers(
     assert status == 403
     assert "connect" in text
     assert (await stranger.get("/account"))[0] == 303
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "sign-in.refused")).one()
+    assert (entry.via, entry.user_name) == ("openid", f"{provider.issuer} alena-1")
+    assert (entry.object_kind, entry.object_id) == ("user", None)
 
 
 async def test_groups_give_role_and_organisation_at_each_sign_in(
@@ -120,6 +124,11 @@ async def test_groups_give_role_and_organisation_at_each_sign_in(
     provider.account = {"sub": "jana-7", "preferred_username": "Jana", "member_of": ["librarians", "others"]}
     assert (await _go(stranger))[0] == 303
     assert "mzk" in await _who(stranger)
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "user.add")).one()
+        added = {"role": "partner", "organisation_id": get_user(session, "Jana").organisation_id}
+    assert (entry.user_name, entry.via, entry.object_name) == ("Jana", "openid", "Jana")
+    assert entry.after == {"openid": f"{provider.issuer} jana-7", **added}
 
     provider.account["member_of"] = ["librarians", "keepers"]
     assert (await _go(stranger))[0] == 303
@@ -385,7 +394,7 @@ async def test_whoever_loses_all_groups_loses_sessions_and_tokens(
     with server.database.session() as session:
         assert get_user(session, "Jana").disabled is not None
         entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "user.disable")).all()
-        assert [entry.object_name for entry in entries] == ["Jana"]
+        assert [(entry.object_name, (entry.after or {})["groups"]) for entry in entries] == [("Jana", [])]
 
 
 _ROLES = {"admins": "administrator", "keepers": "curator", "mzk": "partner:mzk", "others": "partner:none-yet"}

@@ -12,7 +12,7 @@ from aiohttp import web
 from sqlalchemy.orm import Session
 from yarl import URL
 
-from oai.audit import Actor, Subject, record
+from oai.audit import Actor, Subject, record, refuse
 from oai.datestamps import utc_now
 from oai.errors import UsageError, required
 from oai.sections import OpenIdSettings
@@ -26,7 +26,7 @@ from web.auth.access import (
     subject_of,
     who_asks,
 )
-from web.auth.audit import actor, count_refusal
+from web.auth.audit import actor
 from web.auth.openid import (
     PROVIDER,
     RETURN,
@@ -61,6 +61,7 @@ from web.site.render import render
 
 _log = logging.getLogger(__name__)
 _Purpose = Literal["sign-in", "again", "connect"]
+_LONGEST_ACCOUNT: Final = 300
 _SKEW: Final = timedelta(minutes=1)
 """By how much the provider's clock may differ."""
 
@@ -214,8 +215,15 @@ async def _kept_out(
         user = await database_of(request).run(find_identity, identity)
         if user is not None:
             about(request, "user", user.user_id, user.name)
-    await count_refusal(request, "sign-in.refused", 422)
+        else:
+            about(request, "user", None, f"{identity.issuer} {identity.subject}"[:_LONGEST_ACCOUNT])
+    await _count_refusal(request)
     return _failed(request, 403, error_text(error), purpose=purpose)
+
+
+async def _count_refusal(request: web.Request) -> None:
+    subject = subject_of(request)
+    await database_of(request).run(refuse, "sign-in.refused", _actor(request), subject, 422)
 
 
 async def _end_access(request: web.Request, identity: Identity) -> None:
@@ -291,7 +299,7 @@ async def _provider_url(request: web.Request, pending: _PendingSignIn) -> URL | 
 async def _refused(request: web.Request, error: OpenIdError, purpose: _Purpose = "sign-in") -> web.Response:
     # What providers say goes to the log: strangers can ask for this page, and it may name private addresses.
     _log.warning("sign-in with %s: %s", _name(request), error)
-    await count_refusal(request, "sign-in.refused", 422)
+    await _count_refusal(request)
     if isinstance(error, OtherSignInError):
         words = _("This was another sign-in. Finish it in the tab in which you began it last.")
         return _failed(request, 403, words, purpose=purpose, forgets=False)
