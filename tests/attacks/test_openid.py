@@ -101,6 +101,20 @@ async def test_signing_out_offers_the_providers_own_page(dashboard: Server, stra
     assert query["post_logout_redirect_uri"] == dashboard.base_url + "/sign-in"
 
 
+@pytest.mark.parametrize("ends", [True, False])
+async def test_signing_out_leads_to_the_providers_own_page_if_set(
+    dashboard: Server, provider: FakeProvider, stranger: Browser, administrator: Browser, *, ends: bool
+) -> None:
+    _use(dashboard, provider, end_session=ends)
+    assert (await administrator.post("/sign-out"))[2] == "/sign-in?done=signed-out", "signed in otherwise"
+    for path in ("/sign-out", "/account/sessions/end"):
+        await _go(stranger)
+        _, _, target = await stranger.post(path)
+        async with stranger.http.get(stranger.base_url + target) as answer:
+            leads = answer.headers.get("Refresh")
+        assert leads == ("0; url=/sign-in/openid/sign-out" if ends else None)
+
+
 @pytest.mark.parametrize("given", [{}, {"create_users": True}])
 async def test_a_name_alone_never_makes_an_account_anothers(
     server: Server, provider: FakeProvider, stranger: Browser, given: dict[str, Any]
