@@ -179,6 +179,20 @@ async def test_a_name_or_an_account_that_no_user_can_have_is_refused(
     assert (await _go(stranger))[0] == 403
 
 
+@pytest.mark.parametrize("verified", [False, "false"])
+async def test_an_address_that_is_not_verified_gives_no_new_user_its_name(
+    server: Server, provider: FakeProvider, stranger: Browser, verified: object
+) -> None:
+    _use(server, provider, create_users=True, user_claim="email")
+    provider.account = {"sub": "s-1", "email": "director@library.example", "email_verified": verified}
+    status, text = await _go(stranger)
+    assert (status, "has not verified your e-mail address" in text) == (403, True)
+    provider.account["email_verified"] = True
+    assert (await _go(stranger))[0] == 303
+    provider.account["email_verified"] = verified
+    assert (await _go(stranger))[0] == 303, "the user is known"
+
+
 async def test_disabled_users_stay_out(dashboard: Server, stranger: Browser) -> None:
     with dashboard.database.session() as session:
         get_user(session, "Katka").role = "administrator"

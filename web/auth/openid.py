@@ -67,6 +67,8 @@ class Identity:
     """Identifier of the account: unique at this issuer, never given to another."""
     name: str
     """Proposed user name; may be empty."""
+    is_verified: bool = True
+    """Whether the provider does not deny that the user owns the e-mail address that is the name."""
     groups: tuple[str, ...]
     has_groups: bool
     """Whether the provider sent groups, if only an empty list."""
@@ -309,6 +311,8 @@ class OpenIdProvider:
             issuer=self._issuer,
             subject=subject,
             name=name if isinstance(name, str) else "",
+            is_verified=self._settings.user_claim != "email"
+            or str(claims.get("email_verified")).lower() != "false",
             groups=tuple(map(str, groups)) if isinstance(groups, list | tuple) else (),
             has_groups=claims.get(self._settings.groups_claim) is not None,
             since=_moment(claims.get("auth_time")),

@@ -63,11 +63,27 @@ def add_unknown(session: Session, settings: OpenIdSettings, identity: Identity) 
             )
             % {"provider": settings.name}
         )
+    name = _new_name(session, settings, identity)
+    role, organisation_id = _place(session, settings, identity) or (Role.VIEWER, None)
+    user = add_user(session, name, role, organisation_id=organisation_id)
+    session.add(UserIdentity(issuer=identity.issuer, subject=identity.subject, user_id=user.user_id))
+    session.flush()
+    account = f"{identity.issuer} {identity.subject}"
+    return _changed("user.add", user, openid=account, **_rights(user))
+
+
+def _new_name(session: Session, settings: OpenIdSettings, identity: Identity) -> str:
+    """Return the name of a new user. Raises UsageError, in words for the user, if it cannot be given."""
     name = identity.name.strip()
     if not name:
         raise UsageError(
             _("%(provider)s sent no user name (%(claim)s). Ask an administrator.")
             % {"provider": settings.name, "claim": settings.user_claim}
+        )
+    if not identity.is_verified:
+        raise UsageError(
+            _("%(provider)s has not verified your e-mail address. Verify it there, and sign in again.")
+            % {"provider": settings.name}
         )
     # A name proves nothing: whoever can choose theirs at the provider would become that user. Names that are
     # not printable are left to `add_user`, which refuses them; the database cannot look for some of them.
@@ -79,12 +95,7 @@ def add_unknown(session: Session, settings: OpenIdSettings, identity: Identity) 
             )
             % {"name": name, "provider": settings.name}
         )
-    role, organisation_id = _place(session, settings, identity) or (Role.VIEWER, None)
-    user = add_user(session, name, role, organisation_id=organisation_id)
-    session.add(UserIdentity(issuer=identity.issuer, subject=identity.subject, user_id=user.user_id))
-    session.flush()
-    account = f"{identity.issuer} {identity.subject}"
-    return _changed("user.add", user, openid=account, **_rights(user))
+    return name
 
 
 def user_of(session: Session, settings: OpenIdSettings, identity: Identity) -> Known:
