@@ -179,6 +179,11 @@ def _place(session: Session, settings: OpenIdSettings, identity: Identity) -> tu
     if not settings.roles:
         return None
     found = settings.role_of(identity.groups)
+    if not identity.has_groups:
+        raise NoRoleError(
+            _("%(provider)s sent no groups (%(claim)s). Ask an administrator.")
+            % {"provider": settings.name, "claim": settings.groups_claim}
+        )
     if found is None:
         raise NoRoleError(
             _("None of your groups at %(provider)s has a role here. Ask an administrator.")

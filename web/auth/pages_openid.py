@@ -138,6 +138,11 @@ async def come_back(request: web.Request) -> web.StreamResponse:
         if signed_in(request) is not None:  # by the browser's back button, after the sign-in
             raise web.HTTPSeeOther("/")
         return _failed(request, 403, _("The sign-in took too long, or began in another browser."))
+    if pending.purpose != "sign-in" and signed_in(request) is None:  # the session ended meanwhile
+        following = local_path({"next": pending.following})
+        done = web.HTTPSeeOther(str(URL("/sign-in").with_query({"next": following})))
+        forget_provider_cookie(request, done)
+        raise done
     try:
         identity = await _provider(request).identity(dict(request.query), ProviderRequest.of(pending.secret))
         raise await _finished(request, pending, identity)
