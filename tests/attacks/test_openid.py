@@ -538,6 +538,42 @@ async def test_a_provider_that_does_not_answer_is_asked_once_for_all(
     assert await asked.metadata() == known
 
 
+async def test_a_provider_that_is_away_is_not_an_answer_that_was_refused(
+    dashboard: Server, provider: FakeProvider, stranger: Browser
+) -> None:
+    provider.metadata = {"jwks_uri": None}
+    for path, words in (
+        ("/sign-in/openid", "eduID.cz is not available"),
+        ("/sign-in/openid/sign-out", "You are signed out here, but perhaps not at eduID.cz"),
+    ):
+        status, text = await _go(stranger, path)
+        assert (status, words in text) == (502, True)
+    with dashboard.database.session() as session:
+        assert not session.scalars(select(AuditEntry)).all()
+
+
+@pytest.mark.usefixtures("dashboard")
+async def test_the_log_has_what_a_refused_token_says(
+    provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.claims = {"aud": "another client", "exp": 1_000_000_000}
+    assert (await _go(stranger))[0] == 403
+    assert "it has aud 'another client', iat " in caplog.text
+    assert "exp 1000000000; openid.client_id is 'zatva', and the clock here is at " in caplog.text
+    provider.claims, provider.algorithm = {}, "none"
+    assert (await _go(stranger))[0] == 403
+    assert "if the provider has new keys, try again in 60 seconds" in caplog.text
+
+
+@pytest.mark.usefixtures("dashboard")
+async def test_what_strangers_send_does_not_fill_the_log(
+    provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.parameters = {"code": "", "error": "x", "error_description": "y" * 3000}
+    assert (await _go(stranger))[0] == 403
+    assert max(len(one.getMessage()) for one in caplog.records if one.name == "web.auth.pages_openid") < 1000
+
+
 async def test_of_two_tabs_the_last_one_finishes(dashboard: Server, stranger: Browser) -> None:
     coming = []
     for _ in range(2):

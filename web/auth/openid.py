@@ -249,6 +249,7 @@ class OpenIdProvider:
         token = tokens.get("id_token")
         if not isinstance(token, str):
             raise OpenIdError("the provider sent no ID token; is `openid` among the scopes it allows?")
+        decoded: jwt.Token | None = None
         try:
             decoded = await self._decoded(token)
             claims = CodeIDToken(
@@ -266,12 +267,23 @@ class OpenIdProvider:
             )
             claims.validate(leeway=_LEEWAY)
         except (JoseError, ValueError, TypeError, KeyError) as error:
-            raise OpenIdError(f"the ID token cannot be accepted: {error}") from None
+            said = str(error).rstrip(": ")
+            raise OpenIdError(f"the ID token cannot be accepted: {said}; {self._facts(decoded)}") from None
         if self._settings.acr and claims.get("acr") not in self._settings.acr:
             raise OpenIdError(
                 f"the sign-in was of the kind {claims.get('acr')!r}; openid.acr asks for another"
             )
         return dict(claims)
+
+    def _facts(self, decoded: jwt.Token | None) -> str:
+        """Return what an administrator needs to find out why a token was not accepted."""
+        if decoded is None:
+            return f"if the provider has new keys, try again in {REFETCH_SECONDS} seconds"
+        sent = ", ".join(f"{name} {decoded.claims.get(name)!r}" for name in ("aud", "iat", "exp"))
+        return (
+            f"it has {sent}; openid.client_id is {self._settings.client_id!r}, and the clock here is at "
+            f"{int(time.time())}: clocks may differ by {_LEEWAY} seconds"
+        )
 
     async def _decoded(self, token: str) -> jwt.Token:
         """Check the signature; an unknown key is looked for once, because providers replace theirs."""

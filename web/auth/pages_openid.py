@@ -97,9 +97,9 @@ async def leave_for_provider(request: web.Request) -> web.StreamResponse:
         secret=new_token(), purpose="again" if again else "sign-in", following=local_path(request.query)
     )
     url = await _provider_url(request, pending)
-    response = web.HTTPSeeOther(url) if isinstance(url, URL) else None
-    if response is None:
-        return _failed(request, 502, purpose=pending.purpose)
+    if url is None:
+        return _unavailable(request, pending.purpose)
+    response = web.HTTPSeeOther(url)
     set_provider_cookie(request, response, pending.packed())
     raise response
 
@@ -113,7 +113,7 @@ async def connect_account(request: web.Request) -> web.StreamResponse:
     pending = _PendingSignIn(secret=new_token(), purpose="connect", following="/account", csrf=who.csrf_token)
     url = await _provider_url(request, pending)
     if url is None:
-        return _failed(request, 502, purpose=pending.purpose)
+        return _unavailable(request, pending.purpose)
     # A page, not a redirect: our forms may lead to our own site alone (form-action).
     response = render(request, "openid_leave.html", url=str(url), provider=_name(request))
     set_provider_cookie(request, response, pending.packed())
@@ -162,7 +162,9 @@ async def sign_out_there(request: web.Request) -> web.StreamResponse:
     try:
         url = await _provider(request).end_session_url(after)
     except OpenIdError as error:
-        return await _refused(request, error)
+        _log.error("sign-out at %s: %s", _name(request), error)
+        words = _("You are signed out here, but perhaps not at %(provider)s. Sign out there, too.")
+        return _failed(request, 502, words % {"provider": _name(request)}, purpose="sign-out")
     raise web.HTTPSeeOther(url or "/sign-in?done=no-sign-out-there")
 
 
@@ -301,9 +303,18 @@ async def _provider_url(request: web.Request, pending: _PendingSignIn) -> URL | 
     return URL(url, encoded=True)
 
 
-async def _refused(request: web.Request, error: OpenIdError, purpose: _Purpose = "sign-in") -> web.Response:
+def _unavailable(request: web.Request, purpose: _Purpose) -> web.Response:
+    words = _(
+        "%(provider)s is not available; the reason is in the log of the dashboard. Try again later, or sign "
+        "in by another method."
+    )
+    return _failed(request, 502, words % {"provider": _name(request)}, purpose=purpose)
+
+
+async def _refused(request: web.Request, error: OpenIdError, purpose: _Purpose) -> web.Response:
     # What providers say goes to the log: strangers can ask for this page, and it may name private addresses.
-    _log.warning("sign-in with %s: %s", _name(request), error)
+    # Strangers can send long ones.
+    _log.warning("sign-in with %s: %.800s", _name(request), error)
     await _count_refusal(request)
     if isinstance(error, OtherSignInError):
         words = _("This was another sign-in. Finish it in the tab in which you began it last.")
@@ -319,7 +330,7 @@ def _failed(
     status: int,
     words: str | None = None,
     *,
-    purpose: _Purpose = "sign-in",
+    purpose: _Purpose | Literal["sign-out"] = "sign-in",
     forgets: bool = True,
 ) -> web.Response:
     response = render(
