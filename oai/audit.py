@@ -58,7 +58,7 @@ class AuditEntry(Base):
     user_name: Mapped[str | None] = mapped_column(Text)
     """The dashboard's user, or the account on the machine for a command. None: not signed in."""
     via: Mapped[str] = mapped_column(Text, server_default="session")
-    """session, link, password, proxy, token or command; none when not signed in."""
+    """session, link, password, proxy, openid, token or command; none when not signed in."""
     action: Mapped[str] = mapped_column(Text)
     """A verb of `oai.actions`, such as `schedule.pause`; older entries have a verb for each surface."""
     object_kind: Mapped[str | None] = mapped_column(Text)
@@ -95,6 +95,8 @@ class Subject:
     name: str | None = None
     details: Mapping[str, Any] | None = None
     """What the change affected besides the object's own columns, such as `{"documents": 12}`."""
+    before: Mapping[str, Any] | None = None
+    """Values before the change that `record` stores, which takes no snapshots."""
     action: str | None = None
     """The verb of the change, if its route has several."""
 
@@ -292,7 +294,11 @@ def record(
     session: Session, action: str, who: Actor, subject: Subject | None, *, status: int, audit_days: float
 ) -> None:
     """Write the entry of an action that needs no snapshots: a sign-in, an export. The caller commits."""
-    session.add(AuditEntry(status=status, after=_details(subject), **_columns(action, who, subject)))
+    before = _public(subject.before) if subject is not None else None
+    entry = AuditEntry(
+        status=status, before=before, after=_details(subject), **_columns(action, who, subject)
+    )
+    session.add(entry)
     _forget(session, audit_days)
 
 

@@ -46,6 +46,7 @@ LABELS: Final[Mapping[str, str]] = {
     "totp_since": mark("Second factor since"),
     "awaits": mark("Waits for"),
     "openid": mark("Connected account"),
+    "groups": mark("Groups"),
     "scopes": mark("Scopes"),
     "expires": mark("Expires"),
     "revoked": mark("Revoked"),
