@@ -313,7 +313,7 @@ class AggregateCatalogue:
         return Identity(
             earliest=earliest,
             sample=self._sample(session, sources),
-            friends=followed,
+            friends=list(dict.fromkeys(followed)),
         )
 
     def _sample(self, session: Session, sources: Sequence[AggregateSource]) -> str | None:

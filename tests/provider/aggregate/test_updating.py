@@ -315,6 +315,12 @@ def test_identify_describes_the_scheme_that_all_sources_follow(
     assert "oai-identifier" not in other
 
 
+def test_a_repository_that_is_two_sources_is_one_friend(harvested: Harvested, database: Database) -> None:
+    with database.session() as session:
+        _add_a_second_source(session)
+    assert _identify(harvested).count("<baseURL>http://o/</baseURL>") == 1
+
+
 def _identify(harvested: Harvested) -> str:
     return harvested.repository().answer([("verb", "Identify")]).body.decode()
 
