@@ -1,5 +1,7 @@
 """Every check passes on a correct provider, and finds the fault that it is there for."""
 
+from typing import Any
+
 import pytest
 
 from oai.vocabulary import Granularity
@@ -52,7 +54,7 @@ def test_every_check_can_fail() -> None:
 
 
 def test_after_errors_the_specification_does_not_require_repeated_arguments() -> None:
-    bare = text('<request [^>]*>([^<]*</request><error code="(?!bad))', r"<request>\1")
+    bare: dict[str, Any] = text('<request [^>]*>([^<]*</request><error code="(?!bad))', r"<request>\1")
     found = findings(SmallProvider(ask=midnights, **shifted(hours=1), **bare))
     assert [
         (finding.check.id, finding.check.severity, finding.result)
