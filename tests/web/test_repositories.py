@@ -407,6 +407,30 @@ async def test_ticked_repositories_are_changed_although_others_are_missing(
         assert [str(number) for number in session.scalars(paused)] == numbers[:1]
 
 
+async def test_only_repositories_that_the_question_names_are_removed(server: Server, owner: Browser) -> None:
+    with server.database.session() as session:
+        rows = [a_repository(session, f"Library {at}", f"r{at}") for at in range(2)]
+        numbers = [row.repository_id for row in rows]
+        give_repository(session, numbers[0], 1)
+        session.commit()
+    path = "/repositories/selected/remove"
+    _, question, _ = await owner.post(path, {"repository": [str(number) for number in numbers]})
+    left_out = f"Repository {numbers[1]} does not exist; it may have been removed."
+    assert (f"<p>{left_out}</p>" in question, "<li>Library 0</li>" in question) == (True, True)
+    with server.database.session() as session:
+        give_repository(session, numbers[1], 1)
+        session.commit()
+
+    form = {
+        name: re.findall(f'name="{name}" value="([^"]*)"', question) for name in ("repository", "left_out")
+    }
+    status, result, _ = await owner.post(path, {**form, "sure": "yes"})
+
+    assert (status, "1 repository was changed." in result, left_out in result) == (200, True, True)
+    with server.database.session() as session:
+        assert session.scalars(select(Repository.repository_id)).all() == numbers[1:]
+
+
 _CHOICE_PAGES = {
     "/alerts/rules/new": "repository",
     "/alerts/mutes/new": "repository",

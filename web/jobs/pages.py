@@ -208,7 +208,10 @@ async def change(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a job is removed, and describe the effect."""
-    job = await _job_of(request)
+    return _confirm_removal(request, await _job_of(request))
+
+
+def _confirm_removal(request: web.Request, job: JobView, status: int = 200) -> web.Response:
     waits = not job.under_way
     lines = [_where(job)] if waits else [_where(job), _(CONTROLS["stop"].line)]
     if job.recurring_id is not None:
@@ -225,13 +228,18 @@ async def confirm_removal(request: web.Request) -> web.Response:
         *lines,
         steps=[(_("Current jobs"), "/jobs")],
         button=_("Remove job") if waits else _("Stop harvest"),
+        kept=[("waits", "yes")] if waits else [],
+        status=status,
     )
 
 
 @needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
     """Remove the job, or end its process."""
-    _who, job = await asked_for(request, Job)
+    job = await _job_of(request)
+    if "waits" in await request.post() and job.under_way:
+        # The page said that it has not begun: what it asked about is not what would happen now.
+        return _confirm_removal(request, job, status=409)
     gone = await database_of(request).run(remove_job, job.job_id)
     raise web.HTTPSeeOther("/jobs?done=" + ("job-removed" if gone else "job-stopping"))
 
