@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from harvester.listing import find_repositories, matching_repositories
 from harvester.models import Repository
-from oai.audit import Subject
+from oai.audit import Subject, last_change
 from oai.errors import ConflictError, UsageError
 from oai.owners import Organisation
 from web.auth.access import about, administrators_only, asked_for, repositories_of
@@ -133,7 +133,8 @@ async def change(request: web.Request) -> web.Response:
 
     def work(session: Session) -> None:
         size = None if asked.max_gigabytes is None else int(asked.max_gigabytes * _GIGA)
-        with keeping_other_changes(form, lambda: _values(locked_row(session, Organisation, number))):
+        last = partial(last_change, session, "organisation", number)
+        with keeping_other_changes(form, lambda: _values(locked_row(session, Organisation, number)), last):
             change_organisation(session, number, short_name=asked.short_name, name=asked.name)
             limit_organisation(session, number, max_records=asked.max_records, max_bytes=size)
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,6 +29,7 @@ from manager.schedules.service import (
     sample_schedule,
 )
 from manager.worker.registry import places
+from oai.audit import last_change
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
@@ -361,7 +363,8 @@ def _add(session: Session, data: Path, columns: Mapping[str, Any]) -> RecurringJ
 
 
 def _change(session: Session, data: Path, number: int, columns: Mapping[str, Any], form: Form) -> None:
-    with keeping_other_changes(form, lambda: values_of(locked_row(session, RecurringJob, number))):
+    last = partial(last_change, session, "schedule", number)
+    with keeping_other_changes(form, lambda: values_of(locked_row(session, RecurringJob, number)), last):
         times = unchanged_times(session.get_one(RecurringJob, number), columns, form)
         check_rule_access(session, change_schedule(session, number, **{**columns, **times}), data)
 
