@@ -272,6 +272,28 @@ async def test_a_repository_is_asked_again_for_what_it_offers(server: Server, ad
     assert "Books &amp; more" in page
 
 
+async def test_the_entry_of_a_refresh_has_no_changes_that_others_made_meanwhile(
+    server: Server, administrator: Browser
+) -> None:
+    def somebody_else() -> None:
+        with server.database.session() as session:
+            session.get_one(Repository, 1).brake_deletions = 9
+            session.commit()
+
+    async with repository(somebody_else) as address:
+        with server.database.session() as session:
+            a_repository(session, name="Old name").base_url = f"{address}/oai"
+            session.commit()
+        assert (await administrator.post("/repositories/1/refresh"))[0] == 303
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id.desc())).first()
+    assert entry is not None
+    assert entry.before is not None
+    assert entry.after is not None
+    assert (entry.action, entry.before["repository_name"]) == ("repository.refresh", "Old name")
+    assert "brake_deletions" not in entry.before | entry.after
+
+
 async def test_a_repository_that_does_not_answer_keeps_its_facts(
     server: Server, administrator: Browser
 ) -> None:
