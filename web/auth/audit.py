@@ -11,11 +11,12 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from oai.actions import Action, action_of_route
-from oai.audit import Actor, Begun, Subject, begin, record, refuse, settle, snapshot
+from oai.audit import Actor, Begun, Subject, begin, last_change, record, refuse, settle, snapshot
 from oai.errors import ZatvaError
 from oai.rights import Right
 from web.auth.access import canonical, is_api, refusal_of, right_of, signed_in, subject_of
 from web.auth.identify import client_address
+from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -67,6 +68,21 @@ async def look_again(request: web.Request) -> None:
     begun = request[_BEGUN]
     before = await database_of(request).run(snapshot, begun.kind, begun.number)
     request[_BEGUN] = replace(begun, before=before)
+
+
+def undo_mark(request: web.Request) -> str:
+    """Return the query string for the address that undoes the request's change: the number of its entry."""
+    return f"?since={request[_BEGUN].audit_id}"
+
+
+async def check_undo(request: web.Request, kind: str, number: int) -> None:
+    """Respond 409 if the request undoes a change of the object that is not its last one."""
+    since = request.query.get("since")
+    if since is None:
+        return
+    last = await database_of(request).run(last_change, kind, number)
+    if last is None or str(last.audit_id) != since:
+        raise web.HTTPConflict(text=_("It was changed in the meantime, and nothing was undone."))
 
 
 async def change_one(

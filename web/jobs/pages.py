@@ -30,6 +30,7 @@ from manager.models import Job
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, find_visible, needs, visible_repositories, who_asks
+from web.auth.audit import check_undo, undo_mark
 from web.runs.log import line_of
 from web.site.formats import harvest_name, number
 from web.site.i18n import _, mark
@@ -195,13 +196,14 @@ async def change(request: web.Request) -> web.Response:
     """Pause, resume, stop or kill a job."""
     control = CONTROLS[request.match_info["control"]]
     job = await _job_of(request)
+    await check_undo(request, "job", job.job_id)
     try:
         await database_of(request).run(change_job, job.job_id, control.change)
     except UsageError:
         raise web.HTTPConflict(
             text=_("The state of the job has changed, so the action is no longer possible. See Current jobs.")
         ) from None
-    undo = f"&undo=/jobs/{job.job_id}/{control.undo}" if control.undo else ""
+    undo = f"&undo=/jobs/{job.job_id}/{control.undo}{undo_mark(request)}" if control.undo else ""
     raise web.HTTPSeeOther(f"/jobs?done={control.done}{undo}")
 
 

@@ -1,7 +1,8 @@
 """Schedules (UIUC tab 2): what is harvested, and how often."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -33,6 +34,7 @@ from oai.audit import last_change
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.auth.audit import check_undo, undo_mark
 from web.repositories.forms import Details, repository_choices
 from web.schedules.forms import (
     FURTHER,
@@ -313,17 +315,32 @@ async def sample(request: web.Request) -> web.StreamResponse:
 @needs(Right.HARVEST)
 async def pause(request: web.Request) -> web.Response:
     """Pause the schedule: no jobs are created until it is resumed."""
-    await asked_for(request, RecurringJob)
-    await database_of(request).run(pause_schedule, number_of(request))
-    raise web.HTTPSeeOther(f"/schedules?done=schedule-paused&undo=/schedules/{number_of(request)}/resume")
+    return await _switch(request, pause_schedule, "schedule-paused", "resume")
 
 
 @needs(Right.HARVEST)
 async def resume(request: web.Request) -> web.Response:
     """Resume the schedule."""
+    return await _switch(request, resume_schedule, "schedule-resumed", "pause")
+
+
+async def _switch(
+    request: web.Request, change: Callable[[Session, int], None], done: str, opposite: str
+) -> web.Response:
+    """Pause or resume the schedule, and offer to undo that if it was in the other state."""
     await asked_for(request, RecurringJob)
-    await database_of(request).run(resume_schedule, number_of(request))
-    raise web.HTTPSeeOther(f"/schedules?done=schedule-resumed&undo=/schedules/{number_of(request)}/pause")
+    number = number_of(request)
+    await check_undo(request, "schedule", number)
+
+    def work(session: Session) -> bool:
+        row = session.get(RecurringJob, number, with_for_update=True)
+        before = row and row.state
+        change(session, number)
+        return row is not None and row.state != before
+
+    changed = await database_of(request).run(work)
+    undo = f"&undo=/schedules/{number}/{opposite}{undo_mark(request)}" if changed else ""
+    raise web.HTTPSeeOther(f"/schedules?done={done}{undo}")
 
 
 @needs(Right.HARVEST)
@@ -346,7 +363,8 @@ async def confirm_removal(request: web.Request) -> web.Response:
 async def remove(request: web.Request) -> web.Response:
     """Remove the schedule."""
     await asked_for(request, RecurringJob)
-    await database_of(request).run(remove_schedule, number_of(request))
+    with suppress(UsageError):  # somebody else has just removed it
+        await database_of(request).run(remove_schedule, number_of(request))
     raise web.HTTPSeeOther("/schedules?done=schedule-removed")
 
 
