@@ -325,20 +325,13 @@ async def resume(request: web.Request) -> web.Response:
 
 
 async def _switch(
-    request: web.Request, change: Callable[[Session, int], None], done: str, opposite: str
+    request: web.Request, change: Callable[[Session, int], bool], done: str, opposite: str
 ) -> web.Response:
     """Pause or resume the schedule, and offer to undo that if it was in the other state."""
     await asked_for(request, RecurringJob)
     number = number_of(request)
     await check_undo(request, "schedule", number)
-
-    def work(session: Session) -> bool:
-        row = session.get(RecurringJob, number, with_for_update=True)
-        before = row and row.state
-        change(session, number)
-        return row is not None and row.state != before
-
-    changed = await database_of(request).run(work)
+    changed = await database_of(request).run(change, number)
     undo = f"&undo=/schedules/{number}/{opposite}{undo_mark(request)}" if changed else ""
     raise web.HTTPSeeOther(f"/schedules?done={done}{undo}")
 
