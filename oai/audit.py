@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -310,6 +310,13 @@ def list_entries(
     if before is not None:
         rows = rows.where(AuditEntry.audit_id < before)
     return list(session.scalars(rows))
+
+
+def last_change(session: Session, kind: str, number: object) -> AuditEntry | None:
+    """Return the entry of the last change of an object, if there was one within a day."""
+    wanted = Filter(kind=kind, number=str(number), since=datetime.now(UTC) - timedelta(days=1))
+    entries = list_entries(session, wanted, limit=_PAGE)
+    return next((entry for entry in entries if BEGUN < entry.status < _FIRST_REFUSAL), None)
 
 
 class AuditVocabulary(NamedTuple):

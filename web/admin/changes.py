@@ -126,6 +126,7 @@ LABELS: Final[Mapping[str, str]] = {
     "asked_by": mark("Requested by"),
     "removed": mark("Removed"),
     "removed_by": mark("Removed by"),
+    "former_organisation": mark("Former organisation"),
     "removed_rules": mark("Notification rules removed"),
     "revoked_cards": mark("Report cards revoked"),
     "captures": mark("Captures"),
