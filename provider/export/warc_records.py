@@ -36,7 +36,7 @@ def capture_header(opened: OpenDocument, digest: str | None) -> bytes:
         "WARC-Date": warc_date(asked.archived),
         "WARC-Target-URI": asked.url,
     }
-    if digest and digest.startswith("sha1:"):
+    if digest and ":" in digest:  # CDX files may omit the algorithm
         fields["WARC-Payload-Digest"] = digest
     archived = {"WARC-IP-Address": description.ip_address, "WARC-Truncated": description.truncated}
     fields |= {name: value for name, value in archived.items() if value}
