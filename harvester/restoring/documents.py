@@ -1,8 +1,6 @@
 """Fetch an archived document from a Zatva provider, and verify that it is what was archived."""
 
 import asyncio
-import base64
-import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,11 +17,8 @@ from harvester.client.retries import Retrying
 from harvester.client.transport import HttpTransport
 from harvester.restoring.captures import Capture
 from harvester.restoring.manifest import BY_STATUS, Missing, Reason, missing
+from oai.digests import DigestCheck
 
-_ALGORITHMS: Final = {
-    "sha1": "sha1", "sha-1": "sha1", "sha256": "sha256", "sha-256": "sha256", "sha512": "sha512",
-    "sha-512": "sha512", "md5": "md5",
-}  # fmt: skip
 _SUCCESS: Final = 200
 _BUSY: Final = 503
 _ORIGINAL: Final = "X-Archive-Orig-"
@@ -34,20 +29,6 @@ _HEAVY: Final = 32 * 1024**2
 """In bytes; larger documents are fetched one at a time."""
 _FAILURES: Final = 5
 """After this many documents in a row without an answer, the provider counts as unreachable."""
-
-
-def agrees(stated: str, body: bytes) -> bool | None:
-    """Return whether the bytes have the digest `algorithm:value`, in base32 or hexadecimal digits.
-
-    None if there is no digest, or if its algorithm is unknown.
-    """
-    name, _, value = stated.partition(":")
-    algorithm = _ALGORITHMS.get(name.lower())
-    if algorithm is None or not value:
-        return None
-    digest = hashlib.new(algorithm, body, usedforsecurity=False).digest()
-    spellings = {base64.b32encode(digest).decode("ascii").rstrip("=").lower(), digest.hex()}
-    return value.rstrip("=").lower() in spellings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,11 +110,12 @@ class Fetcher:
         for _ in range(2):  # the error may have occurred in transmission
             reply = await self._reply(capture)
             chunked = "chunked" in reply.headers.get(f"{_ORIGINAL}Transfer-Encoding", "").lower()
-            well = agrees(capture.digest, reply.body)
-            if well is not False or chunked:
+            check = DigestCheck(capture.digest)
+            check.see(reply.body)
+            if check.well() or not check.known or chunked:
                 # Some archives store the digest of the chunked body; the provider compares it and then joins
                 # the chunks.
-                return _document(capture, reply, verified=well is True)
+                return _document(capture, reply, verified=check.well())
         detail = (
             f"{len(reply.body):,} bytes were received, but they do not have the digest {capture.digest!r}"
         )

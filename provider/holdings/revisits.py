@@ -14,10 +14,10 @@ from typing import Final
 from sqlalchemy import ColumnElement, and_, func
 from sqlalchemy.orm import Session
 
+from oai.digests import is_of_nothing, same_digest, written_forms
 from provider.holdings.selection import same_url
 from provider.models import Document
 from provider.reading.archived_record import Description
-from provider.reading.digests import is_of_nothing, same_digest, written_forms
 
 MOST_CANDIDATES: Final = 5
 """Captures that are considered for one place where an original may be."""

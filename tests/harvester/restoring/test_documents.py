@@ -1,7 +1,9 @@
 """Fetching documents of a provider that is busy, forbids, errs, lies, or is gone."""
 
 import asyncio
-from collections.abc import Sequence
+from base64 import b16encode, b32encode, b64encode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from hashlib import sha256
 
 import pytest
 
@@ -106,7 +108,15 @@ async def test_bytes_that_broke_on_the_way_are_fetched_again() -> None:
     assert isinstance(await server.fetcher()(capture(digest=sha1(_BODY))), FetchedDocument)
 
 
-@pytest.mark.parametrize("digest", ["", "sha1:", "crc32:ABCD"])
+@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode, b32encode, b16encode])
+async def test_a_digest_is_read_in_each_notation(encode: Callable[[bytes], bytes]) -> None:
+    digest = f"SHA-256:{encode(sha256(_BODY).digest()).decode()}"
+    found = await Server(_reply()).fetcher()(capture(digest=digest))
+    assert isinstance(found, FetchedDocument)
+    assert found.verified
+
+
+@pytest.mark.parametrize("digest", ["", "sha1:", "sha1:short", "crc32:ABCD"])
 async def test_a_document_without_a_digest_counts_as_not_verified(digest: str) -> None:
     found = await Server(_reply()).fetcher()(capture(digest=digest))
     assert isinstance(found, FetchedDocument)
