@@ -22,6 +22,8 @@ from oai.digests import DigestCheck
 _SUCCESS: Final = 200
 _BUSY: Final = 503
 _ORIGINAL: Final = "X-Archive-Orig-"
+_NO_TYPE: Final = ("unknown", "application/octet-stream")
+"""How a provider lists, and how it sends, a document that was archived without a type."""
 _WITH_STATUS: Final = re.compile(rb"\A[0-9]{3}: ")
 """The beginning of a provider's answer that says why a document is not delivered."""
 _LONGEST_DETAIL: Final = 500
@@ -39,6 +41,7 @@ class FetchedDocument:
     body: bytes
     """With its content encoding, if it has one."""
     content_type: str
+    """Empty if the archive has none."""
     encoding: str
     """Content-Encoding; usually empty."""
     status: int | None
@@ -155,7 +158,7 @@ def _document(capture: Capture, reply: HttpReply, *, verified: bool) -> FetchedD
     return FetchedDocument(
         capture=capture,
         body=reply.body,
-        content_type=reply.content_type,
+        content_type="" if (capture.mime_type, reply.content_type) == _NO_TYPE else reply.content_type,
         encoding=reply.headers.get("Content-Encoding", ""),
         status=int(status) if status.isascii() and status.isdigit() else capture.status,
         fields=fields,

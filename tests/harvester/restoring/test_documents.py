@@ -17,6 +17,7 @@ from harvester.restoring.manifest import Missing, Reason
 from oai.limits import AnswerLimits
 from tests.harvester.restoring.listed import capture, sha1
 
+_FALLBACK = "application/octet-stream"
 _BODY = b"\x1f\x8b as archived"
 
 
@@ -66,6 +67,15 @@ async def test_a_document_comes_as_it_was_archived_with_what_is_known_of_it() ->
     assert (found.status, found.fields, found.verified) == (302, {"Location": "/x"}, True)
     assert dict(server.asked[0].headers)["Accept-Encoding"] == "identity"
     assert server.asked[0].url == f"http://p.example/archive/{found.capture.key}"
+
+
+@pytest.mark.parametrize(("listed", "expected"), [("unknown", ""), ("application/octet-stream", _FALLBACK)])
+async def test_the_type_that_a_provider_sends_for_an_unknown_one_is_not_that_of_the_document(
+    listed: str, expected: str
+) -> None:
+    found = await Server(_reply(Content_Type=_FALLBACK)).fetcher()(capture(mime_type=listed))
+    assert isinstance(found, FetchedDocument)
+    assert found.content_type == expected
 
 
 @pytest.mark.parametrize(
