@@ -40,7 +40,7 @@ class Reason(StrEnum):
     ORIGINAL_RESTRICTED = "original_restricted"
     """A revisit of a capture that is withheld or restricted."""
     ORIGINAL_MISSING = "original_missing"
-    """A revisit of a capture that the archive does not have."""
+    """A revisit of a capture that the archive does not have, or that its record does not identify."""
     UNAVAILABLE = "unavailable"
     """Its archive file is missing, was replaced, or cannot be read."""
     DAMAGED = "damaged"

@@ -58,6 +58,11 @@ class Revisit:
         has_reason = self.description.profile is not None or self.description.http_status is not None
         return is_of_nothing(self.digest) and has_reason and not self.is_not_modified
 
+    @property
+    def names_time(self) -> bool:
+        """Whether its record states the time of the original, without which `named` finds no place."""
+        return _moment(self.description.refers_to_date) is not None
+
     def searches(self, session: Session) -> Iterator["Search"]:
         """Yield the places where the original may be, the most certain first."""
         named = self.named(session)
