@@ -1,8 +1,6 @@
 """Fetch an archived document from a Zatva provider, and verify that it is what was archived."""
 
 import asyncio
-import base64
-import hashlib
 import re
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,14 +17,13 @@ from harvester.client.retries import Retrying
 from harvester.client.transport import HttpTransport
 from harvester.restoring.captures import Capture
 from harvester.restoring.manifest import BY_STATUS, Missing, Reason, missing
+from oai.digests import DigestCheck
 
-_ALGORITHMS: Final = {
-    "sha1": "sha1", "sha-1": "sha1", "sha256": "sha256", "sha-256": "sha256", "sha512": "sha512",
-    "sha-512": "sha512", "md5": "md5",
-}  # fmt: skip
 _SUCCESS: Final = 200
 _BUSY: Final = 503
 _ORIGINAL: Final = "X-Archive-Orig-"
+_NO_TYPE: Final = ("unknown", "application/octet-stream")
+"""How a provider lists, and how it sends, a document that was archived without a type."""
 _WITH_STATUS: Final = re.compile(rb"\A[0-9]{3}: ")
 """The beginning of a provider's answer that says why a document is not delivered."""
 _LONGEST_DETAIL: Final = 500
@@ -34,20 +31,6 @@ _HEAVY: Final = 32 * 1024**2
 """In bytes; larger documents are fetched one at a time."""
 _FAILURES: Final = 5
 """After this many documents in a row without an answer, the provider counts as unreachable."""
-
-
-def agrees(stated: str, body: bytes) -> bool | None:
-    """Return whether the bytes have the digest `algorithm:value`, in base32 or hexadecimal digits.
-
-    None if there is no digest, or if its algorithm is unknown.
-    """
-    name, _, value = stated.partition(":")
-    algorithm = _ALGORITHMS.get(name.lower())
-    if algorithm is None or not value:
-        return None
-    digest = hashlib.new(algorithm, body, usedforsecurity=False).digest()
-    spellings = {base64.b32encode(digest).decode("ascii").rstrip("=").lower(), digest.hex()}
-    return value.rstrip("=").lower() in spellings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -58,6 +41,7 @@ class FetchedDocument:
     body: bytes
     """With its content encoding, if it has one."""
     content_type: str
+    """Empty if the archive has none."""
     encoding: str
     """Content-Encoding; usually empty."""
     status: int | None
@@ -129,11 +113,12 @@ class Fetcher:
         for _ in range(2):  # the error may have occurred in transmission
             reply = await self._reply(capture)
             chunked = "chunked" in reply.headers.get(f"{_ORIGINAL}Transfer-Encoding", "").lower()
-            well = agrees(capture.digest, reply.body)
-            if well is not False or chunked:
+            check = DigestCheck(capture.digest)
+            check.see(reply.body)
+            if check.well() or not check.known or chunked:
                 # Some archives store the digest of the chunked body; the provider compares it and then joins
                 # the chunks.
-                return _document(capture, reply, verified=well is True)
+                return _document(capture, reply, verified=check.well())
         detail = (
             f"{len(reply.body):,} bytes were received, but they do not have the digest {capture.digest!r}"
         )
@@ -173,7 +158,7 @@ def _document(capture: Capture, reply: HttpReply, *, verified: bool) -> FetchedD
     return FetchedDocument(
         capture=capture,
         body=reply.body,
-        content_type=reply.content_type,
+        content_type="" if (capture.mime_type, reply.content_type) == _NO_TYPE else reply.content_type,
         encoding=reply.headers.get("Content-Encoding", ""),
         status=int(status) if status.isascii() and status.isdigit() else capture.status,
         fields=fields,

@@ -157,15 +157,17 @@ def _record(writer: Any, document: FetchedDocument) -> Any:  # noqa: ANN401 warc
         "WARC-Payload-Digest": capture.digest if document.verified else None,
     }
     http = _http_headers(document)
-    return writer.create_warc_record(
+    record = writer.create_warc_record(
         capture.url,
         "resource" if http is None else "response",
         payload=BytesIO(document.body),
         length=len(document.body),
-        warc_content_type=document.content_type if http is None else "",
         warc_headers_dict={name: value for name, value in headers.items() if value},
         http_headers=http,
     )
+    if http is None:
+        record.content_type = document.content_type or None  # an empty argument would mean a default type
+    return record
 
 
 def _http_headers(document: FetchedDocument) -> StatusAndHeaders | None:
@@ -176,9 +178,8 @@ def _http_headers(document: FetchedDocument) -> StatusAndHeaders | None:
         phrase = HTTPStatus(document.status).phrase
     except ValueError:
         phrase = "Unknown"
-    fields = [("Content-Type", document.content_type)]
-    if document.encoding:
-        fields.append(("Content-Encoding", document.encoding))
+    known = {"Content-Type": document.content_type, "Content-Encoding": document.encoding}
+    fields = [(name, value) for name, value in known.items() if value]
     fields += [
         (name, value) for name, value in document.fields.items() if name.lower() not in _CONNECTION_ONLY
     ]

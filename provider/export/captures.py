@@ -10,6 +10,7 @@ from typing import IO, Final
 from uuid import UUID
 
 from oai.database import Database
+from oai.digests import PayloadDigest
 from oai.sections import ProviderSettings
 from provider.export.warc_records import capture_header, compressed, spooled
 from provider.holdings.documents import (
@@ -24,7 +25,6 @@ from provider.holdings.documents import (
 )
 from provider.reading.archived_record import DigestError
 from provider.reading.content import DamageError
-from provider.reading.digests import PayloadDigest
 
 _AT_ONCE: Final = 500
 _ANY_OK: Final = 200
@@ -40,7 +40,7 @@ class Reason(StrEnum):
     ORIGINAL_RESTRICTED = "original_restricted"
     """A revisit of a capture that is withheld or restricted."""
     ORIGINAL_MISSING = "original_missing"
-    """A revisit of a capture that the archive does not have."""
+    """A revisit of a capture that the archive does not have, or that its record does not identify."""
     UNAVAILABLE = "unavailable"
     """Its archive file is missing, was replaced, or cannot be read."""
     DAMAGED = "damaged"

@@ -36,14 +36,15 @@ def capture_header(opened: OpenDocument, digest: str | None) -> bytes:
         "WARC-Date": warc_date(asked.archived),
         "WARC-Target-URI": asked.url,
     }
-    if digest and digest.startswith("sha1:"):
+    if digest and ":" in digest:  # CDX files may omit the algorithm
         fields["WARC-Payload-Digest"] = digest
-    archived = {"WARC-IP-Address": description.ip_address, "WARC-Truncated": description.truncated}
+    archived = {
+        "WARC-IP-Address": description.ip_address,
+        "WARC-Truncated": description.truncated,
+        "Content-Type": "application/http; msgtype=response" if record.head else description.content_type,
+    }
     fields |= {name: value for name, value in archived.items() if value}
-    kind = "application/http; msgtype=response"
-    if not record.head:
-        kind = description.content_type or "application/octet-stream"
-    return _header({**fields, "Content-Type": kind, "Content-Length": str(record.block_length)})
+    return _header({**fields, "Content-Length": str(record.block_length)})
 
 
 def other_header(record_type: str, length: int, *, kind: str, target: str = "") -> bytes:

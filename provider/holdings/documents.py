@@ -34,6 +34,7 @@ _HELD: Final = 256 * 1024
 
 _MOST_STEPS: Final = 5
 """Revisits that are followed to the capture with the payload."""
+_UNNAMED: Final = "whose time it does not state, and which was not found by URL and digest"
 
 _Result = TypeVar("_Result")
 _log = logging.getLogger(__name__)
@@ -345,8 +346,8 @@ def _original(
         steps[-1].record.close()
     raise OriginalNotServedError(
         404,
-        f"this capture of {asked.url} only records that the content was unchanged since an "
-        "earlier capture, and the archive does not have that capture",
+        f"this capture of {asked.url} only records that the content was unchanged since an earlier capture, "
+        + ("and the archive does not have that capture" if steps[0].revisit.names_time else _UNNAMED),
     )
 
 

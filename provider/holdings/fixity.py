@@ -12,6 +12,7 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Result, Select, func, select
 from sqlalchemy.orm import Session
 
+from oai.digests import DigestCheck
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
 from provider.holdings.arcs import is_file
@@ -20,7 +21,6 @@ from provider.models import Arc, Document
 from provider.protocol.scopes import find_scope
 from provider.reading.archived_record import ArchivedRecord, DigestError, MismatchedDigestError
 from provider.reading.content import DamageError
-from provider.reading.digests import DigestCheck
 from provider.storage.files import look_at, open_record
 from provider.storage.places import Place, place_of, stored_path
 

@@ -14,10 +14,10 @@ from typing import Final
 from sqlalchemy import ColumnElement, and_, func
 from sqlalchemy.orm import Session
 
+from oai.digests import is_of_nothing, same_digest, written_forms
 from provider.holdings.selection import same_url
 from provider.models import Document
 from provider.reading.archived_record import Description
-from provider.reading.digests import is_of_nothing, same_digest, written_forms
 
 MOST_CANDIDATES: Final = 5
 """Captures that are considered for one place where an original may be."""
@@ -57,6 +57,11 @@ class Revisit:
         """
         has_reason = self.description.profile is not None or self.description.http_status is not None
         return is_of_nothing(self.digest) and has_reason and not self.is_not_modified
+
+    @property
+    def names_time(self) -> bool:
+        """Whether its record states the time of the original, without which `named` finds no place."""
+        return _moment(self.description.refers_to_date) is not None
 
     def searches(self, session: Session) -> Iterator["Search"]:
         """Yield the places where the original may be, the most certain first."""

@@ -171,7 +171,7 @@ _TABLES: Final = (
     )
     """,
     # Bits as text, which is as long as the algorithm's digests; NULL if algorithm or notation are unknown. As
-    # `reading.digests` reads them: hexadecimal, or base32 with or without padding.
+    # `oai.digests` reads them: hexadecimal, or base32 with or without padding.
     """
     CREATE OR REPLACE FUNCTION pg_temp.digest_bits(digest text) RETURNS text LANGUAGE sql IMMUTABLE STRICT
     RETURN (
@@ -184,7 +184,7 @@ _TABLES: Final = (
                 FROM unnest(string_to_array(digits, NULL)) WITH ORDINALITY AS one (digit, place)
             )
         END
-        FROM (VALUES ('md5', 128), ('sha1', 160), ('sha256', 256)) AS algorithm (name, size)
+        FROM (VALUES ('md5', 128), ('sha1', 160), ('sha256', 256), ('sha512', 512)) AS algorithm (name, size)
         CROSS JOIN rtrim(lower(split_part(digest, ':', 2)), '=') AS digits
         WHERE name = replace(lower(split_part(digest, ':', 1)), '-', '')
     )

@@ -13,6 +13,7 @@ from ipaddress import ip_address
 from itertools import chain
 from typing import BinaryIO, Final, NamedTuple
 
+from oai.digests import DigestCheck
 from oai.errors import ZatvaError
 from provider.reading.content import (
     Content,
@@ -22,7 +23,6 @@ from provider.reading.content import (
     GzipMember,
     PlainBytes,
 )
-from provider.reading.digests import DigestCheck
 from provider.reading.headers import (
     SEGMENTED,
     RecordHeader,

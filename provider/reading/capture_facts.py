@@ -23,7 +23,8 @@ _ARC_DATE = re.compile(r"([0-9]{10,18})[A-Za-z]{0,9}")
 _ARC_DIGITS: Final = 14
 _LEAP_SECOND = re.compile(r"(T[0-9]{2}:59:|^[0-9]{10}59)60")
 _WITH_OFFSET = re.compile(
-    r"([0-9]{4})-([0-9]{2})-([0-9]{2,3})T([0-9]{2}):([0-9]{2}):([0-9]{2})([+-])([0-9]{2}):?([0-9]{2})"
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2,3})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.([0-9]{1,9}))?"
+    r"([+-])([0-9]{2}):?([0-9]{2})"
 )
 
 
@@ -119,11 +120,10 @@ def _time_with_offset(text: str) -> datetime:
     found = _WITH_OFFSET.fullmatch(text)
     if found is None:
         raise ValueError(text)
-    year, month, day, hour, minute, second = map(int, found.groups()[:6])
+    year, month, day, *time, sign, hours, minutes = found.groups()
     # A day of the year from February on is never a valid day of the month it is in.
-    in_year = date(year, 1, 1) + timedelta(days=day - 1)
-    if in_year.month == month:
-        day = in_year.day
-    sign = -1 if found[7] == "-" else 1
-    offset = timezone(sign * timedelta(hours=int(found[8]), minutes=int(found[9])))
-    return datetime(year, month, day, hour, minute, second, tzinfo=offset).astimezone(UTC)
+    in_year = date(int(year), 1, 1) + timedelta(days=int(day) - 1)
+    if in_year.month == int(month):
+        day = str(in_year.day)
+    offset = timezone((-1 if sign == "-" else 1) * timedelta(hours=int(hours), minutes=int(minutes)))
+    return _warc_time(year, month, day, *time).replace(tzinfo=offset).astimezone(UTC)

@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, Literal, NamedTuple
 
+from oai.digests import DigestCheck, PayloadDigest
 from oai.failures import FailureCode
 from oai.sections import ProviderSettings
 from provider.reading.capture_facts import RefusedError, address_of, capture_time, scheme_left
 from provider.reading.content import Content, DamageError, EndedEarlyError
-from provider.reading.digests import DigestCheck, PayloadDigest
 from provider.reading.framing import FramingProblem, read_records
 from provider.reading.headers import (
     SEGMENTED,

@@ -13,7 +13,15 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar
 
 from oai.failures import Failure, FailureCode
-from provider.reading.content import LINE_LIMIT, Content, ContentSource, DamageError, GzipMember, PlainBytes
+from provider.reading.content import (
+    LINE_LIMIT,
+    Content,
+    ContentSource,
+    DamageError,
+    EndedEarlyError,
+    GzipMember,
+    PlainBytes,
+)
 from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord, is_zstd
 
 RECORD_START = re.compile(
@@ -38,6 +46,10 @@ _BREAKS = b"\r\n"
 _SEVERAL = (
     "the gzip member has further records after its first one; they cannot be addressed and were "
     "not read: rewrite the file with `warcio recompress`"
+)
+_IN_SEVERAL = (
+    "the record is in several gzip members; it cannot be addressed and was not read: rewrite the file with "
+    "`warcio recompress`"
 )
 _SEVERAL_IN_FRAME = (
     "the zstd frame has further records after its first one; they cannot be addressed and were "
@@ -200,6 +212,7 @@ class _Members(Generic[Item]):
                 yield self._taker.measured(item, following - offset)
                 if goes_on:
                     yield FramingProblem.of(FailureCode.ARCHIVE_RECORDS_JOINED, _SEVERAL, offset=offset)
+                    following = self._continued(following)
             offset = following
 
     def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | FramingProblem], int]:
@@ -215,8 +228,19 @@ class _Members(Generic[Item]):
             item, end = self._taker.rescue(content, offset, damage)
             _following(content, end, stray=True)
         except DamageError:
+            end = self._continued(following) if isinstance(damage, EndedEarlyError) else following
+            if end > following:
+                code = FailureCode.ARCHIVE_RECORDS_JOINED
+                return [FramingProblem.of(code, _IN_SEVERAL, offset=offset)], end
             return [_skipped(self._file, offset, damage, following)], following
         return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
+
+    def _continued(self, place: int) -> int:
+        """Return the end of the intact members from `place` on in which no record begins."""
+        with contextlib.suppress(DamageError):
+            while not self._begins(place):
+                place = GzipMember(self._file, place).end()
+        return place
 
     def _begins(self, place: int) -> bool:
         return _begins_as_record(GzipMember(self._file, place))

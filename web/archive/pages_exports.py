@@ -301,7 +301,7 @@ def _reasons() -> dict[str, str]:
         Reason.WITHHELD: _("withheld, hidden or taken down"),
         Reason.RESTRICTED: _("under embargo, or for the reading room"),
         Reason.ORIGINAL_RESTRICTED: _("revisits of a capture that is withheld or restricted"),
-        Reason.ORIGINAL_MISSING: _("revisits of a capture that the archive does not have"),
+        Reason.ORIGINAL_MISSING: _("revisits of a capture that was not found"),
         Reason.UNAVAILABLE: _("archive file missing or not readable"),
         Reason.DAMAGED: _("damaged"),
     }

@@ -1,7 +1,9 @@
 """Fetching documents of a provider that is busy, forbids, errs, lies, or is gone."""
 
 import asyncio
-from collections.abc import Sequence
+from base64 import b16encode, b32encode, b64encode, urlsafe_b64encode
+from collections.abc import Callable, Sequence
+from hashlib import sha256
 
 import pytest
 
@@ -15,6 +17,7 @@ from harvester.restoring.manifest import Missing, Reason
 from oai.limits import AnswerLimits
 from tests.harvester.restoring.listed import capture, sha1
 
+_FALLBACK = "application/octet-stream"
 _BODY = b"\x1f\x8b as archived"
 
 
@@ -66,6 +69,15 @@ async def test_a_document_comes_as_it_was_archived_with_what_is_known_of_it() ->
     assert server.asked[0].url == f"http://p.example/archive/{found.capture.key}"
 
 
+@pytest.mark.parametrize(("listed", "expected"), [("unknown", ""), ("application/octet-stream", _FALLBACK)])
+async def test_the_type_that_a_provider_sends_for_an_unknown_one_is_not_that_of_the_document(
+    listed: str, expected: str
+) -> None:
+    found = await Server(_reply(Content_Type=_FALLBACK)).fetcher()(capture(mime_type=listed))
+    assert isinstance(found, FetchedDocument)
+    assert found.content_type == expected
+
+
 @pytest.mark.parametrize(
     ("answer", "reason", "requests"),
     [
@@ -106,7 +118,15 @@ async def test_bytes_that_broke_on_the_way_are_fetched_again() -> None:
     assert isinstance(await server.fetcher()(capture(digest=sha1(_BODY))), FetchedDocument)
 
 
-@pytest.mark.parametrize("digest", ["", "sha1:", "crc32:ABCD"])
+@pytest.mark.parametrize("encode", [b64encode, urlsafe_b64encode, b32encode, b16encode])
+async def test_a_digest_is_read_in_each_notation(encode: Callable[[bytes], bytes]) -> None:
+    digest = f"SHA-256:{encode(sha256(_BODY).digest()).decode()}"
+    found = await Server(_reply()).fetcher()(capture(digest=digest))
+    assert isinstance(found, FetchedDocument)
+    assert found.verified
+
+
+@pytest.mark.parametrize("digest", ["", "sha1:", "sha1:short", "crc32:ABCD"])
 async def test_a_document_without_a_digest_counts_as_not_verified(digest: str) -> None:
     found = await Server(_reply()).fetcher()(capture(digest=digest))
     assert isinstance(found, FetchedDocument)

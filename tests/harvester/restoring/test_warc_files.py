@@ -4,6 +4,7 @@ import io
 import json
 import random
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -88,6 +89,18 @@ def test_where_a_file_is_full_another_is_begun(tmp_path: Path) -> None:
     assert all(_LARGEST <= size < _LARGEST + _BATCH * 4000 for size in sizes[:-1])
     assert _all(tmp_path) == _expected(range(30))
     assert all(keeper.holds(entry) for entry in entries)
+
+
+@pytest.mark.parametrize(("status", "kind"), [(200, "response"), (None, "resource")])
+def test_a_document_without_a_type_gets_none(tmp_path: Path, status: int | None, kind: str) -> None:
+    keeper = _keeper(tmp_path)
+    keeper.keep([replace(_document(1), content_type="", status=status)])
+    keeper.finish()
+    (path,) = (tmp_path / "warc").iterdir()
+    with path.open("rb") as file:
+        *_, record = ArchiveIterator(file)
+        assert record.rec_type == kind
+        assert (record.http_headers or record.rec_headers).get_header("Content-Type") is None
 
 
 def test_an_index_finds_each_record_where_the_manifest_says_it_is(tmp_path: Path) -> None:

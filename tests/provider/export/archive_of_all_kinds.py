@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 
 from oai.database import Database
@@ -56,7 +57,10 @@ def make_archive(database: Database, folder: Path) -> None:
         database,
         folder / "b.warc.gz",
         with_fields(warc_record(NEW), "WARC-Truncated: length"),
-        *map(warc_record, (FILE, CHUNKED, ROOM, EMBARGO, SECRET, ELSEWHERE)),
+        warc_record(FILE).replace(
+            FILE.payload_digest.encode(), f"SHA-256:{sha256(FILE.body).hexdigest()}".encode()
+        ),
+        *map(warc_record, (CHUNKED, ROOM, EMBARGO, SECRET, ELSEWHERE)),
         revisit(SAME),
         revisit(LOST),
         revisit(ROOM_AGAIN, *refers),

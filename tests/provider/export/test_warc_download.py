@@ -105,6 +105,13 @@ def test_records_say_what_the_crawler_cut_off_and_which_server_answered(
     }
 
 
+def test_a_response_without_an_http_header_gets_no_type(database: Database, tmp_path: Path) -> None:
+    bare = warc_record(replace(FILE, mime_type="application/http")).replace(b": resource", b": response")
+    index_file(database, write_archive(tmp_path / "bare.warc.gz", [bare]), IndexOptions(margin=1))
+    (_, header) = (one.rec_headers for one in ArchiveIterator(io.BytesIO(exported(database))))
+    assert (header.get_header("WARC-Type"), header.get_header("Content-Type")) == ("resource", None)
+
+
 def test_what_may_not_be_read_or_is_damaged_is_listed_and_left_out(database: Database, archive: Path) -> None:
     with database.session() as session:
         session.execute(update(Document).where(Document.url == OLD.url).values(access="reading room"))

@@ -121,7 +121,7 @@ def _follow(archive: zipfile.ZipFile, found: Wacz, time: str, values: dict[str, 
     (record,) = list(_records(member))
     url, date, digest, status, payload = record
     assert (url, "".join(filter(str.isdigit, date))[:14]) == (values["url"], time)
-    assert digest in {None, values["digest"]}
+    assert digest == values["digest"]
     assert status in {None, values["status"]}
     found.captures[url, date] = payload
     found.index.append(values)

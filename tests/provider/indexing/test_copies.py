@@ -14,12 +14,12 @@ from sqlalchemy import select, text, update
 from sqlalchemy.orm import Session
 
 from oai.database import Database
+from oai.digests import same_digest
 from oai.failures import FailureCode
 from provider.holdings.fixity import Checker, FixityChoice
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.indexing.staging import open_staging
 from provider.models import Arc, ArcProblem, Document
-from provider.reading.digests import same_digest
 from tests.provider.archives import Page, warc_record, write_archive, write_pages
 from tests.provider.holdings.test_documents_access import revisit
 from tests.provider.indexing.indexed import check_counts, counts

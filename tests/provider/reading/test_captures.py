@@ -290,6 +290,7 @@ def test_the_lines_of_alexas_crawlers_are_read(line: bytes) -> None:
         ("2009-03-65T08:43:19-0800", datetime(2009, 3, 6, 16, 43, 19, tzinfo=UTC)),
         ("2009-01-13T22:46:01-0800", datetime(2009, 1, 14, 6, 46, 1, tzinfo=UTC)),
         ("2009-02-12T01:02:03-0800", datetime(2009, 2, 12, 9, 2, 3, tzinfo=UTC)),
+        ("2020-01-02T03:04:09.1234567+01:00", datetime(2020, 1, 2, 2, 4, 9, 123456, tzinfo=UTC)),
         ("2012-02-10T21:50:59+01:00", datetime(2012, 2, 10, 20, 50, 59, tzinfo=UTC)),
     ],
 )

@@ -210,6 +210,42 @@ def test_records_that_share_a_gzip_member_have_no_place_of_their_own(tmp_path: P
     assert "warcio recompress" in problems[0].reason
 
 
+@pytest.mark.parametrize("at", [20, 300, -5])
+def test_a_record_over_several_gzip_members_is_no_damage(tmp_path: Path, at: int) -> None:
+    path = tmp_path / "x.warc.gz"
+    before, split, *after = map(warc_record, PAGES)
+    parts = [gzip.compress(one, mtime=0) for one in (before, split[:at], split[at:], *after)]
+    path.write_bytes(b"".join(parts))
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [PAGES[0].url, PAGES[2].url, PAGES[3].url]
+    assert [(one.offset, one.failure.code) for one in problems] == [
+        (len(parts[0]), FailureCode.ARCHIVE_RECORDS_JOINED)
+    ]
+
+
+def test_a_file_compressed_without_regard_to_its_records_is_one_problem(tmp_path: Path) -> None:
+    """As `bgzip` does it."""
+    path = tmp_path / "x.warc.gz"
+    content = b"".join(map(warc_record, PAGES))
+    pieces = (content[place : place + 4000] for place in range(0, len(content), 4000))
+    path.write_bytes(b"".join(gzip.compress(piece, mtime=0) for piece in pieces))
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [PAGES[0].url]
+    assert [one.failure.code for one in problems] == [FailureCode.ARCHIVE_RECORDS_JOINED]
+
+
+def test_garbage_after_records_that_share_a_gzip_member_is_damage(tmp_path: Path) -> None:
+    path = tmp_path / "x.warc.gz"
+    joined, last = gzip.compress(b"".join(map(warc_record, PAGES))), packed(path, warc_record(SIZED))
+    path.write_bytes(joined + b"garbage" + last)
+    captures, problems = read(path)
+    assert [one.offset for one in captures] == [0, len(joined) + 7]
+    assert [one.failure.code for one in problems] == [
+        FailureCode.ARCHIVE_RECORDS_JOINED,
+        FailureCode.ARCHIVE_RECORD_BROKEN,
+    ]
+
+
 def test_a_header_without_end_is_not_held_in_memory(tmp_path: Path) -> None:
     path = tmp_path / "x.warc"
     path.write_bytes(b"WARC/1.0\r\n" + b"x: y\r\n" * 400_000 + warc_record(PAGES[0]))

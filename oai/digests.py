@@ -1,11 +1,14 @@
-"""Payload digests of archives: an algorithm, a colon, and the value in base32, hexadecimal or base64."""
+"""Payload digests of archives: an algorithm, a colon, and base32, hexadecimal or base64 (also URL-safe)."""
 
 import base64
 import binascii
 import hashlib
 from typing import Final
 
-_ALGORITHMS: Final = {"sha1": "sha1", "sha-1": "sha1", "sha256": "sha256", "sha-256": "sha256", "md5": "md5"}
+_ALGORITHMS: Final = {
+    "sha1": "sha1", "sha-1": "sha1", "sha256": "sha256", "sha-256": "sha256", "sha512": "sha512",
+    "sha-512": "sha512", "md5": "md5",
+}  # fmt: skip
 
 _LENGTHS: Final = {
     hashlib.new(name, usedforsecurity=False).digest_size: name for name in _ALGORITHMS.values()
@@ -57,7 +60,8 @@ def written_forms(stated: str) -> list[str]:
     if found is None:
         return [stated.lower()]
     algorithm, value = found
-    encoded = [encode(value).decode("ascii").lower() for encode in (base64.b32encode, base64.b64encode)]
+    notations = (base64.b32encode, base64.b64encode, base64.urlsafe_b64encode)
+    encoded = [encode(value).decode("ascii").lower() for encode in notations]
     digits = [value.hex(), *encoded, *(padded.rstrip("=") for padded in encoded)]
     names = [f"{name}:" for name, known in _ALGORITHMS.items() if known == algorithm]
     return [f"{name}{written}" for name in (*names, "") for written in digits]
@@ -106,8 +110,8 @@ def _base32(digits: str) -> bytes:
 
 
 def _base64(digits: str) -> bytes:
-    """Return the bytes of digits with or without padding; none for other text."""
-    bare = digits.rstrip("=")
+    """Return the bytes of digits of either alphabet, with or without padding; none for other text."""
+    bare = digits.rstrip("=").replace("-", "+").replace("_", "/")
     try:
         return base64.b64decode(bare + "=" * (-len(bare) % 4), validate=True)
     except ValueError:
