@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -121,6 +123,28 @@ async def test_what_a_command_leaves_running_is_ended_with_it_and_does_not_make_
         await tick()
     assert announcer.states() == ["sent"]
     await until(lambda: not alive(int((tmp_path / "out").read_text())))
+
+
+async def test_of_what_a_command_prints_only_the_end_is_kept(
+    settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
+) -> None:
+    announcer.run("completed")
+    # A process of another group outlives the command, and still has its standard error.
+    program = (
+        "import os, stat, subprocess, sys\n"
+        "sleep = (sys.executable, '-c', 'import time; time.sleep(600)')\n"
+        "left = subprocess.Popen(sleep, start_new_session=True)\n"
+        "for _ in range(300): print('x' * 9999, file=sys.stderr)\n"
+        "open(sys.argv[1], 'w').write(f'{stat.S_ISFIFO(os.fstat(2).st_mode)} {left.pid}')\n"
+        "sys.exit('no room')"
+    )
+    hook = script("index", str(tmp_path / "out"), program=program)
+    async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
+        await tick()
+    in_no_file, left = (tmp_path / "out").read_text().split()
+    os.kill(int(left), signal.SIGKILL)
+    assert in_no_file == "True"
+    assert announcer.tables.one("SELECT last_error FROM notice").endswith("its last message was: no room")
 
 
 async def test_a_command_that_is_not_there_is_told(
