@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Select,
+    Subquery,
     and_,
     case,
     delete,
@@ -47,6 +48,7 @@ _LONGEST_PAUSE: Final = timedelta(hours=12)
 _LONGEST_ERROR: Final = 1000
 URGENT: Final = (Occasion.TEST, Occasion.CONFIRM)
 """Those for which a person waits."""
+_ORDERED: Final = or_(Notice.rule_id.is_not(None), Notice.channel == Channel.HOOK)
 _OPEN: Final = (NoticeState.WAITING, NoticeState.CLAIMED, NoticeState.HANDED)
 
 
@@ -140,6 +142,23 @@ def signing_keys(present: str | None, following: str | None, replaced: bool | No
     return (following,) if replaced else (present or "", following)
 
 
+def _queues() -> Subquery:
+    """Return the unsent notices, each with the first one to its recipient about its repository.
+
+    `reported` is where the first report to the recipient begins.
+    """
+    unsent = aliased(Notice)
+    recipient = (unsent.rule_id, unsent.channel, unsent.target)
+    first = func.min(unsent.notice_id).over(partition_by=(*recipient, unsent.repository_id))
+    begin = case((unsent.occasion == Occasion.REPORT, unsent.facts["first"].astext.cast(BigInteger)))
+    reported = func.min(begin).over(partition_by=recipient)
+    return (
+        select(unsent.notice_id, unsent.occasion, first.label("first"), reported.label("reported"))
+        .where(unsent.ended.is_(None), unsent.occasion.not_in(URGENT))
+        .subquery()
+    )
+
+
 def _is_next() -> ColumnElement[bool]:
     """Return whether no earlier notice to the same recipient about the same repository is still unsent.
 
@@ -147,26 +166,13 @@ def _is_next() -> ColumnElement[bool]:
     one wait for it.
     """
     # By the set: a condition on each notice would compare each of thousands with each.
-    unsent = aliased(Notice)
-    recipient = (unsent.rule_id, unsent.target)
-    place = func.row_number().over(partition_by=(*recipient, unsent.repository_id), order_by=unsent.notice_id)
-    begin = case((unsent.occasion == Occasion.REPORT, unsent.facts["first"].astext.cast(BigInteger)))
-    rows = (
-        select(
-            unsent.notice_id,
-            unsent.occasion,
-            place.label("place"),
-            func.min(begin).over(partition_by=recipient).label("reported"),
-        )
-        .where(unsent.ended.is_(None), unsent.occasion.not_in(URGENT))
-        .subquery()
-    )
+    rows = _queues()
     unreported = or_(rows.c.reported.is_(None), rows.c.notice_id < rows.c.reported)
     first = select(rows.c.notice_id).where(
-        or_(rows.c.occasion == Occasion.REPORT, and_(rows.c.place == 1, unreported))
+        or_(rows.c.occasion == Occasion.REPORT, and_(rows.c.first == rows.c.notice_id, unreported))
     )
     # A link to confirm the address is not behind the notices that wait for it, nor a test behind a report.
-    return or_(Notice.rule_id.is_(None), Notice.occasion.in_(URGENT), Notice.notice_id.in_(first))
+    return or_(~_ORDERED, Notice.occasion.in_(URGENT), Notice.notice_id.in_(first))
 
 
 def _is_unconfirmed() -> ColumnElement[bool]:

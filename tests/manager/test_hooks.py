@@ -183,6 +183,28 @@ async def test_a_web_address_gets_the_run_with_the_beginning_of_its_change_list(
     assert announcer.states() == ["sent"]
 
 
+async def test_a_call_waits_for_earlier_ones_of_its_hook_and_repository(
+    settings: Settings, database: Database, announcer: Announcer
+) -> None:
+    other = announcer.tables.repository("https://other.example/oai")
+    for repository in (announcer.repository, announcer.repository, other):
+        announcer.run("completed", repository_id=repository)
+    async with receiver(500, 500) as there:
+        hooks = tuple(HookSettings(name=name, url=there.url) for name in ("first", "second"))
+        async with notice_sender(outgoing(settings, hooks=hooks), database) as tick:
+            for _ in range(3):
+                await tick()
+            early = [(post["hook"], post["history_id"]) for post in there.posts]
+            announcer.tables("UPDATE notice SET due = now() - interval '1 day' WHERE tries > 0")
+            for _ in range(2):
+                await tick()
+    assert sorted(early[:2]) == [("first", 1), ("second", 1)]
+    assert sorted(early[2:]) == [("first", 3), ("second", 3)]
+    late = [(post["hook"], post["history_id"]) for post in there.posts[4:]]
+    assert [run for hook, run in late if hook == "first"] == [1, 2]
+    assert [run for hook, run in late if hook == "second"] == [1, 2]
+
+
 async def test_the_end_of_the_manager_ends_a_hook_and_the_next_one_runs_it_again(
     settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
