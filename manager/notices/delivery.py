@@ -299,7 +299,7 @@ class NoticeSender:
         if self._settings.web.base_url is not None:
             write_digests(session)
         reports.write_reports(session)
-        outbox.mark_unconfirmed(session)
+        outbox.mark_waiting(session)
         if abandoned := outbox.take_up_abandoned(session):
             logger.warning("%d notifications were being sent by a manager that is lost", abandoned)
         if time.monotonic() - self._pruned > _PRUNE_SECONDS:
@@ -373,7 +373,7 @@ class NoticeSender:
             return
         if claimed.channel == Channel.MAIL:
             # Before the server is asked, which would otherwise see many connections without a message.
-            if not await self._fenced.run(outbox.admit, claimed, per_hour=self._settings.mail.per_hour):
+            if not await self._fenced.run(addresses.admit, claimed, per_hour=self._settings.mail.per_hour):
                 raise TakenError
             if claimed.occasion == Occasion.CONFIRM:
                 base_url = self._settings.web.base_url
