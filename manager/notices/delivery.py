@@ -204,7 +204,7 @@ def _only(rule: NoticeRule, repository_id: Any, recurring_id: Any) -> list[Colum
 
 logger = logging.getLogger("manager.notices.sending")
 
-_PLACES: Final = {Channel.MAIL: 4, Channel.WEBHOOK: 4, Channel.HOOK: 2, Channel.SERVICE: 2}
+_PLACES: Final = {Channel.MAIL: 4, Channel.WEBHOOK: 8, Channel.HOOK: 2, Channel.SERVICE: 2}
 _PRUNE_SECONDS: Final = 3600.0
 
 

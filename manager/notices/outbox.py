@@ -46,6 +46,10 @@ _LONGEST_PAUSE: Final = timedelta(hours=12)
 _LONGEST_ERROR: Final = 1000
 URGENT: Final = (Occasion.TEST, Occasion.CONFIRM)
 """Those for which a person waits."""
+PER_HOST: Final = 2
+"""Webhooks sent to one host at a time: one that never answers leaves the other places to others."""
+_HOST: Final = func.lower(func.substring(Notice.target, "//([^/?#]*)"))
+_OLDEST: Final = (Notice.due, Notice.notice_id)
 _ORDERED: Final = or_(Notice.rule_id.is_not(None), Notice.channel == Channel.HOOK)
 _OPEN: Final = (NoticeState.WAITING, NoticeState.CLAIMED, NoticeState.HANDED)
 
@@ -89,17 +93,24 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
 def _claim(
     session: Session, channel: Channel, kind: ColumnElement[bool], *, most: int, lease: float
 ) -> list[Claimed]:
+    is_sent_now = Notice.state.in_((NoticeState.CLAIMED, NoticeState.HANDED))
+    ready = and_(*_is_due(), kind, _is_next(), ~_is_unconfirmed())
+    rows = (
+        select(
+            Notice.notice_id,
+            func.row_number().over(partition_by=_HOST, order_by=(~is_sent_now, *_OLDEST)).label("place"),
+        )
+        .where(Notice.channel == channel, Notice.ended.is_(None), or_(is_sent_now, ready))
+        .subquery()
+    )
+    first = select(rows.c.notice_id)
+    if channel == Channel.WEBHOOK:
+        first = first.where(rows.c.place <= PER_HOST)
     # SKIP LOCKED: rows that another manager is claiming are passed over, so no notice is claimed twice.
     due = (
         select(Notice.notice_id)
-        .where(
-            *_is_due(),
-            Notice.channel == channel,
-            kind,
-            _is_next(),
-            ~_is_unconfirmed(),
-        )
-        .order_by(Notice.due, Notice.notice_id)
+        .where(*_is_due(), Notice.notice_id.in_(first))
+        .order_by(*_OLDEST)
         .limit(most)
         .with_for_update(skip_locked=True)
         # As a subquery, it may be executed several times, each of which would claim others.

@@ -63,6 +63,27 @@ def test_the_pause_between_attempts_doubles_up_to_half_a_day(
     assert pauses == [1, 2, 512, 720, 720]
 
 
+def test_a_host_that_does_not_answer_leaves_places_for_other_webhooks(
+    database: Database, announcer: Announcer
+) -> None:
+    for path in ("a", "b", "c"):
+        announcer.rule(channel="webhook", target=f"https://Hangs.example/{path}")
+    announcer.rule(channel="webhook", target="https://hangs.example?d")
+    for name in ("well", "fine"):
+        announcer.rule(channel="webhook", target=f"https://{name}.example/a")
+    announcer.after("failed")
+
+    def claim(most: int) -> list[str]:
+        with database.session() as session, session.begin():
+            claimed = outbox.claim(session, Channel.WEBHOOK, most=most, lease=60)
+        return [one.target.partition("//")[2] for one in claimed]
+
+    assert claim(3) == ["Hangs.example/a", "Hangs.example/b", "well.example/a"]
+    assert claim(5) == ["fine.example/a"]
+    announcer.tables("UPDATE notice SET state = 'sent', ended = now() WHERE notice_id = 1")
+    assert claim(5) == ["Hangs.example/c"]
+
+
 def test_what_waits_for_a_recipient_who_is_away_is_given_up_with_the_first(
     database: Database, announcer: Announcer
 ) -> None:
