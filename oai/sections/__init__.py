@@ -154,11 +154,7 @@ class WebSettings(Section):
         description="Maximum lists that one live page may follow; the dashboard's pages follow one each.",
     )
     event_streams: int = Field(
-        4,
-        ge=1,
-        le=1000,
-        description="Maximum live pages in one session; further pages are not live, nor are hidden tabs. "
-        "Without HTTP/2, browsers have six connections for all pages, and use one for each live page.",
+        4, ge=1, le=1000, description="Maximum live pages in one session; further pages are not live."
     )
     hsts_days: int = Field(
         365,
