@@ -14,7 +14,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import IO, Any, Final
+from typing import Any, Final
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -35,6 +35,8 @@ _IN_ONE_POST: Final = 1000
 _AT_ONCE: Final = 5000
 _LAST_WORDS: Final = 500
 _LAST_BYTES: Final = 100_000
+_PIPE_BYTES: Final = 1024**2
+"""The most that Linux lets a pipe hold."""
 _COLUMNS: Final = (
     RecordChange.change_id,
     RecordChange.changed,
@@ -116,8 +118,7 @@ def _changes(session: Session, history_id: int, *, most: int | None = None) -> I
 
 
 async def _run_command(hook: HookSettings, facts: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    # In a file: a pipe would stay open as long as any process that the command has left behind.
-    with tempfile.TemporaryFile() as errors:
+    with _end_of_pipe() as (errors, last):
         try:
             process = await asyncio.create_subprocess_exec(
                 *hook.command,
@@ -141,15 +142,36 @@ async def _run_command(hook: HookSettings, facts: Mapping[str, Any], environment
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(process.pid, signal.SIGKILL)
             await process.wait()
-        if process.returncode:
-            last = last_message(_end_of(errors))[:_LAST_WORDS]
-            words = f"; its last message was: {last}" if last else ""
-            raise NotSentError(f"hook {hook.name!r}: ended with exit code {process.returncode}{words}")
+    if process.returncode:
+        message = last_message(last.decode("utf-8", errors="replace"))[:_LAST_WORDS]
+        words = f"; its last message was: {message}" if message else ""
+        raise NotSentError(f"hook {hook.name!r}: ended with exit code {process.returncode}{words}")
 
 
-def _end_of(file: IO[bytes]) -> str:
-    file.seek(max(file.seek(0, os.SEEK_END) - _LAST_BYTES, 0))
-    return file.read().decode("utf-8", errors="replace")
+@contextlib.contextmanager
+def _end_of_pipe() -> Iterator[tuple[int, bytearray]]:
+    """Yield a pipe to write to, and the end of what is written, complete when the block ends.
+
+    The pipe is not one of asyncio's, which waits for every process that has it, also those left behind by a
+    command.
+    """
+    loop, last = asyncio.get_running_loop(), bytearray()
+    output, pipe = os.pipe()
+
+    def keep() -> None:
+        with contextlib.suppress(BlockingIOError):
+            last.extend(os.read(output, _PIPE_BYTES))
+            del last[:-_LAST_BYTES]
+
+    os.set_blocking(output, False)
+    loop.add_reader(output, keep)
+    try:
+        yield pipe, last
+    finally:
+        os.close(pipe)
+        keep()
+        loop.remove_reader(output)
+        os.close(output)
 
 
 def _variables(facts: Mapping[str, Any]) -> dict[str, str]:

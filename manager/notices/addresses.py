@@ -9,12 +9,12 @@ from collections.abc import Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import func, select, update
+from sqlalchemy import case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from manager.notices.models import Channel, Notice, NoticeAddress, NoticeRule, Occasion
-from manager.notices.outbox import NotSentError
+from manager.notices.models import Channel, Notice, NoticeAddress, NoticeMailCount, NoticeRule, Occasion
+from manager.notices.outbox import Claimed, NotSentError, postpone
 from manager.schedules.service import database_now
 from oai.errors import UsageError
 from oai.outgoing import MailSettings
@@ -30,6 +30,7 @@ MOST_LINKS: Final = 3
 MOST_OPEN: Final = 20
 """Addresses of one organisation that may wait for confirmation: more strangers get no mail."""
 
+_HOUR: Final = func.date_trunc("hour", func.now())
 _PURPOSE: Final = "mail address"
 
 
@@ -231,3 +232,33 @@ def _codes(session: Session, address_id: int, asked: str) -> list[str]:
     """Return the code of a link by the present signing key, then those by former keys."""
     text = f"{address_id} {asked}".encode()
     return [hmac.new(key, text, hashlib.sha256).hexdigest() for key in signing_keys(session, _PURPOSE)]
+
+
+def admit(session: Session, claimed: Claimed, *, per_hour: int) -> bool:
+    """Count a mail for its organisation; False if the hour's number is used up, and the mail is postponed.
+
+    The institution's own mails are not limited. The caller commits.
+    """
+    organisation = session.scalar(
+        select(RepositoryOwner.organisation_id)
+        .join(NoticeRule, NoticeRule.repository_id == RepositoryOwner.repository_id)
+        .join(Notice, Notice.rule_id == NoticeRule.rule_id)
+        .where(Notice.notice_id == claimed.notice_id)
+    )
+    if organisation is None or per_hour == 0 or _counted(session, organisation, per_hour):
+        return True
+    reason = f"postponed: {per_hour} mails per hour for an organisation (mail.per_hour)"
+    postpone(session, claimed, _HOUR + timedelta(hours=1), reason)
+    return False
+
+
+def _counted(session: Session, organisation: int, per_hour: int) -> bool:
+    """Count one more mail unless there are enough; one statement, so that no two senders count the same."""
+    first = insert(NoticeMailCount).values(organisation_id=organisation, hour=_HOUR, mails=1)
+    same = NoticeMailCount.hour == first.excluded.hour
+    counted = first.on_conflict_do_update(
+        index_elements=[NoticeMailCount.organisation_id],
+        set_={"hour": first.excluded.hour, "mails": case((same, NoticeMailCount.mails + 1), else_=1)},
+        where=or_(~same, NoticeMailCount.mails < per_hour),
+    )
+    return session.scalar(counted.returning(NoticeMailCount.mails)) is not None

@@ -204,7 +204,7 @@ def _only(rule: NoticeRule, repository_id: Any, recurring_id: Any) -> list[Colum
 
 logger = logging.getLogger("manager.notices.sending")
 
-_PLACES: Final = {Channel.MAIL: 4, Channel.WEBHOOK: 4, Channel.HOOK: 2, Channel.SERVICE: 2}
+_PLACES: Final = {Channel.MAIL: 4, Channel.WEBHOOK: 8, Channel.HOOK: 2, Channel.SERVICE: 2}
 _PRUNE_SECONDS: Final = 3600.0
 
 
@@ -299,7 +299,7 @@ class NoticeSender:
         if self._settings.web.base_url is not None:
             write_digests(session)
         reports.write_reports(session)
-        outbox.mark_unconfirmed(session)
+        outbox.mark_waiting(session)
         if abandoned := outbox.take_up_abandoned(session):
             logger.warning("%d notifications were being sent by a manager that is lost", abandoned)
         if time.monotonic() - self._pruned > _PRUNE_SECONDS:
@@ -373,7 +373,7 @@ class NoticeSender:
             return
         if claimed.channel == Channel.MAIL:
             # Before the server is asked, which would otherwise see many connections without a message.
-            if not await self._fenced.run(outbox.admit, claimed, per_hour=self._settings.mail.per_hour):
+            if not await self._fenced.run(addresses.admit, claimed, per_hour=self._settings.mail.per_hour):
                 raise TakenError
             if claimed.occasion == Occasion.CONFIRM:
                 base_url = self._settings.web.base_url

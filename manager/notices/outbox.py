@@ -9,6 +9,7 @@ from sqlalchemy import (
     BigInteger,
     ColumnElement,
     Select,
+    Subquery,
     and_,
     case,
     delete,
@@ -18,7 +19,6 @@ from sqlalchemy import (
     select,
     update,
 )
-from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session, aliased, joinedload
 
 from manager.models import RecurringJob, StoreAuditSchedule
@@ -26,7 +26,6 @@ from manager.notices.models import (
     Channel,
     Notice,
     NoticeAddress,
-    NoticeMailCount,
     NoticeRule,
     NoticeState,
     Occasion,
@@ -37,16 +36,21 @@ from oai.owners import RepositoryOwner
 
 TRIES: Final = 14
 """How many times a notice is tried: over three days, with the pauses below."""
+_TRIED_FOR: Final = timedelta(days=3)
 
 KEPT_DAYS: Final = 90
 UNCONFIRMED_DAYS: Final = 7
 """How long notices wait for the confirmation of their address."""
-_HOUR: Final = func.date_trunc("hour", func.now())
 _FIRST_PAUSE: Final = timedelta(minutes=1)
 _LONGEST_PAUSE: Final = timedelta(hours=12)
 _LONGEST_ERROR: Final = 1000
 URGENT: Final = (Occasion.TEST, Occasion.CONFIRM)
 """Those for which a person waits."""
+PER_HOST: Final = 2
+"""Webhooks sent to one host at a time: one that never answers leaves the other places to others."""
+_HOST: Final = func.lower(func.substring(Notice.target, "//([^/?#]*)"))
+_OLDEST: Final = (Notice.due, Notice.notice_id)
+_ORDERED: Final = or_(Notice.rule_id.is_not(None), Notice.channel == Channel.HOOK)
 _OPEN: Final = (NoticeState.WAITING, NoticeState.CLAIMED, NoticeState.HANDED)
 
 
@@ -89,17 +93,24 @@ def claim(session: Session, channel: Channel, *, most: int, lease: float) -> lis
 def _claim(
     session: Session, channel: Channel, kind: ColumnElement[bool], *, most: int, lease: float
 ) -> list[Claimed]:
+    is_sent_now = Notice.state.in_((NoticeState.CLAIMED, NoticeState.HANDED))
+    ready = and_(*_is_due(), kind, _is_next(), ~_is_unconfirmed())
+    rows = (
+        select(
+            Notice.notice_id,
+            func.row_number().over(partition_by=_HOST, order_by=(~is_sent_now, *_OLDEST)).label("place"),
+        )
+        .where(Notice.channel == channel, Notice.ended.is_(None), or_(is_sent_now, ready))
+        .subquery()
+    )
+    first = select(rows.c.notice_id)
+    if channel == Channel.WEBHOOK:
+        first = first.where(rows.c.place <= PER_HOST)
     # SKIP LOCKED: rows that another manager is claiming are passed over, so no notice is claimed twice.
     due = (
         select(Notice.notice_id)
-        .where(
-            *_is_due(),
-            Notice.channel == channel,
-            kind,
-            _is_next(),
-            ~_is_unconfirmed(),
-        )
-        .order_by(Notice.due, Notice.notice_id)
+        .where(*_is_due(), Notice.notice_id.in_(first))
+        .order_by(*_OLDEST)
         .limit(most)
         .with_for_update(skip_locked=True)
         # As a subquery, it may be executed several times, each of which would claim others.
@@ -140,6 +151,23 @@ def signing_keys(present: str | None, following: str | None, replaced: bool | No
     return (following,) if replaced else (present or "", following)
 
 
+def _queues() -> Subquery:
+    """Return the unsent notices, each with the first one to its recipient about its repository.
+
+    `reported` is where the first report to the recipient begins.
+    """
+    unsent = aliased(Notice)
+    recipient = (unsent.rule_id, unsent.channel, unsent.target)
+    first = func.min(unsent.notice_id).over(partition_by=(*recipient, unsent.repository_id))
+    begin = case((unsent.occasion == Occasion.REPORT, unsent.facts["first"].astext.cast(BigInteger)))
+    reported = func.min(begin).over(partition_by=recipient)
+    return (
+        select(unsent.notice_id, unsent.occasion, first.label("first"), reported.label("reported"))
+        .where(unsent.ended.is_(None), unsent.occasion.not_in(URGENT))
+        .subquery()
+    )
+
+
 def _is_next() -> ColumnElement[bool]:
     """Return whether no earlier notice to the same recipient about the same repository is still unsent.
 
@@ -147,26 +175,13 @@ def _is_next() -> ColumnElement[bool]:
     one wait for it.
     """
     # By the set: a condition on each notice would compare each of thousands with each.
-    unsent = aliased(Notice)
-    recipient = (unsent.rule_id, unsent.target)
-    place = func.row_number().over(partition_by=(*recipient, unsent.repository_id), order_by=unsent.notice_id)
-    begin = case((unsent.occasion == Occasion.REPORT, unsent.facts["first"].astext.cast(BigInteger)))
-    rows = (
-        select(
-            unsent.notice_id,
-            unsent.occasion,
-            place.label("place"),
-            func.min(begin).over(partition_by=recipient).label("reported"),
-        )
-        .where(unsent.ended.is_(None), unsent.occasion.not_in(URGENT))
-        .subquery()
-    )
+    rows = _queues()
     unreported = or_(rows.c.reported.is_(None), rows.c.notice_id < rows.c.reported)
     first = select(rows.c.notice_id).where(
-        or_(rows.c.occasion == Occasion.REPORT, and_(rows.c.place == 1, unreported))
+        or_(rows.c.occasion == Occasion.REPORT, and_(rows.c.first == rows.c.notice_id, unreported))
     )
     # A link to confirm the address is not behind the notices that wait for it, nor a test behind a report.
-    return or_(Notice.rule_id.is_(None), Notice.occasion.in_(URGENT), Notice.notice_id.in_(first))
+    return or_(~_ORDERED, Notice.occasion.in_(URGENT), Notice.notice_id.in_(first))
 
 
 def _is_unconfirmed() -> ColumnElement[bool]:
@@ -184,52 +199,37 @@ def _is_unconfirmed() -> ColumnElement[bool]:
     )
 
 
-def mark_unconfirmed(session: Session) -> None:
-    """Note with notices that wait for the confirmation of their address why they wait. The caller commits."""
-    session.execute(
-        update(Notice)
-        .where(Notice.ended.is_(None), Notice.last_error.is_(None), _is_unconfirmed())
-        .values(last_error="the recipient has not confirmed the address yet")
-        .execution_options(synchronize_session=False)
-    )
+def mark_waiting(session: Session) -> None:
+    """Note with notices that are not tried yet what they wait for. The caller commits.
 
-
-def admit(session: Session, claimed: Claimed, *, per_hour: int) -> bool:
-    """Count a mail for its organisation; False if the hour's number is used up, and the mail is postponed.
-
-    The institution's own mails are not limited. The caller commits.
+    It is the confirmation of their address, or an earlier notice whose attempts fail.
     """
-    organisation = session.scalar(
-        select(RepositoryOwner.organisation_id)
-        .join(NoticeRule, NoticeRule.repository_id == RepositoryOwner.repository_id)
-        .join(Notice, Notice.rule_id == NoticeRule.rule_id)
-        .where(Notice.notice_id == claimed.notice_id)
+    rows, first = _queues(), aliased(Notice)
+    behind = func.concat("waits for message ", first.notice_id)
+    unsent = update(Notice).execution_options(synchronize_session=False)
+    session.execute(
+        unsent.where(Notice.ended.is_(None), Notice.last_error.is_(None), _is_unconfirmed()).values(
+            last_error="the recipient has not confirmed the address yet"
+        )
     )
-    if organisation is None or per_hour == 0 or _counted(session, organisation, per_hour):
-        return True
-    _change(
-        session,
-        claimed,
-        NoticeState.CLAIMED,
-        state=NoticeState.WAITING,
-        due=_HOUR + timedelta(hours=1),
-        tries=Notice.tries - 1,
-        expires=None,
-        last_error=f"postponed: {per_hour} mails per hour for an organisation (mail.per_hour)",
+    session.execute(
+        unsent.where(
+            _ORDERED,
+            Notice.state == NoticeState.WAITING,
+            Notice.tries == 0,
+            Notice.notice_id == rows.c.notice_id,
+            first.notice_id == rows.c.first,
+            first.notice_id < Notice.notice_id,
+            first.state == NoticeState.WAITING,
+            first.tries > 0,
+            Notice.last_error.is_distinct_from(behind),
+        ).values(last_error=behind)
     )
-    return False
 
 
-def _counted(session: Session, organisation: int, per_hour: int) -> bool:
-    """Count one more mail unless there are enough; one statement, so that no two senders count the same."""
-    first = insert(NoticeMailCount).values(organisation_id=organisation, hour=_HOUR, mails=1)
-    same = NoticeMailCount.hour == first.excluded.hour
-    counted = first.on_conflict_do_update(
-        index_elements=[NoticeMailCount.organisation_id],
-        set_={"hour": first.excluded.hour, "mails": case((same, NoticeMailCount.mails + 1), else_=1)},
-        where=or_(~same, NoticeMailCount.mails < per_hour),
-    )
-    return session.scalar(counted.returning(NoticeMailCount.mails)) is not None
+def postpone(session: Session, claimed: Claimed, due: ColumnElement[datetime], reason: str) -> None:
+    """Release a notice until then, without counting an attempt. The caller commits."""
+    _change(session, claimed, NoticeState.CLAIMED, **_later(due, reason, tries=Notice.tries - 1))
 
 
 def hand_over(session: Session, claimed: Claimed) -> bool:
@@ -257,31 +257,31 @@ def not_sent(
 
     A rejected report is sent again without names: a filter may object to that of one repository.
     """
-    over = not again or claimed.tries >= tries
+    over = not again or claimed.tries >= tries or _is_late(session, claimed)
     if over and claimed.occasion == Occasion.REPORT and not claimed.facts["short"]:
-        _change(
-            session,
-            claimed,
-            *_OPEN,
-            state=NoticeState.WAITING,
-            due=func.now(),
-            expires=None,
-            last_error=_plain(reason),
-            facts={**claimed.facts, "short": True},
-        )
-    elif not over:
-        pause = min(_FIRST_PAUSE * 2 ** (claimed.tries - 1), _LONGEST_PAUSE)
-        _change(
-            session,
-            claimed,
-            *_OPEN,
-            state=NoticeState.WAITING,
-            due=func.now() + pause,
-            expires=None,
-            last_error=_plain(reason),
-        )
+        values = _later(func.now(), reason, facts={**claimed.facts, "short": True})
+    elif over:
+        values = _end(NoticeState.GIVEN_UP, reason)
     else:
-        _change(session, claimed, *_OPEN, **_end(NoticeState.GIVEN_UP, reason))
+        pause = min(_FIRST_PAUSE * 2 ** (claimed.tries - 1), _LONGEST_PAUSE)
+        values = _later(func.now() + pause, reason)
+    _change(session, claimed, *_OPEN, **values)
+
+
+def _is_late(session: Session, claimed: Claimed) -> bool:
+    """Return whether the notice has waited for another one to its recipient for as long as that was tried.
+
+    Otherwise each notice to a recipient who is away for long would have its own days of attempts, one after
+    the other.
+    """
+    given_up = exists().where(
+        Notice.channel == claimed.channel,
+        Notice.target == claimed.target,
+        Notice.state == NoticeState.GIVEN_UP,
+        Notice.ended > claimed.created,
+    )
+    late = database_now(session) - claimed.created > _TRIED_FOR
+    return late and bool(session.scalar(select(given_up)))
 
 
 def put_back(session: Session, claimed: Claimed) -> None:
@@ -386,6 +386,11 @@ def _change(session: Session, claimed: Claimed, *states: NoticeState, **values: 
 
 def _end(state: NoticeState, reason: str) -> dict[str, Any]:
     return {"state": state, "ended": func.now(), "expires": None, "last_error": _plain(reason)}
+
+
+def _later(due: ColumnElement[datetime], reason: str, **further: object) -> dict[str, Any]:
+    state = NoticeState.WAITING
+    return {"state": state, "due": due, "expires": None, "last_error": _plain(reason), **further}
 
 
 def _plain(reason: str) -> str:

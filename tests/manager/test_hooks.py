@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import sys
 from pathlib import Path
 
@@ -123,6 +125,28 @@ async def test_what_a_command_leaves_running_is_ended_with_it_and_does_not_make_
     await until(lambda: not alive(int((tmp_path / "out").read_text())))
 
 
+async def test_of_what_a_command_prints_only_the_end_is_kept(
+    settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
+) -> None:
+    announcer.run("completed")
+    # A process of another group outlives the command, and still has its standard error.
+    program = (
+        "import os, stat, subprocess, sys\n"
+        "sleep = (sys.executable, '-c', 'import time; time.sleep(600)')\n"
+        "left = subprocess.Popen(sleep, start_new_session=True)\n"
+        "for _ in range(300): print('x' * 9999, file=sys.stderr)\n"
+        "open(sys.argv[1], 'w').write(f'{stat.S_ISFIFO(os.fstat(2).st_mode)} {left.pid}')\n"
+        "sys.exit('no room')"
+    )
+    hook = script("index", str(tmp_path / "out"), program=program)
+    async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
+        await tick()
+    in_no_file, left = (tmp_path / "out").read_text().split()
+    os.kill(int(left), signal.SIGKILL)
+    assert in_no_file == "True"
+    assert announcer.tables.one("SELECT last_error FROM notice").endswith("its last message was: no room")
+
+
 async def test_a_command_that_is_not_there_is_told(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
@@ -157,6 +181,42 @@ async def test_a_web_address_gets_the_run_with_the_beginning_of_its_change_list(
     assert (second["hook"], second["try"], second["changes_complete"]) == ("web", 2, False)
     assert len(first["changes"]) == 1000
     assert announcer.states() == ["sent"]
+
+
+async def test_a_call_waits_for_earlier_ones_of_its_hook_and_repository(
+    settings: Settings, database: Database, announcer: Announcer
+) -> None:
+    other = announcer.tables.repository("https://other.example/oai")
+    for repository in (announcer.repository, announcer.repository, other):
+        announcer.run("completed", repository_id=repository)
+    async with receiver(500, 500) as there:
+        hooks = tuple(HookSettings(name=name, url=there.url) for name in ("first", "second"))
+        async with notice_sender(outgoing(settings, hooks=hooks), database) as tick:
+            for _ in range(3):
+                await tick()
+            early = [(post["hook"], post["history_id"]) for post in there.posts]
+            announcer.tables("UPDATE notice SET due = now() - interval '1 day' WHERE tries > 0")
+            for _ in range(2):
+                await tick()
+    assert sorted(early[:2]) == [("first", 1), ("second", 1)]
+    assert sorted(early[2:]) == [("first", 3), ("second", 3)]
+    late = [(post["hook"], post["history_id"]) for post in there.posts[4:]]
+    assert [run for hook, run in late if hook == "first"] == [1, 2]
+    assert [run for hook, run in late if hook == "second"] == [1, 2]
+
+
+async def test_a_run_names_the_interrupted_ones_that_it_resumed(
+    settings: Settings, database: Database, announcer: Announcer
+) -> None:
+    resumed = announcer.run("failed")
+    announcer.tables("UPDATE oai_history SET continued_by = :next", next=announcer.run("completed"))
+    announcer.tables("UPDATE oai_history SET continued_by = NULL WHERE history_id <> :n", n=resumed)
+    async with receiver() as there:
+        hook = HookSettings(name="web", url=there.url)
+        async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
+            for _ in range(2):
+                await tick()
+    assert [(post["history_id"], post["continues"]) for post in there.posts] == [(1, []), (2, [1])]
 
 
 async def test_the_end_of_the_manager_ends_a_hook_and_the_next_one_runs_it_again(

@@ -63,6 +63,58 @@ def test_the_pause_between_attempts_doubles_up_to_half_a_day(
     assert pauses == [1, 2, 512, 720, 720]
 
 
+def test_a_host_that_does_not_answer_leaves_places_for_other_webhooks(
+    database: Database, announcer: Announcer
+) -> None:
+    for path in ("a", "b", "c"):
+        announcer.rule(channel="webhook", target=f"https://Hangs.example/{path}")
+    announcer.rule(channel="webhook", target="https://hangs.example?d")
+    for name in ("well", "fine"):
+        announcer.rule(channel="webhook", target=f"https://{name}.example/a")
+    announcer.after("failed")
+
+    def claim(most: int) -> list[str]:
+        with database.session() as session, session.begin():
+            claimed = outbox.claim(session, Channel.WEBHOOK, most=most, lease=60)
+        return [one.target.partition("//")[2] for one in claimed]
+
+    assert claim(3) == ["Hangs.example/a", "Hangs.example/b", "well.example/a"]
+    assert claim(5) == ["fine.example/a"]
+    announcer.tables("UPDATE notice SET state = 'sent', ended = now() WHERE notice_id = 1")
+    assert claim(5) == ["Hangs.example/c"]
+
+
+def test_what_waits_for_a_recipient_who_is_away_is_given_up_with_the_first(
+    database: Database, announcer: Announcer
+) -> None:
+    announcer.rule(channel="webhook", target="https://chat.example/", kind="always")
+    for _ in range(3):
+        announcer.after("completed")
+    announcer.tables(
+        "UPDATE notice SET created = now() - make_interval(days => 3, hours => 2 - notice_id::integer)"
+    )
+
+    def fail(tries: int) -> list[tuple[str, str | None]]:
+        announcer.tables("UPDATE notice SET due = now() - interval '1 hour' WHERE state = 'waiting'")
+        with database.session() as session, session.begin():
+            (claimed,) = outbox.claim(session, Channel.WEBHOOK, most=5, lease=60)
+        with database.session() as session, session.begin():
+            outbox.not_sent(session, claimed, "no answer", tries=tries)
+        with database.session() as session, session.begin():
+            outbox.mark_waiting(session)
+        rows = announcer.tables("SELECT state, last_error FROM notice ORDER BY notice_id")
+        return [(row.state, row.last_error) for row in rows]
+
+    # Older than three days, but no other message to that recipient was given up.
+    waits = ("waiting", "waits for message 1")
+    assert fail(14) == [("waiting", "no answer"), waits, waits]
+    given_up = ("given up", "no answer")
+    assert fail(2)[:2] == [given_up, waits]
+    # 2 is three days old, 3 an hour less.
+    assert fail(14)[:2] == [given_up, given_up]
+    assert fail(14) == [given_up, given_up, ("waiting", "no answer")]
+
+
 @pytest.mark.parametrize(("channel", "state"), [("mail", "unsure"), ("webhook", "waiting")])
 def test_a_message_whose_sender_died_is_sent_again_unless_it_may_have_arrived(
     database: Database, announcer: Announcer, channel: str, state: str
