@@ -87,7 +87,7 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Pat
 
 def test_a_server_that_waits_for_tls_names_the_settings() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        settings = MailSettings(host="127.0.0.1", port=silent.getsockname()[1], timeout=0.1)
+        settings = MailSettings(host="127.0.0.1", port=silent.getsockname()[1], timeout=1)
         with pytest.raises(NotSentError, match=r"timed out; check mail\.security and mail\.port$"):
             letters.send(MESSAGE, settings)
 
