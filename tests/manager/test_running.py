@@ -121,12 +121,12 @@ async def test_a_harvester_that_is_killed_becomes_a_failed_row_and_is_tried_agai
 async def test_only_what_may_come_right_by_itself_is_tried_again_as_often_as_set(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
-    tries = {"usage": 1, "fail": 1, "later": 3, "crash": 3}
+    tries = {"usage": 1, "fail": 1, "later": 3, "crash": 3, "import": 3}
     for conduct in tries:
         repository = tables.repository(f"https://{conduct}.example/oai")
         tables.add("oai_job", repository_id=repository, metadata_prefix=conduct)
     async with managing(quick, database):
-        await until(lambda: len(tables.history()) == 8 and not tables("SELECT FROM oai_job"))
+        await until(lambda: len(tables.history()) == 11 and not tables("SELECT FROM oai_job"))
     assert Counter(conduct for _, conduct in tables.history()) == tries
     query = "SELECT status, failure_reason FROM oai_history WHERE metadata_prefix = 'crash'"
     assert {row.status for row in tables(query)} == {"failed"}
