@@ -12,6 +12,7 @@ import contextlib
 import importlib
 import os
 import pickle
+import signal
 import struct
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
@@ -20,7 +21,7 @@ from typing import Any, NamedTuple, TypeVar
 from weakref import WeakKeyDictionary
 
 from harvester.reading.errors import AnswerTooLargeError
-from oai.child import end_with_parent, limit_memory, module_command, share_memory
+from oai.child import ProcessKilledError, end_with_parent, limit_memory, module_command, share_memory
 from oai.errors import required
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
@@ -65,7 +66,8 @@ async def isolated(
 
     `notes` are functions by the names of the arguments under which the work receives them; they are called in
     this process. `url` is the requested address, for messages. Raises what the work raises, and
-    AnswerTooLargeError if the process meets `limits.memory`. The process ends when the caller is cancelled.
+    AnswerTooLargeError if the process meets `limits.memory`, ProcessKilledError if it is killed. The process
+    ends when the caller is cancelled.
     """
     asked = _Asked(work.__module__, work.__qualname__, arguments, options, tuple(notes or ()), limits.memory)
     # One semaphore per event loop; the look-up does not await, so two tasks cannot create two.
@@ -75,6 +77,8 @@ async def isolated(
             message = await _result(process, asked, notes or {})
         except (asyncio.IncompleteReadError, BrokenPipeError, ConnectionResetError):
             status = await process.wait()
+            if status == -signal.SIGKILL:
+                raise ProcessKilledError("queries the repository", process.pid) from None
             if status > 0 and status != _OUT_OF_MEMORY:
                 raise RuntimeError(f"a process for {url} ended with {status}; see its error output") from None
             raise AnswerTooLargeError(url, limits.failure(FailureCode.MEMORY, limits.memory)) from None

@@ -8,6 +8,7 @@ import os
 import pickle
 import resource
 import signal
+import socket
 import subprocess
 import sys
 import threading
@@ -17,7 +18,8 @@ from multiprocessing.context import ForkContext, SpawnContext
 from pathlib import Path
 from typing import IO, Any
 
-from oai.errors import ExitCode, required
+from oai.errors import ExitCode, TryLaterError, required
+from oai.failures import Failure, FailureCode
 
 _PIPE_BYTES = 1024**2
 """Pipe size with which a request or an answer takes few writes; unprivileged users get no more."""
@@ -92,6 +94,18 @@ class CompanionEndedError(Exception):
     def __init__(self, status: int) -> None:
         super().__init__(f"ended with {status}")
         self.status = status
+
+
+class ProcessKilledError(TryLaterError):
+    """A process that worked for this one was killed by signal 9, which no memory limit of ours sends."""
+
+    def __init__(self, work: str, number: int) -> None:
+        super().__init__(
+            f"the process that {work} was ended by signal 9; the machine has probably run out of memory; "
+            "run the command again later, which resumes a harvest"
+        )
+        facts = {"number": number, "host": socket.gethostname(), "signal": int(signal.SIGKILL)}
+        self.failure = Failure(code=FailureCode.PROCESS_SIGNALLED, facts=facts)
 
 
 class Companion:

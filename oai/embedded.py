@@ -123,6 +123,8 @@ class _Account:
             output.seek(0)
             message = output.read().decode(errors="replace").strip()
         if done.returncode:
+            if "could not look up effective user ID" in message:
+                message += "; add an entry for this user to /etc/passwd, or set database_url"
             raise DatabaseNotReadyError(f"{' '.join(command)} ended with {done.returncode}: {message}")
 
 

@@ -38,10 +38,16 @@ _file_to_read: ContextVar[Path | None] = ContextVar("file_to_read", default=None
 
 
 def default_data_folder() -> Path:
-    """Return the default data folder: `/var/lib/zatva` for root, otherwise the user's data folder."""
+    """Return the default data folder: `/var/lib/zatva` for root, otherwise the user's data folder.
+
+    Raises SettingsError if the user has none.
+    """
     if os.name == "posix" and os.geteuid() == 0:
         return Path("/var/lib/zatva")
-    return platformdirs.user_data_path("zatva")
+    try:
+        return platformdirs.user_data_path("zatva")
+    except RuntimeError:  # the user has neither HOME nor an entry in the password file
+        raise SettingsError("this user has no home folder; set ZATVA_DATA, --data or HOME") from None
 
 
 class Settings(BaseSettings):

@@ -4,6 +4,7 @@ The parent passes the answer's file as an open descriptor. The process runs unde
 answer, whatever its content, can exhaust the memory of the harvest or of the machine.
 """
 
+import signal
 import sys
 from collections.abc import Iterator
 from typing import Any
@@ -12,7 +13,7 @@ from harvester.reading.errors import AnswerTooLargeError
 from harvester.reading.replies import Unread
 from harvester.reading.splitting import Part, Splitting
 from harvester.reading.spooled import Spooled
-from oai.child import Answer, Companion, CompanionEndedError, limit_memory, serve
+from oai.child import Answer, Companion, CompanionEndedError, ProcessKilledError, limit_memory, serve
 from oai.errors import of_kind
 from oai.failures import FailureCode
 
@@ -34,7 +35,7 @@ class SplittingProcess:
     def split(self) -> Splitting:
         """Split the answer as `Unread.split` does.
 
-        Raises AnswerTooLargeError if the process meets its memory limit.
+        Raises AnswerTooLargeError if the process meets its memory limit, ProcessKilledError if it is killed.
         """
         self._ask(*self._unread[1:])
         token: str = self._received()
@@ -52,22 +53,27 @@ class SplittingProcess:
     def _ask(self, *request: object) -> None:
         try:
             self._companion.send(*request)
-        except CompanionEndedError:
-            raise self._beyond_memory() from None
+        except CompanionEndedError as error:
+            raise self._ended(error) from None
 
     def _received(self) -> Any:  # noqa: ANN401 depends on the request
         try:
             answer = self._companion.receive()
-        except CompanionEndedError:
-            raise self._beyond_memory() from None
+        except CompanionEndedError as error:
+            raise self._ended(error) from None
         if answer == _MEMORY:
             raise self._beyond_memory()
         if isinstance(answer, Exception):
             raise answer
         return answer
 
+    def _ended(self, error: CompanionEndedError) -> AnswerTooLargeError | ProcessKilledError:
+        """Return the error to raise; a memory limit within a C library ends the process in other ways."""
+        if error.status == -signal.SIGKILL:
+            return ProcessKilledError("splits a large answer", self._companion.number)
+        return self._beyond_memory()
+
     def _beyond_memory(self) -> AnswerTooLargeError:
-        """Return the error to raise; only the memory limit, also within a C library, ends such a process."""
         limits = self._unread.limits
         return AnswerTooLargeError(self._unread.url, limits.failure(FailureCode.MEMORY, limits.memory))
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from sqlalchemy.orm import Session
 
 from harvester.store.atomic_files import ENDING
-from harvester.store.diff import FileRow, Pair, compare, file_rows, readable, rows_now, walk
+from harvester.store.diff import FileRow, Pair, compare, file_rows, is_same_file, readable, rows_now, walk
 from harvester.store.models import AuditState, StoreAudit, damage
 from oai.database import Database
 from oai.errors import UsageError
@@ -207,12 +207,10 @@ class Auditor:
 
     def _is_named(self, path: bytes, rows: Iterable[FileRow]) -> bool:
         """Return whether a row names the file by now, on some systems in another case."""
-        full = os.path.join(os.fsencode(self.folder), path)  # noqa: PTH118 the name may not be UTF-8
         for row in rows:
-            named = os.fsencode(self.folder / row.filename)
-            if row.filename == os.fsdecode(path) or (os.path.exists(named) and os.path.samefile(named, full)):  # noqa: PTH110, PTH121
+            if row.filename == os.fsdecode(path) or is_same_file(self.folder, row.filename, path):
                 return True
-        return not os.path.lexists(full)
+        return not os.path.lexists(os.path.join(os.fsencode(self.folder), path))  # noqa: PTH118 may not be UTF-8
 
     def _note(self, finding: StoreFinding, audit: Audit) -> None:
         setattr(audit, finding.kind.value, getattr(audit, finding.kind.value) + 1)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 
 from sqlalchemy import text
 from sqlalchemy.orm import Session
@@ -85,6 +86,22 @@ def compare(rows: Iterable[FileRow], paths: Iterable[bytes]) -> Iterator[Pair]:
         else:
             yield None, path
             path = next(paths, None)
+
+
+def is_same_file(folder: Path, named: str, listed: bytes) -> bool:
+    """Return whether a name in the folder leads to a listed file, from which it differs in case at most."""
+    place, name = os.fsencode(folder), os.fsencode(named)
+    one, other = os.path.join(place, name), os.path.join(place, listed)  # noqa: PTH118 names may not be UTF-8
+    if named.lower() != os.fsdecode(listed).lower() or not (os.path.exists(one) and os.path.exists(other)):  # noqa: PTH110
+        return False
+    if os.path.samefile(one, other):  # noqa: PTH121
+        return True
+    # Drivers in user space, such as that of exFAT, give each spelling an inode number of its own.
+    for wanted, entry in zip(name.split(b"/"), listed.split(b"/"), strict=True):
+        if wanted != entry and wanted in os.listdir(place):  # noqa: PTH208
+            return False
+        place = os.path.join(place, entry)  # noqa: PTH118
+    return True
 
 
 def readable(path: bytes) -> str:

@@ -4,11 +4,12 @@ Each system call releases the interpreter's lock and has to wait to get it again
 pages, a thread that writes thousands of files would wait most of its time; a separate process does not.
 """
 
+import signal
 import sys
 from collections.abc import Sequence
 
 from harvester.store.atomic_files import OPEN_AT_ONCE, Disk
-from oai.child import Answer, Companion, CompanionEndedError, serve
+from oai.child import Answer, Companion, CompanionEndedError, ProcessKilledError, serve
 
 _OURS = 50
 """Maximum number of descriptors that the process needs besides those of files."""
@@ -39,6 +40,8 @@ class DiskProcess(Companion):
             self.send(*request)
             answer: OSError | Sequence[str] | None = self.receive()
         except CompanionEndedError as error:
+            if error.status == -signal.SIGKILL:
+                raise ProcessKilledError("writes the record files", self.number) from None
             raise OSError(
                 f"the process that writes the record files {error}; files that it had not finished "
                 "do not count as stored: run the harvest again to resume it"

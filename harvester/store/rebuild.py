@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 
 from harvester.reading.answers import Header
 from harvester.store.atomic_files import ENDING
-from harvester.store.diff import FileRow, compare, file_rows, readable, walk
+from harvester.store.diff import FileRow, compare, file_rows, is_same_file, readable, walk
 from harvester.store.files import read_header
 from harvester.store.paths import identifier_digits, is_deleted_path, note_folders, prefix_of
 from harvester.store.records import KnownRecord, RecordRow, known_records, write_records
@@ -223,9 +223,10 @@ class Rebuilder:
         ids = [row.record_id for row in known.values()]
         sets = {record_id: specs for record_id, specs in session.execute(_SETS, {"ids": ids})}  # noqa: C416 a row is no pair to mypy
         rows: dict[str, RecordRow] = {}
-        for one in found:
-            row = known.get(one.key)
-            before = rows[one.key].filename if one.key in rows else row.filename if row else None
+        for listed in found:
+            row = known.get(listed.key)
+            before = rows[listed.key].filename if listed.key in rows else row.filename if row else None
+            one = self._as_named(listed, before)
             if before not in {None, one.path} and self._is_there(before):
                 self._refuse(
                     one.path, f"a second file of {one.header.identifier!r}, in addition to {before}", rebuilt
@@ -251,6 +252,12 @@ class Rebuilder:
             dropped = session.execute(_FORGET, _named(gone))
             rebuilt.dropped += dropped.rowcount  # type: ignore[attr-defined]  # present for a DELETE
             session.execute(_UNNAME, _named(gone))
+
+    def _as_named(self, found: _Found, name: str | None) -> _Found:
+        """Return the file as its record names it, on some systems in another case."""
+        if name is None or not is_same_file(self.folder, name, os.fsencode(found.path)):
+            return found
+        return replace(found, path=name)
 
     def _is_there(self, name: str | None) -> bool:
         return name is not None and (self.folder / name).exists()

@@ -329,7 +329,9 @@ def _close(
     if job.recurring_id is not None and ending.cause in _AT_FAULT:
         schedule = note_end(session, job.recurring_id, ended, settings)
     # A harvest that lost the database, and could write so after all, is no further than one that could not.
-    conclusive = written and ended.failure_code != FailureCode.DATABASE.value
+    # One that was killed after it had ended well was importing its records, which the next try completes.
+    import_killed = ended.status in GOOD and (ending.exit_code or 0) < 0
+    conclusive = written and ended.failure_code != FailureCode.DATABASE.value and not import_killed
     status = ended.status if conclusive else None
     again = _another_try(session, job, schedule, ending, status, settings, ended=ended)
     if again is not None:

@@ -3,6 +3,7 @@
 import asyncio
 import os
 import pickle
+import signal
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from harvester.reading.errors import (
     TransportError,
     TransportKind,
 )
+from oai.child import ProcessKilledError
 from oai.errors import UsageError
 from oai.failures import FailureCode
 from oai.limits import AnswerLimits
@@ -57,6 +59,10 @@ async def process_id() -> int:
 
 async def die() -> None:
     os._exit(3)
+
+
+async def be_killed() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
 
 
 async def test_the_result_and_the_notes_come_from_another_process() -> None:
@@ -107,3 +113,10 @@ async def test_a_process_ends_with_whoever_waits_for_it(tmp_path: Path) -> None:
 async def test_a_fault_of_our_own_is_not_taken_for_a_limit() -> None:
     with pytest.raises(RuntimeError, match="ended with 3"):
         await isolated(die, url=URL, limits=LIMITS)
+
+
+async def test_a_process_killed_by_the_system_has_not_met_our_limit() -> None:
+    with pytest.raises(ProcessKilledError, match="ended by signal 9") as caught:
+        await isolated(be_killed, url=URL, limits=LIMITS)
+    assert caught.value.failure is not None
+    assert caught.value.failure.code is FailureCode.PROCESS_SIGNALLED

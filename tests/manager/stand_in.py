@@ -120,6 +120,12 @@ def fail(arguments: argparse.Namespace) -> int:
     return 4
 
 
+def be_killed_in_the_import(arguments: argparse.Namespace) -> int:
+    write_history(arguments, "completed", "complete")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return 0
+
+
 def take_a_moment(arguments: argparse.Namespace) -> int:
     time.sleep(0.2)
     return complete(arguments)
@@ -134,6 +140,7 @@ CONDUCT = {
     "crash": crash,
     "usage": lambda _arguments: 2,
     "later": come_back_later,
+    "import": be_killed_in_the_import,
     "fail": fail,
     "child": leave_a_child,
 }

@@ -121,12 +121,12 @@ async def test_a_harvester_that_is_killed_becomes_a_failed_row_and_is_tried_agai
 async def test_only_what_may_come_right_by_itself_is_tried_again_as_often_as_set(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
-    tries = {"usage": 1, "fail": 1, "later": 3, "crash": 3}
+    tries = {"usage": 1, "fail": 1, "later": 3, "crash": 3, "import": 3}
     for conduct in tries:
         repository = tables.repository(f"https://{conduct}.example/oai")
         tables.add("oai_job", repository_id=repository, metadata_prefix=conduct)
     async with managing(quick, database):
-        await until(lambda: len(tables.history()) == 8 and not tables("SELECT FROM oai_job"))
+        await until(lambda: len(tables.history()) == 11 and not tables("SELECT FROM oai_job"))
     assert Counter(conduct for _, conduct in tables.history()) == tries
     query = "SELECT status, failure_reason FROM oai_history WHERE metadata_prefix = 'crash'"
     assert {row.status for row in tables(query)} == {"failed"}
@@ -358,6 +358,38 @@ async def test_a_database_that_does_not_answer_for_a_moment_makes_no_job_lost(
     warnings = [entry.getMessage() for entry in caplog.records if "does not answer" in entry.getMessage()]
     assert warnings == ["the database does not answer: in recovery mode; trying again"]
     assert not [entry for entry in caplog.records if entry.exc_info]
+
+
+async def test_a_queue_that_loses_its_database_makes_no_job_lost(
+    quick: Settings, database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_job, lost = queue.DrainingJobManager.fetch_job, asyncio.Event()
+    after_the_loss: list[bool] = []
+    tried = asyncio.Event()
+
+    def settle(*given: Any, **named: Any) -> Any:
+        tried.set()
+        after_the_loss.append(lost.is_set())
+        if after_the_loss.count(True) < 3:
+            raise OperationalError("SELECT", {}, psycopg.OperationalError("in recovery mode"))
+        return settlement.settle(*given, **named)
+
+    async def fails_once(*given: Any, **named: Any) -> Any:
+        if tried.is_set() and not lost.is_set():
+            lost.set()
+            raise ConnectorException from psycopg.OperationalError("in recovery mode")
+        return await fetch_job(*given, **named)
+
+    monkeypatch.setattr("manager.worker.worker.settle", settle)
+    monkeypatch.setattr(queue.DrainingJobManager, "fetch_job", fails_once)
+    changed = {"retries": 0, "stop_seconds": 0.01, "lost_seconds": 60}
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="crash")
+    limits = quick.manager.model_copy(update=changed)
+    async with managing(quick.model_copy(update={"manager": limits}), database):
+        await until(tables.history)
+        await until(lambda: not tables("SELECT FROM oai_job"))
+    assert after_the_loss.count(True) == 3
+    assert tables.history() == [("failed", "crash")]
 
 
 @pytest.mark.parametrize("cause", [psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction])

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import pwd
 import shutil
 import signal
 import subprocess
@@ -10,6 +11,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
 
 import psycopg
 import pytest
@@ -235,6 +237,20 @@ def test_a_data_folder_whose_name_is_not_in_the_encoding_of_the_locale_has_a_ser
         )
         assert ended.stdout == "ready\n", ended.stderr
         assert ended.returncode == 0
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can start the server as another user")
+def test_a_user_without_an_entry_in_the_password_file_is_shown_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    entry = SimpleNamespace(pw_uid=54321, pw_gid=54321)
+    monkeypatch.setattr(pwd, "getpwnam", lambda _: entry)
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        with pytest.raises(
+            DatabaseNotReadyError, match=r"user does not exist; add an entry .* or set database_url"
+        ):
+            EmbeddedServer(Path(folder) / "data").acquire()
 
 
 def test_the_server_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

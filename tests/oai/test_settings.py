@@ -1,5 +1,7 @@
 """Settings: file, variables, overrides, and errors in plain words."""
 
+import os
+import pwd
 from pathlib import Path
 
 import pytest
@@ -38,6 +40,19 @@ def test_a_variable_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.Monke
 def test_an_override_wins_over_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZATVA_DATA", "/elsewhere")
     assert load_settings(data=tmp_path).data == tmp_path
+
+
+def test_a_user_without_a_home_folder_is_shown_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_entry(_number: int) -> None:
+        raise KeyError
+
+    monkeypatch.setattr(os, "geteuid", lambda: 12345)
+    monkeypatch.setattr(pwd, "getpwuid", no_entry)
+    for name in ("HOME", "XDG_DATA_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(SettingsError, match="set ZATVA_DATA, --data or HOME"):
+        load_settings()
+    assert load_settings(data="/elsewhere").data == Path("/elsewhere")
 
 
 def test_the_password_is_not_shown() -> None:

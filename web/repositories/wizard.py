@@ -29,6 +29,7 @@ from harvester.repositories import name_repository
 from harvester.vocabulary import AccessProtocol
 from manager.rule_access import check_rule_access
 from manager.schedules.service import add_schedule, run_now
+from oai.child import ProcessKilledError
 from oai.errors import RemoteError, TryLaterError, UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, needs, visible_repositories, who_asks
@@ -246,7 +247,7 @@ async def _registry(settings: Settings) -> Registry:
     url = asked.harvester.registry_url or ""
     try:
         return await isolated(load_registry, asked, url=url, limits=asked.harvester.limits)
-    except AnswerTooLargeError as error:
+    except (AnswerTooLargeError, ProcessKilledError) as error:
         return Registry(trouble=str(error))
 
 

@@ -1,6 +1,8 @@
 """Answers of many megabytes: taken in parts, resumed behind a kill, and refused beyond the limits by name."""
 
 import errno
+import os
+import signal
 import tempfile
 from io import FileIO
 from pathlib import Path
@@ -10,10 +12,12 @@ from sqlalchemy import select
 
 from harvester.harvest.models import Quarantined
 from harvester.models import Harvest, History
+from harvester.store.disk_process import DiskProcess
 from harvester.vocabulary import Level, Method
+from oai.child import Companion
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode
-from tests.harvester.fake_repository import Item
+from tests.harvester.fake_repository import Item, many
 from tests.harvester.killing import kill_where_it_stalls, stall
 from tests.harvester.library import Library, facts_of
 
@@ -81,6 +85,36 @@ async def test_rules_are_applied_to_the_records_of_a_large_answer(
     rules.write_text(FILTERS)
     outcome = await library.run(filter_file=rules, validation=validation)
     assert (outcome.verdict, outcome.counts["new"], outcome.counts["filtered"]) == ("complete", 100, 500)
+
+
+@pytest.mark.parametrize(
+    ("kind", "work", "items"),
+    [
+        pytest.param(Companion, "splits a large answer", large_items(), id="splitter"),
+        pytest.param(DiskProcess, "writes the record files", many(COUNT), id="disk"),
+    ],
+)
+async def test_a_helper_killed_by_the_system_ends_the_run_by_its_own_reason_and_the_next_one_resumes(
+    library: Library, monkeypatch: pytest.MonkeyPatch, kind: type[Companion], work: str, items: list[Item]
+) -> None:
+    library.fake.items = items
+    library.fake.page_size = COUNT
+    send = Companion.send
+
+    def killed(companion: Companion, *request: object) -> None:
+        if type(companion) is kind:
+            os.kill(companion.number, signal.SIGKILL)
+        send(companion, *request)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Companion, "send", killed)
+        outcome = await library.run()
+    assert (outcome.status, outcome.exit_code) == ("failed", ExitCode.TRY_LATER)
+    assert f"the process that {work} was ended by signal 9" in str(outcome.failure_reason)
+    assert history(library).failure_code == "process_signalled"
+    assert refused(library) == []
+    outcome = await library.run()
+    assert (outcome.status, outcome.verdict, len(library.files())) == ("completed", "complete", COUNT)
 
 
 async def test_headers_of_a_large_list_are_fetched_one_by_one(library: Library) -> None:

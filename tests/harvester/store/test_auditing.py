@@ -4,10 +4,12 @@ import hashlib
 import json
 from pathlib import Path
 
+import pytest
 from sqlalchemy import select, update
 
 from harvester.harvest.checkpoint import is_held, only_harvest
 from harvester.models import Record
+from harvester.store.diff import is_same_file
 from harvester.store.models import StoreAudit, damage
 from tests.harvester.fake_repository import Item
 from tests.harvester.library import Library, touch
@@ -119,3 +121,17 @@ async def test_the_command_ends_with_3_and_a_line_for_each_finding(library: Libr
     finding, audit = map(json.loads, out.splitlines())
     assert (code, finding["kind"], finding["path"]) == (3, "missing", "fake.example/3.xml")
     assert (audit["missing"], audit["clean"]) == (1, False)
+
+
+def test_a_spelling_with_an_inode_number_of_its_own_is_the_same_file_unless_both_are_listed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "Case").mkdir()
+    (tmp_path / "Case/a.xml").touch()
+    assert not is_same_file(tmp_path, "case/a.xml", b"Case/a.xml")
+    monkeypatch.setattr("os.path.exists", lambda _: True)
+    monkeypatch.setattr("os.path.samefile", lambda *_: False)
+    assert is_same_file(tmp_path, "case/a.xml", b"Case/a.xml")
+    assert not is_same_file(tmp_path, "case/b.xml", b"Case/a.xml")
+    (tmp_path / "case").mkdir()
+    assert not is_same_file(tmp_path, "case/a.xml", b"Case/a.xml")

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harvester.store.disk_process import DiskProcess, most_open_files
+from oai.child import ProcessKilledError
 from tests.manager.conftest import until
 
 
@@ -53,7 +54,7 @@ def test_a_write_that_finds_no_room_names_the_file(process: DiskProcess, tmp_pat
 def test_one_that_was_killed_is_told_as_what_it_is(process: DiskProcess) -> None:
     process.missing(["none.xml"])
     os.kill(process.number, signal.SIGKILL)
-    with pytest.raises(OSError, match=r"ended with -9; .* run the harvest again"):
+    with pytest.raises(ProcessKilledError, match=r"ended by signal 9; .* out of memory"):
         process.begin([("r.xml", b"<r/>")])
 
 
