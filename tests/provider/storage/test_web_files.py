@@ -244,7 +244,7 @@ def test_a_server_that_is_too_slow_is_asked_once(files: Files) -> None:
     _, faults = files
     faults.held = threading.Event()
     with pytest.raises(TimeoutError):
-        WebFiles(seconds=0.2).read(ObjectUrl(f"{faults.address}/x.warc.gz"), 0, 100, '"tag"')
+        WebFiles(seconds=1).read(ObjectUrl(f"{faults.address}/x.warc.gz"), 0, 100, '"tag"')
     faults.held.set()
     assert len(faults.asked) == 1
 
