@@ -183,7 +183,7 @@ def _write(session: Session, to: _Recipient) -> bool:
     session.add(report)
     session.flush()
     numbers = [row.notice_id for row in rows]
-    first = {"report": report.notice_id, "first": numbers[0], "short": False, "count": len(rows)}
+    first = {"report": report.notice_id, "short": False, "count": len(rows)}
     report.facts = {**first, "since": moment(min(row.created for row in rows)), **_grouped(rows)}
     session.execute(
         update(Notice)

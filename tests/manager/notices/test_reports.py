@@ -355,6 +355,39 @@ def test_notices_of_a_repository_stay_in_order_around_a_report(reporter: Reporte
     assert reporter.send() == ["report", "ended"]
 
 
+def test_only_notices_of_its_repositories_wait_for_a_report_which_is_tried_soon_after_another_arrived(
+    database: Database, reporter: Reporter
+) -> None:
+    reporter.announcer.rule()
+    reporter.announcer.rule(target="jan@library.example")
+    reporter.fail(*range(5))
+    reporter.collect()
+    reporter.tables("UPDATE notice SET ended = now(), state = 'sent' WHERE state = 'waiting'")
+    reporter.pass_an_hour()
+    assert reporter.write() == 2
+    reporter.tables("UPDATE notice SET due = now() + interval '8 hours', tries = 9 WHERE occasion = 'report'")
+    reporter.fail("in the report", repository=reporter.repository(4))
+    reporter.fail("other")
+    reporter.tables("UPDATE notice SET due = now() + interval '1 hour' WHERE notice_id IN (14, 16)")
+    assert reporter.send() == ["failing"]
+    with database.session() as session, session.begin():
+        outbox.mark_waiting(session)
+    rows = reporter.tables(
+        "SELECT target, state, due < now() + interval '6 minutes' AS soon, last_error FROM notice"
+        " WHERE notice_id > 10 ORDER BY notice_id"
+    )
+    assert [tuple(row) for row in rows] == [
+        (MAILBOX, "waiting", True, None),
+        ("jan@library.example", "waiting", False, None),
+        (MAILBOX, "waiting", True, "waits for message 11"),
+        ("jan@library.example", "waiting", False, "waits for message 12"),
+        (MAILBOX, "sent", True, None),
+        ("jan@library.example", "waiting", False, None),
+    ]
+    reporter.tables("UPDATE notice SET due = now() WHERE occasion = 'report'")
+    assert reporter.send() == ["report", "report", "failing"]
+
+
 def test_a_test_does_not_wait_for_a_report(database: Database, reporter: Reporter) -> None:
     repository = reporter.announcer.repository
     rule = reporter.announcer.rule(repository_id=repository)
@@ -456,7 +489,7 @@ def test_a_chat_message_is_short(language: Language, groups: int) -> None:
         "entries": [{**_names(number), **entry} for number in range(50)],
     }
     facts = {
-        "report": 7, "first": 1, "short": False, "count": 300_000, "since": "2026-01-01T00:00:00+00:00",
+        "report": 7, "short": False, "count": 300_000, "since": "2026-01-01T00:00:00+00:00",
         "kinds": [["failing", 300_000]], "groups": [group] * groups,
     }  # fmt: skip
     dashboard = "https://zatva.example"
