@@ -591,6 +591,36 @@ def test_a_chat_message_is_short(language: Language, groups: int) -> None:
     assert ("Library 0" in letter.body) == (groups == 1)
 
 
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize(("number", "shown"), [(9, 9), (20, 12)])
+def test_a_chat_message_leaves_out_entries_and_advice_and_then_the_last_groups(
+    language: Language, number: int, shown: int
+) -> None:
+    codes = [FailureCode.HTTP_STATUS, FailureCode.OTHER, FailureCode.TLS] * 7
+    numbers = dict.fromkeys(("history_id", "recurring_id", "job_id", "audit_id"), 5)
+    entry = {**_names(0), **numbers, "reason": "r" * 200, "request": "", "at": "2026-01-01T00:00:00+00:00"}
+    groups = [
+        {
+            "kind": "suspended",
+            "failure": {"code": code},
+            "advice": True,
+            "count": 1000 + place,
+            "entries": [entry] * 3,
+        }
+        for place, code in enumerate(codes[:number])
+    ]
+    facts = {
+        "report": 7, "short": False, "count": 300_000, "since": "2026-01-01T00:00:00+00:00",
+        "kinds": [["suspended", 300_000]], "groups": groups,
+    }  # fmt: skip
+    letter = render("report", language, facts, dashboard=None, most=LONGEST_CHAT)
+    assert len(letter.subject) + len(letter.body) <= LONGEST_CHAT
+    found = [place for place in range(number) if str(1000 + place)[1:] in letter.body]
+    assert found == list(range(shown))
+    advice = explained(Failure(code=codes[0]), language).todo
+    assert (advice in letter.body, "Library" in letter.body) == (number == 9, number == 9)
+
+
 async def test_a_report_to_a_service_is_short(
     settings: Settings, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
