@@ -348,7 +348,7 @@ def prune(session: Session) -> None:
 
 def list_notices(
     session: Session,
-    limit: int = 50,
+    limit: int | None = 50,
     *,
     before: int | None = None,
     among: Select[int] | None = None,
