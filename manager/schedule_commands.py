@@ -148,7 +148,7 @@ def sample_schedule(invocation: Invocation) -> None:
         invocation.console.result(columns_of(job), words)
 
 
-def _change_schedule(invocation: Invocation, change: Callable[[Session, int], None], done: str) -> None:
+def _change_schedule(invocation: Invocation, change: Callable[[Session, int], object], done: str) -> None:
     recurring_id = invocation.arguments.recurring_id
     with invocation.transaction() as session:
         change(session, recurring_id)

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from harvester.harvest_plan import Default, Option, Parameter, Surface, carried
+from oai.command_parser import number
 
 
 def add_plan_options(parser: argparse.ArgumentParser, *, with_defaults: bool) -> None:
@@ -27,7 +28,10 @@ def _default(one: Parameter) -> object:
 
 
 def _value(one: Parameter, option: Option) -> dict[str, Any]:
-    how: dict[str, Any] = {"type": int if one.kind is int else str, "metavar": option.metavar}
+    kind: object = int if one.kind is int else str
+    if one.kind is int and one.limits:
+        kind = number(int, one.limits["ge"], one.limits["le"])
+    how: dict[str, Any] = {"type": kind, "metavar": option.metavar}
     if one.choices is not None and one.kind is int:
         return {"type": _named(one), "metavar": f"{{{','.join(one.words)}}}"}
     choices = tuple(choice.value for choice in one.choices or ())

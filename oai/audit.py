@@ -9,7 +9,7 @@ import re
 import uuid
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import (
@@ -58,7 +58,7 @@ class AuditEntry(Base):
     user_name: Mapped[str | None] = mapped_column(Text)
     """The dashboard's user, or the account on the machine for a command. None: not signed in."""
     via: Mapped[str] = mapped_column(Text, server_default="session")
-    """session, link, password, proxy, token or command; none when not signed in."""
+    """session, link, password, proxy, openid, token or command; none when not signed in."""
     action: Mapped[str] = mapped_column(Text)
     """A verb of `oai.actions`, such as `schedule.pause`; older entries have a verb for each surface."""
     object_kind: Mapped[str | None] = mapped_column(Text)
@@ -95,6 +95,8 @@ class Subject:
     name: str | None = None
     details: Mapping[str, Any] | None = None
     """What the change affected besides the object's own columns, such as `{"documents": 12}`."""
+    before: Mapping[str, Any] | None = None
+    """Values before the change that `record` stores, which takes no snapshots."""
     action: str | None = None
     """The verb of the change, if its route has several."""
 
@@ -292,7 +294,11 @@ def record(
     session: Session, action: str, who: Actor, subject: Subject | None, *, status: int, audit_days: float
 ) -> None:
     """Write the entry of an action that needs no snapshots: a sign-in, an export. The caller commits."""
-    session.add(AuditEntry(status=status, after=_details(subject), **_columns(action, who, subject)))
+    before = _public(subject.before) if subject is not None else None
+    entry = AuditEntry(
+        status=status, before=before, after=_details(subject), **_columns(action, who, subject)
+    )
+    session.add(entry)
     _forget(session, audit_days)
 
 
@@ -304,6 +310,13 @@ def list_entries(
     if before is not None:
         rows = rows.where(AuditEntry.audit_id < before)
     return list(session.scalars(rows))
+
+
+def last_change(session: Session, kind: str, number: object) -> AuditEntry | None:
+    """Return the entry of the last change of an object, if there was one within a day."""
+    wanted = Filter(kind=kind, number=str(number), since=datetime.now(UTC) - timedelta(days=1))
+    entries = list_entries(session, wanted, limit=_PAGE)
+    return next((entry for entry in entries if BEGUN < entry.status < _FIRST_REFUSAL), None)
 
 
 class AuditVocabulary(NamedTuple):

@@ -226,6 +226,7 @@ def _openid(settings: Settings) -> Iterator[SetupFinding]:
         return
     provider, advice = OpenIdProvider(settings.openid, return_address=""), ""
     try:
+        provider.secret()
         keys = len(asyncio.run(provider.keys()).keys)
         found = f"{settings.openid.issuer} answers; it has {keys} keys"
     except OpenIdError as error:

@@ -8,6 +8,7 @@ from typing import Any
 from sqlalchemy import Row, text
 from sqlalchemy.orm import Session
 
+from harvester.access import access_of
 from harvester.harvest import approval, checkpoint
 from harvester.harvest.approval import SAMPLE, Held, HeldRunError, HoldKind
 from harvester.harvest.checkpoint import Checkpoint
@@ -27,12 +28,15 @@ from oai.vocabulary import reports_deletions
 
 # A record may merely have left this set: another harvest of the same format covers it if that harvest is of
 # one of the record's sets or of the whole repository.
-OURS = """
-    record.repository_id = :repository_id AND record.metadata_prefix = :prefix AND record.status = 'active'
-    AND (:set_spec = '' OR EXISTS (
+_NAMED = """
+    EXISTS (
         SELECT FROM oai_set_mapping AS mapping
         WHERE mapping.record_id = record.record_id
-          AND (mapping.set_spec = :set_spec OR starts_with(mapping.set_spec, :set_spec || ':'))))
+          AND (mapping.set_spec = :set_spec OR starts_with(mapping.set_spec, :set_spec || ':')))
+    """
+OURS = f"""
+    record.repository_id = :repository_id AND record.metadata_prefix = :prefix AND record.status = 'active'
+    AND (:set_spec = '' OR {_NAMED})
     """
 _ELSEWHERE = """
     :set_spec <> '' AND EXISTS (
@@ -59,7 +63,9 @@ _STAGE = text(
     ON CONFLICT DO NOTHING
     RETURNING 1)
     SELECT (SELECT count(*) FROM staged) AS disappeared,
-        (SELECT count(*) FROM unseen WHERE elsewhere) AS elsewhere
+        (SELECT count(*) FROM unseen WHERE elsewhere) AS elsewhere,
+        (SELECT count(*) FROM oai_seen JOIN oai_record AS record USING (record_id)
+         WHERE :set_spec <> '' AND record.status = 'active' AND NOT {_NAMED}) AS unnamed
     """  # noqa: S608 built from constants only
 )
 _SEEN = text(
@@ -132,8 +138,9 @@ def stage_disappeared(
     """Stage the deletion of records that the run should have seen but did not.
 
     Return their number as `disappeared`, and as `elsewhere` the number of those that are left alone: when one
-    set is harvested, those that another harvest of the repository covers. The caller commits at once, and
-    guarantees that the run saw everything.
+    set is harvested, those that another harvest of the repository covers; as `unnamed` the number of seen
+    records whose headers do not name that set. The caller commits at once, and guarantees that the run saw
+    everything.
     """
     for statement in _GATHER:
         session.execute(statement, _key(run))
@@ -165,6 +172,8 @@ class Settlement:
     """Deletions that are too many to apply before the run is complete."""
     elsewhere: int = 0
     """Unseen records that were kept because another harvest covers them."""
+    unnamed: int = 0
+    """Seen records whose headers do not name the harvested set."""
     unreported: int = 0
     """Records that disappeared although the repository reports its deletions."""
     shortened: bool = False
@@ -181,6 +190,12 @@ class Settlement:
                 f"{counted(self.elsewhere, 'record')} that this set no longer lists {was} kept, because"
                 f" another harvest of the repository covers {it}; a full harvest of the whole repository"
                 " finds what is gone"
+            )
+        if self.unnamed:
+            yield (
+                f"the headers of {counted(self.unnamed, 'listed record')} do not name this set; records"
+                " without that name are not deleted when the set no longer lists them; a full harvest of the"
+                " whole repository finds what is gone"
             )
         if self.unreported:
             was = "was" if self.unreported == 1 else "were"
@@ -221,6 +236,8 @@ class MassChangeGuard:
     minimum: int
     looks: bool
     """Whether the run finds records that disappeared."""
+    names_sets: bool = True
+    """Whether headers name the sets, which are queries in other protocols than OAI-PMH."""
     reports_deletions: bool = False
     """Whether the repository says that it reports each deletion."""
     disappeared: int | None = None
@@ -286,16 +303,12 @@ class MassChangeGuard:
                 return Settlement(held=error.held, waiting=self._staged(session))
             shortened = shortened and self.looks and verdict is Verdict.COMPLETE
             self.looks = self.looks and not shortened
-            disappeared, elsewhere = self._stage_disappeared(session, verdict, response_date)
+            found = replace(self._find_disappeared(session, verdict, response_date), shortened=shortened)
             waiting = self._staged(session)
-            held = self._judged(session, waiting, max(counts.get("deleted", 0) + disappeared - waiting, 0))
+            held = self._judged(
+                session, waiting, max(counts.get("deleted", 0) + found.disappeared - waiting, 0)
+            )
             session.commit()
-        found = Settlement(
-            disappeared=disappeared,
-            elsewhere=elsewhere,
-            unreported=disappeared if self.reports_deletions else 0,
-            shortened=shortened,
-        )
         if held is not None and (end in PROPER or end is End.SAMPLE):
             return replace(found, held=held)
         if held is not None:
@@ -311,14 +324,12 @@ class MassChangeGuard:
         """Return the number of deletions that the run has staged."""
         return deletions.staged_count(session, self.run) if self.any_staged else 0
 
-    def _stage_disappeared(
-        self, session: Session, verdict: Verdict, response_date: str | None
-    ) -> tuple[int, int]:
-        """Return how many records disappeared, and how many unseen ones another harvest covers."""
+    def _find_disappeared(self, session: Session, verdict: Verdict, response_date: str | None) -> Settlement:
+        """Stage the deletion of records that disappeared; return what was found."""
         if self.disappeared is not None:
-            return self.disappeared, 0
+            return self._found(self.disappeared)
         if not self.looks or verdict is not Verdict.COMPLETE:
-            return 0, 0
+            return Settlement()
         found = stage_disappeared(
             session,
             self.run,
@@ -330,7 +341,16 @@ class MassChangeGuard:
         forget_seen(session, self.run)
         checkpoint.note_disappeared(session, self.run.harvest_id, found.disappeared)
         self.any_staged = self.any_staged or bool(found.disappeared)
-        return found.disappeared, found.elsewhere
+        unnamed = found.unnamed if self.names_sets else 0
+        return self._found(found.disappeared, elsewhere=found.elsewhere, unnamed=unnamed)
+
+    def _found(self, disappeared: int, *, elsewhere: int = 0, unnamed: int = 0) -> Settlement:
+        return Settlement(
+            disappeared=disappeared,
+            elsewhere=elsewhere,
+            unnamed=unnamed,
+            unreported=disappeared if self.reports_deletions else 0,
+        )
 
     def _judged(self, session: Session, waiting: int, applied: int) -> Held | None:
         """Return what exceeds the limit, or None; `applied` were deleted before the run was interrupted."""
@@ -405,6 +425,7 @@ def open_guard(
         updates_allowed=None if left.holds and approval.updates_released(session, run) else updates,
         minimum=ours.brake_minimum,
         looks=point.looks,
+        names_sets=access_of(repository.protocol).query is None,
         reports_deletions=reports_deletions(repository.deleted_record),
         disappeared=point.disappeared,
         updates=point.counts.get("updated", 0),

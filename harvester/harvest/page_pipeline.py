@@ -179,8 +179,7 @@ class PagePipeline:
     async def _prepare(self, fetched: Fetched, ahead: PagePrefetcher) -> None:
         """Apply the rules to a page, and queue it; return when there is room for one more."""
         transformer = self.run.prepared.transformer
-        await transformer.learn(fetched.entries)
-        batch = await asyncio.to_thread(transformer.prepare, fetched.entries, url=fetched.page.url)
+        batch = await transformer.prepare_page(fetched.entries, url=fetched.page.url)
         await ahead.put(PreparedPage(fetched=fetched.bare(), batch=batch))
 
 

@@ -18,7 +18,7 @@ from oai.reach import without_credentials
 
 RULES_CHANGED: Final = (
     "the rules have changed since the last complete harvest: they apply only to records that are received "
-    "from now on; a full harvest applies them to all"
+    "from now on; a full harvest applies them to all, but keeps stored records that the filter excludes"
 )
 
 

@@ -163,8 +163,7 @@ async def _read(
     if request.validation is Level.VERY_STRICT:
         validator = await open_validator(client, settings, request.metadata_prefix)
         transformer = replace(transformer, validator=validator)
-        await transformer.learn(entries)
-    return await asyncio.to_thread(transformer.prepare, entries, url=client.base_url), record.notes
+    return await transformer.prepare_page(entries, url=client.base_url), record.notes
 
 
 def _repository(database: Database, repository_id: int) -> tuple[str, tuple[Repair, ...]]:

@@ -13,7 +13,7 @@ from sqlalchemy.orm import Session
 from harvester.harvest.progress import RunProgress
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.run_warnings import Note, columns_of
-from harvester.harvest.verdict import PROPER, End, Evidence, Verdict, doubts
+from harvester.harvest.verdict import PROPER, End, Evidence, Verdict, doubts, is_uncertain
 from harvester.models import History
 from harvester.reading.errors import MalformedAnswerError, ServerBusyError
 from harvester.store.records import RunKey
@@ -58,7 +58,7 @@ _VERDICT_WORDS = {
     Verdict.PARTIAL: "Not all requested records are stored.",
     Verdict.FAILED: "The harvest did not complete; received records are stored.",
 }
-
+_UNCERTAIN: Final = "It is not known whether all requested records are stored."
 _SAMPLE: Final = "The sample is complete: it ended after the number of records that was asked for."
 
 
@@ -157,7 +157,7 @@ class RunOutcome:
         spent = f"in {self.seconds:,.1f} s and {counted(named['requests'], 'request')}"
         lines = [f"{self.status.capitalize()}: {counted(received(self.counts), 'record')}{listed} {spent}."]
         lines += self._beyond_this_process(named)
-        lines.append(_SAMPLE if self.evidence.sampled else _VERDICT_WORDS[self.verdict])
+        lines.append(self._verdict_in_words())
         if named["invalid"]:
             first = f"; the first: {self.first_refusal}" if self.first_refusal else ""
             were = "was" if named["invalid"] == 1 else "were"
@@ -179,6 +179,14 @@ class RunOutcome:
         if self.status is RunStatus.INCOMPLETE:
             lines.append("To continue, run the same command again.")
         return "\n".join(lines)
+
+    def _verdict_in_words(self) -> str:
+        if self.evidence.sampled:
+            return _SAMPLE
+        code = self.failure.code if self.failure else None
+        if self.verdict is Verdict.PARTIAL and is_uncertain(code, rejected=self.counts.get("invalid", 0)):
+            return _UNCERTAIN
+        return _VERDICT_WORDS[self.verdict]
 
     def _beyond_this_process(self, named: Mapping[str, int]) -> list[str]:
         """Return sentences about records that this process did not receive."""

@@ -1,5 +1,6 @@
 """Turns a page's records into bytes to store: filter, normalise, validate, serialise; no input or output."""
 
+import asyncio
 import hashlib
 import re
 import uuid
@@ -144,10 +145,16 @@ class Transformer:
         """Whether records are stored as received, so that their elements are not needed."""
         return self.filters is None and self.mappings is None and self.level is not Level.VERY_STRICT
 
-    async def learn(self, entries: Sequence[Entry]) -> None:
-        """Fetch the schemas named by a page's records. Raises StrictCheckError if one is not available."""
-        if self.validator is not None:
-            await self.validator.learn(_elements(entries))
+    async def prepare_page(self, entries: Sequence[Entry], *, url: str) -> RecordBatch:
+        """Fetch the schemas named by the records that the filters accept; then as `prepare`, in threads.
+
+        Raises StrictCheckError also if a schema is not available.
+        """
+        if self.validator is None:
+            return await asyncio.to_thread(self.prepare, entries, url=url)
+        accepted, rest = await asyncio.to_thread(self._filtered, entries, url)
+        await self.validator.learn(_elements(accepted))
+        return await asyncio.to_thread(self._finished, entries, accepted, rest, url)
 
     def prepare(self, entries: Sequence[Entry], *, url: str) -> RecordBatch:
         """Prepare the records of the page from a URL; of records with the same identifier, use the newest.
@@ -157,43 +164,60 @@ class Transformer:
         Raises StrictCheckError if the validator rejects a record or an answer and, unless the level is loose,
         if a rule reaches a limit on a record. Raises RuleFileError for a rule that reaches it too often.
         """
+        return self._finished(entries, *self._filtered(entries, url), url)
+
+    def _filtered(self, entries: Sequence[Entry], url: str) -> tuple[Sequence[Entry], RecordBatch]:
+        """Return the records that the filters accept, and a batch with what is left out."""
         latest, outdated = _newest(entries, lambda entry: entry[0].identifier, lambda entry: entry[0])
-        # Before the rules, which change the elements.
-        sample = self.sampler.check(_sampled(entries)) if self.sampler is not None else UNCHECKED
-        prepared = []
+        accepted = []
         passed_over = []
         refused = []
         for header, content in latest.values():
             try:
-                record = self._prepared(header, content, url)
+                if self._accepts(header, content):
+                    accepted.append((header, content))
+                else:
+                    passed_over.append(identifier_digits(header.identifier))
             except RuleLimitError as error:
                 refused.append(self._refusal(header, content, error, url))
-                continue
-            if record is None:
-                passed_over.append(identifier_digits(header.identifier))
-            else:
-                prepared.append(record)
-        self._check_answers(latest.values(), url)
-        return RecordBatch(
-            records=prepared,
+        return accepted, RecordBatch(
+            records=(),
             filtered=len(passed_over),
             repeated=len(entries) - len(latest),
             passed_over=passed_over,
             outdated=outdated,
             refused=refused,
-            sample=sample,
         )
 
-    def _prepared(self, header: Header, content: Content, url: str) -> Prepared | None:
-        """Return the record for the store; None if the filters exclude it."""
+    def _accepts(self, header: Header, content: Content) -> bool:
+        if self.filters is None or header.deleted or not isinstance(content, etree._Element):  # noqa: SLF001 as above
+            return True
+        return self.filters.accepts(content)
+
+    def _finished(
+        self, entries: Sequence[Entry], accepted: Sequence[Entry], rest: RecordBatch, url: str
+    ) -> RecordBatch:
+        """Return the batch with the accepted records: validated, normalised, as bytes."""
+        # Before the mappings, which change the elements.
+        sample = self.sampler.check(_sampled(accepted)) if self.sampler is not None else UNCHECKED
+        prepared = []
+        refused = [*rest.refused]
+        for header, content in accepted:
+            try:
+                prepared.append(self._prepared(header, content, url))
+            except RuleLimitError as error:
+                refused.append(self._refusal(header, content, error, url))
+        self._check_answers(entries, url)
+        return replace(rest, records=prepared, refused=refused, sample=sample)
+
+    def _prepared(self, header: Header, content: Content, url: str) -> Prepared:
+        """Return the record for the store."""
         if header.deleted or content is None:
             return Prepared(header=header, key=identifier_digits(header.identifier), data=None, digest=None)
         if isinstance(content, RecordDocument):
             if not self.plain:
                 raise RuntimeError("internal error: rules need elements, and the record came as bytes")
             return _active(header, content.data())
-        if self.filters is not None and not self.filters.accepts(content):
-            return None
         return _active(header, as_document(self._checked(header, content, url)))
 
     def _refusal(self, header: Header, content: Content, error: RuleLimitError, url: str) -> Refusal:
@@ -216,11 +240,11 @@ class Transformer:
         # Parse again: the answer's line numbers would point to other lines of these bytes.
         kept = validator.faults_by_line(parse(raw, source=url))[:3]
         return Refusal(
-            reason="; ".join(text for _, text in kept),
+            reason="; ".join(text for _, text in kept) or in_answer,
             url=url,
             identifier=header.identifier,
             raw=raw,
-            failure=Failure(code=FailureCode.RECORD_INVALID, facts={"line": kept[0][0]}),
+            failure=Failure(code=FailureCode.RECORD_INVALID, facts={"line": kept[0][0] if kept else 0}),
             in_answer=in_answer,
         )
 

@@ -39,6 +39,9 @@ class End(StrEnum):
 PROPER = frozenset({End.NO_TOKEN, End.EMPTY_TOKEN, End.NO_RECORDS_MATCH, End.NO_RECORDS_MATCH_LATE})
 """Ends after which nothing is left to resume."""
 _UNKNOWN = Failure(code=FailureCode.OTHER)
+_UNCERTAIN = frozenset(
+    {FailureCode.LIST_ENDED_ABRUPTLY, FailureCode.LIST_ENDED_BY_ERROR, FailureCode.LIST_UNCONFIRMED}
+)
 _CUT_SHORT = frozenset({End.INTERRUPTED, End.BROKEN_OFF, End.GAVE_UP, End.LIMIT, End.NO_ROOM})
 
 
@@ -166,6 +169,11 @@ def doubts(evidence: Evidence) -> dict[str, Failure]:
         words = "an answer was broken, and the repository does not say how many records there are"
         found[words] = Failure(code=FailureCode.LIST_UNCONFIRMED)
     return found
+
+
+def is_uncertain(failure_code: str | None, *, rejected: int) -> bool:
+    """Return whether a run may have received everything: of several doubts, its code is the gravest."""
+    return failure_code in _UNCERTAIN and not rejected
 
 
 def unlisted(cause: Failure, **facts: str | int) -> Failure:

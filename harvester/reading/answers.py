@@ -220,6 +220,8 @@ class FormatInfo:
     metadata_prefix: str
     schema: str
     namespace: str
+    only_named: bool = False
+    """Whether `namespace` is only an identifier of the schema, as in SRU, and not the namespace."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -253,12 +253,21 @@ def keep_found(session: Session, settings: Settings, rule: Rule) -> RuleVersion:
 
 
 def restore(
-    session: Session, settings: Settings, rule_id: int, number: int, *, by: str | None
+    session: Session,
+    settings: Settings,
+    rule_id: int,
+    number: int,
+    *,
+    by: str | None,
+    based_on: int | None = None,
 ) -> RuleVersion:
-    """Make an old version current again, as a new version. Raises UsageError if there is none."""
+    """Make an old version current again, as a new version; `based_on` as for `save_version`.
+
+    Raises UsageError if there is none.
+    """
     old = get_version(session, rule_id, number)
     note = AGAIN % {"number": number}
-    return save_version(session, settings, rule_id, old.content, by=by, note=note)
+    return save_version(session, settings, rule_id, old.content, by=by, note=note, based_on=based_on)
 
 
 def remove_rule(session: Session, rule_id: int) -> Rule:

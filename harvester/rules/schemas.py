@@ -170,8 +170,10 @@ class Schemas:
     _places: dict[str, str] = field(default_factory=dict)
     """The address after redirects of each requested address."""
 
-    async def gather(self, namespace: str, url: str, *, by: str) -> None:
+    async def gather(self, namespace: str | None, url: str, *, by: str) -> str:
         """Collect the schema of a namespace at an address and all its references; `by` says what names it.
+
+        Return its namespace, which may be any one if `namespace` is None.
 
         Raises StrictCheckError with the address and the reason if a schema is not available.
         """
@@ -199,9 +201,10 @@ class Schemas:
                 _Wanted(url=self._address(each, by), by=by, public_only=public) for each in _named(root)
             ]
         target = self._documents[self._places[first.url]].get("targetNamespace", "")
-        if target != namespace:
+        if namespace is not None and target != namespace:
             raise self._fault(first, f"it is the schema of the namespace {target!r}, not of {namespace!r}")
         self.namespaces.update(root.get("targetNamespace", "") for root in self._documents.values())
+        return target
 
     def compile(self, locations: Mapping[str, str]) -> etree.XMLSchema:
         """Compile the collected schemas of these namespaces as one; the mapping holds each schema's address.
@@ -305,16 +308,18 @@ def _read(data: bytes, base: str) -> etree._Element:
     """Parse a schema and make its references absolute. Raises ValueError, which says what it is instead."""
     if len(data) > MAX_BYTES:
         raise ValueError(f"larger than {MAX_BYTES:,} bytes")
-    # Some published schemas have a DTD with entities; without huge_tree, their expansion stays small.
-    parser = etree.XMLParser(
-        resolve_entities="internal",  # type: ignore[arg-type]  # the stubs are older than the word
-        no_network=True,
-        load_dtd=False,
-    )
+    # Some published schemas have a DTD with entities; without huge_tree, their expansion stays small. Others,
+    # such as those of XHTML, declare external ones that they do not use: these are read as empty.
+    parser = etree.XMLParser(resolve_entities=True, no_network=True, load_dtd=False)
+    parser.resolvers.add(_Documents({}))
     try:
         root = etree.fromstring(data, parser)
     except etree.XMLSyntaxError as error:
         raise ValueError(f"not XML ({error})") from None
+    declared: Any = root.getroottree().docinfo.internalDTD  # the stubs lack its entities
+    for entity in () if declared is None else declared.iterentities():
+        if entity.system_url and f"&{entity.name};".encode() in data:
+            raise ValueError(f"a document that uses the external entity {entity.name}")
     if root.tag != f"{{{XS}}}schema":
         raise ValueError(f"not an XML Schema but {root.tag!r}")
     # Once the references are absolute, the base is no longer needed.

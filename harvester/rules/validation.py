@@ -10,6 +10,7 @@ Source: OAI-PMH 2.0, sections 2.5 (record), 3.2 (answers), 3.4 (metadata formats
 import asyncio
 import re
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from functools import cache
 from pathlib import Path
 from threading import Lock
@@ -73,10 +74,21 @@ class Grammar:
     def faults(self, element: etree._Element) -> list[Fault]:
         """Return the errors in an element and its content; empty if it is valid."""
         with self._lock:
-            if self._schema.validate(element):
+            # libxml2 registers an xs:ID in the whole page, where another record may have the same one.
+            if self._schema.validate(element) or self._schema.validate(_alone(element)):
                 return []
             log = cast("Iterable[_LogEntry]", self._schema.error_log)
             return [_in_words(entry) for entry in log]
+
+
+def _alone(element: etree._Element) -> etree._Element:
+    """Return a copy outside its document, with the namespaces and lines that it has there."""
+    if element.getparent() is None:
+        return element
+    # Not of the copy itself: values such as that of xsi:type may use prefixes declared around it.
+    around = etree.Element("around", nsmap=cast("Mapping[str, str]", element.nsmap))
+    around.append(deepcopy(element))
+    return around[0]
 
 
 def built_in(name: str) -> Grammar:
@@ -112,6 +124,7 @@ def _in_words(entry: _LogEntry) -> Fault:
 
 
 _HEADER: Final = f"{{{OAI_NAMESPACE}}}header"
+_IDENTIFIER: Final = f"{_HEADER}/{{{OAI_NAMESPACE}}}identifier"
 _METADATA: Final = f"{{{OAI_NAMESPACE}}}metadata"
 _ANSWER: Final = f"{{{OAI_NAMESPACE}}}OAI-PMH"
 _SCHEMA_LOCATION: Final = f"{{{XSI_NAMESPACE}}}schemaLocation"
@@ -154,13 +167,13 @@ class Validator:
         """
         if self._schemas is None:
             return
-        found: dict[str, str] = {}
+        found: dict[str, tuple[str, str]] = {}
         for record in records:
             for namespace, url in self._named(record):
-                found.setdefault(namespace, url)
-        for namespace, url in found.items():
+                found.setdefault(namespace, (url, f"the record {record.findtext(_IDENTIFIER)!r}"))
+        for namespace, (url, by) in found.items():
             if namespace not in self._schemas.namespaces:
-                await self._schemas.gather(namespace, url, by="a record")
+                await self._schemas.gather(namespace, url, by=by)
                 self._locations[namespace] = url
         if found:
             # One assignment replaces the schema: threads that are checking records use the old or the new
@@ -254,10 +267,13 @@ async def prepare_validator(metadata_prefix: str, formats: ListFormats, schemas:
     namespace = announced.namespace.strip() or None if announced else None
     if namespace in _OWN_GRAMMARS:
         return Validator(metadata_prefix, namespace)
+    if announced is not None and announced.only_named:
+        namespace = None
     locations = {}
-    if announced is not None and namespace is not None and announced.schema.strip():
-        await schemas.gather(namespace, announced.schema, by="ListMetadataFormats")
-        locations[namespace] = announced.schema
+    if announced is not None and (namespace or announced.only_named) and announced.schema.strip():
+        by = "explain" if announced.only_named else "ListMetadataFormats"
+        namespace = await schemas.gather(namespace, announced.schema, by=by) or None
+        locations = {namespace: announced.schema} if namespace else {}
     return await asyncio.to_thread(
         Validator, metadata_prefix, namespace, schemas=schemas, locations=locations
     )

@@ -275,6 +275,7 @@ def _schemas(explain: etree._Element) -> Iterator[FormatInfo]:
                 metadata_prefix=name,
                 schema=schema.get("location", ""),
                 namespace=schema.get("identifier", ""),
+                only_named=True,
             )
 
 

@@ -19,6 +19,7 @@ from harvester.models import History, Repository
 from harvester.repositories import due_after_wait
 from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
+from manager.jobs.runs import pieces_of
 from manager.models import UNDER_WAY, Job, JobStatus
 from manager.notices.models import Channel, Kind, Mute, Notice, NoticeRule, NoticeStreak, Occasion
 from manager.notices.mutes import (
@@ -56,6 +57,7 @@ def facts_of_run(session: Session, run: History) -> Facts:
     return {
         **facts_of_repository(session, run.repository_id),
         "history_id": run.history_id,
+        "continues": [piece.history_id for piece in pieces_of(session, run.history_id)],
         "job_id": run.job_id,
         "recurring_id": run.recurring_id,
         "metadata_prefix": run.metadata_prefix or "",

@@ -69,6 +69,7 @@ logger = logging.getLogger(__name__)
 _GONE: Final = 410
 _GOOD: Final = range(200, 300)
 _SHOWN_BYTES: Final = 200
+_LONGEST_LINE: Final = 64 * 1024
 
 BeforeSending = Callable[[], Awaitable[None]]
 
@@ -124,6 +125,9 @@ def _session(
         connector=guarded_connector(private=settings.private_networks, zone_of=zone_of),
         timeout=aiohttp.ClientTimeout(total=settings.timeout),
         trace_configs=[trace],
+        # A long header, such as a cookie or a policy, does not make an accepted message unsent.
+        max_line_size=_LONGEST_LINE,
+        max_field_size=_LONGEST_LINE,
     )
 
 

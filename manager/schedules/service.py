@@ -118,22 +118,31 @@ def change_schedule(
     return schedule
 
 
-def pause_schedule(session: Session, recurring_id: int) -> None:
-    """Pause a schedule: no job begins until it is resumed; a running one continues. The caller commits."""
+def pause_schedule(session: Session, recurring_id: int) -> bool:
+    """Pause a schedule: no job begins until it is resumed; a running one continues. The caller commits.
+
+    Returns whether it was not paused before.
+    """
     schedule = _schedule(session, recurring_id)
-    schedule.state = RecurringState.PAUSED
+    was_paused, schedule.state = schedule.state == RecurringState.PAUSED, RecurringState.PAUSED
     now = database_now(session)
     for job in _waiting_jobs(session, schedule):
         _remove_job(session, schedule, job, now)
+    return not was_paused
 
 
-def resume_schedule(session: Session, recurring_id: int) -> None:
-    """Let a schedule that is paused, rejected or suspended make jobs again. The caller commits."""
+def resume_schedule(session: Session, recurring_id: int) -> bool:
+    """Let a schedule that is paused, rejected or suspended make jobs again. The caller commits.
+
+    Returns whether it was one of these.
+    """
     schedule = _schedule(session, recurring_id)
-    if schedule.state in (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED):
+    rests = schedule.state in (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
+    if rests:
         schedule.state = RecurringState.NEW
         schedule.explain(None, None)
         schedule.failures = 0
+    return rests
 
 
 def remove_schedule(session: Session, recurring_id: int) -> None:

@@ -154,7 +154,7 @@ class WebSettings(Section):
         description="Maximum lists that one live page may follow; the dashboard's pages follow one each.",
     )
     event_streams: int = Field(
-        8, ge=1, le=1000, description="Maximum live pages in one session; further pages are not live."
+        4, ge=1, le=1000, description="Maximum live pages in one session; further pages are not live."
     )
     hsts_days: int = Field(
         365,

@@ -65,7 +65,9 @@ class OpenIdSettings(Section):
         default=True, description="Whether the sign-in page also offers passwords; one-time links remain."
     )
     end_session: bool = Field(
-        default=False, description="Whether signing out also leads to the provider's sign-out page."
+        default=False,
+        description="Whether signing out also leads users who signed in with the provider to its sign-out "
+        "page.",
     )
     private_networks: bool = Field(
         default=False, description="Whether the provider may be in a private network or on this machine."

@@ -1,5 +1,6 @@
 """The aggregate's catalogue: harvested records for the protocol's six verbs."""
 
+import re
 import uuid
 from collections.abc import Callable, Container, Sequence
 from dataclasses import dataclass
@@ -38,7 +39,7 @@ from provider.aggregate.models import (
     AggregateSet,
     AggregateSource,
 )
-from provider.aggregate.sources import published_namespace
+from provider.aggregate.sources import list_sources, oldest_identifier
 from provider.aggregate.stored_records import UnreadableRecordError, provenance, read_stored, within_answer
 from provider.models import UNLISTED
 from provider.protocol.catalogue import Identity, OfferedFormat, SetRow
@@ -50,6 +51,7 @@ _MOST_AHEAD: Final = 5000
 """Maximum number of records not yet due that are counted for a list's size."""
 PURPOSE: Final = "resumption token of the aggregate"
 """The purpose under which `oai.signing` stores the key that signs the tokens."""
+_SCHEME: Final = re.compile("oai:[^:]+")
 _OAI_DC: Final = OfferedFormat(prefix=OAI_DC, schema=OAI_DC_SCHEMA, namespace=OAI_DC_NAMESPACE)
 _NOTHING_OF_THE_ARCHIVE: Final[dict[str, Any]] = {
     "earliest_datestamp": None,
@@ -306,19 +308,28 @@ class AggregateCatalogue:
             AggregateRecord.format_id == AggregateFormat.id
         )
         earliest = session.scalar(select(func.min(oldest.scalar_subquery())).select_from(AggregateFormat))
-        sources = session.scalars(
-            select(AggregateSource).where(AggregateSource.withdrawn.is_(None)).order_by(AggregateSource.name)
-        ).all()
-        own = [source for source in sources if source.identifiers == Identifiers.OWN]
+        sources = list_sources(session)
+        followed = [source.base_url for source in sources if source.withdrawn is None]
         return Identity(
             earliest=earliest,
-            sample=self._sample(session, own[0]) if own else None,
-            friends=[source.base_url for source in sources],
+            sample=self._sample(session, sources),
+            friends=list(dict.fromkeys(followed)),
         )
 
-    def _sample(self, session: Session, source: AggregateSource) -> str:
-        namespace = published_namespace(session, source.repository_id) or self.settings.namespace
-        return f"oai:{namespace}:{source.name}:1"
+    def _sample(self, session: Session, sources: Sequence[AggregateSource]) -> str | None:
+        """Return an identifier of the scheme that all identifiers follow, or None if there is no such scheme.
+
+        Withdrawn sources count, because their records are still listed as deleted.
+        """
+        if any(source.identifiers != Identifiers.OWN for source in sources):
+            return None
+        schemes = set()
+        for source in sources:
+            unpublished = f"oai:{self.settings.namespace}:{source.name}:1"
+            oldest = oldest_identifier(session, source.repository_id) or unpublished
+            schemes.add(oldest.partition(f":{source.name}:")[0])
+        scheme = schemes.pop() if len(schemes) == 1 else ""
+        return f"{scheme}:{sources[0].name}:1" if _SCHEME.fullmatch(scheme) else None
 
     def record(self, entry: Entry) -> str:
         """Return the record element; for a deleted record, only its header. Raises UnreadableRecordError."""

@@ -269,6 +269,13 @@ def published_namespace(session: Session, repository_id: int) -> str | None:
     return None if found is None else found.split(":")[1]
 
 
+def oldest_identifier(session: Session, repository_id: int) -> str | None:
+    """Return the published identifier of the source's oldest record; original if the source had such once."""
+    record = AggregateRecord
+    published = select(record.identifier).where(record.repository_id == repository_id)
+    return session.scalar(published.order_by(record.format_id, record.datestamp, record.id).limit(1))
+
+
 def values_of(source: AggregateSource) -> dict[str, Any]:
     """Return a source's values as commands print them."""
     return {

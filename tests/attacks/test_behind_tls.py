@@ -129,7 +129,7 @@ def _filled(text: str, site: Site, upstreams: Mapping[int, int]) -> str:
     changes = [
         (r"/etc/ssl/zatva/", f"{site.certificate.parent}/"),
         (r"listen 80;", f"listen 127.0.0.1:{site.plain};"),
-        (r"listen 443 ssl;", f"listen 127.0.0.1:{site.secure} ssl;"),
+        (r"listen 443 ssl http2;", f"listen 127.0.0.1:{site.secure} ssl http2;"),
         (r"\*:80>", f"127.0.0.1:{site.plain}>"),
         (r"\*:443>", f"127.0.0.1:{site.secure}>"),
         *((f"http://127.0.0.1:{port}", f"http://127.0.0.1:{real}") for port, real in upstreams.items()),
@@ -236,6 +236,7 @@ async def test_the_documented_proxy_passes_on_what_is_true_and_nothing_else(
         await _paths_arrive_as_they_were_sent(browser)
         await _the_provider_answers(browser, site)
     _old_ciphers_are_refused(site)
+    _many_live_pages_share_a_connection(site)
 
 
 async def _http_leads_to_https(browser: Browser, site: Site) -> None:
@@ -335,6 +336,17 @@ def _old_ciphers_are_refused(site: Site) -> None:
         pytest.raises(ssl.SSLError, match=r"(?i)handshake"),
     ):
         context.wrap_socket(connection, server_hostname=_DASHBOARD)
+
+
+def _many_live_pages_share_a_connection(site: Site) -> None:
+    """By HTTP/2; without it, browsers have six connections to a host."""
+    context = ssl.create_default_context(cafile=site.certificate)
+    context.set_alpn_protocols(["h2", "http/1.1"])
+    with (
+        socket.create_connection(("127.0.0.1", site.secure)) as connection,
+        context.wrap_socket(connection, server_hostname=_DASHBOARD) as secured,
+    ):
+        assert secured.selected_alpn_protocol() == "h2"
 
 
 @pytest.mark.parametrize(

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -65,6 +66,14 @@ async def _go(browser: Browser, path: str = "/sign-in/openid") -> tuple[int, str
     raise AssertionError(url)
 
 
+async def _connecting(browser: Browser, provider: FakeProvider) -> str:
+    """Begin to connect the account that the provider has; return the path to which it sends the browser."""
+    _, text, _ = await browser.post("/account/openid/connect")
+    leaving = text.partition(f'href="{provider.issuer}')[2].partition('"')[0].replace("&amp;", "&")
+    async with browser.http.get(provider.issuer + leaving, allow_redirects=False) as answer:
+        return URL(answer.headers["Location"]).path_qs
+
+
 async def _who(browser: Browser) -> str:
     return (await browser.get("/account"))[1]
 
@@ -92,6 +101,20 @@ async def test_signing_out_offers_the_providers_own_page(dashboard: Server, stra
     assert query["post_logout_redirect_uri"] == dashboard.base_url + "/sign-in"
 
 
+@pytest.mark.parametrize("ends", [True, False])
+async def test_signing_out_leads_to_the_providers_own_page_if_set(
+    dashboard: Server, provider: FakeProvider, stranger: Browser, administrator: Browser, *, ends: bool
+) -> None:
+    _use(dashboard, provider, end_session=ends)
+    assert (await administrator.post("/sign-out"))[2] == "/sign-in?done=signed-out", "signed in otherwise"
+    for path in ("/sign-out", "/account/sessions/end"):
+        await _go(stranger)
+        _, _, target = await stranger.post(path)
+        async with stranger.http.get(stranger.base_url + target) as answer:
+            leads = answer.headers.get("Refresh")
+        assert leads == ("0; url=/sign-in/openid/sign-out" if ends else None)
+
+
 @pytest.mark.parametrize("given", [{}, {"create_users": True}])
 async def test_a_name_alone_never_makes_an_account_anothers(
     server: Server, provider: FakeProvider, stranger: Browser, given: dict[str, Any]
@@ -101,6 +124,10 @@ async def test_a_name_alone_never_makes_an_account_anothers(
     assert status == 403
     assert "connect" in text
     assert (await stranger.get("/account"))[0] == 303
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "sign-in.refused")).one()
+    assert (entry.via, entry.user_name) == ("openid", f"{provider.issuer} alena-1")
+    assert (entry.object_kind, entry.object_id) == ("user", None)
 
 
 async def test_groups_give_role_and_organisation_at_each_sign_in(
@@ -111,6 +138,11 @@ async def test_groups_give_role_and_organisation_at_each_sign_in(
     provider.account = {"sub": "jana-7", "preferred_username": "Jana", "member_of": ["librarians", "others"]}
     assert (await _go(stranger))[0] == 303
     assert "mzk" in await _who(stranger)
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "user.add")).one()
+        added = {"role": "partner", "organisation_id": get_user(session, "Jana").organisation_id}
+    assert (entry.user_name, entry.via, entry.object_name) == ("Jana", "openid", "Jana")
+    assert entry.after == {"openid": f"{provider.issuer} jana-7", **added}
 
     provider.account["member_of"] = ["librarians", "keepers"]
     assert (await _go(stranger))[0] == 303
@@ -145,6 +177,20 @@ async def test_a_name_or_an_account_that_no_user_can_have_is_refused(
     assert (status, "all printable" in page) == (403, True)
     provider.account = {"sub": text, "preferred_username": "Eva"}
     assert (await _go(stranger))[0] == 403
+
+
+@pytest.mark.parametrize("verified", [False, "false"])
+async def test_an_address_that_is_not_verified_gives_no_new_user_its_name(
+    server: Server, provider: FakeProvider, stranger: Browser, verified: object
+) -> None:
+    _use(server, provider, create_users=True, user_claim="email")
+    provider.account = {"sub": "s-1", "email": "director@library.example", "email_verified": verified}
+    status, text = await _go(stranger)
+    assert (status, "has not verified your e-mail address" in text) == (403, True)
+    provider.account["email_verified"] = True
+    assert (await _go(stranger))[0] == 303
+    provider.account["email_verified"] = verified
+    assert (await _go(stranger))[0] == 303, "the user is known"
 
 
 async def test_disabled_users_stay_out(dashboard: Server, stranger: Browser) -> None:
@@ -212,6 +258,51 @@ async def test_a_signature_with_a_key_that_is_not_published_is_refused_and_a_rep
     assert (await _go(stranger))[0] == 303
 
 
+@pytest.mark.usefixtures("dashboard")
+async def test_keys_that_cannot_be_used_do_not_block_the_others(
+    provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.others = [
+        None,
+        "x",
+        {"kty": ["RSA"]},
+        {"kty": "RSA", "kid": "incomplete", "e": "AQAB"},
+        {"kty": "EC", "kid": "new", "crv": "BP-256", "x": "AA", "y": "AA"},
+        {"kty": "OKP", "crv": "X9999", "x": "AA"},
+        {"kty": "EC", "crv": "P-256", "x": "AAAA", "y": "AAAA"},
+    ]
+    assert (await _go(stranger))[0] == 303
+    assert "the provider's key 'incomplete' is ignored" in caplog.text
+
+
+@pytest.mark.usefixtures("dashboard")
+async def test_known_keys_are_used_while_new_ones_are_not_available(
+    provider: FakeProvider,
+    stranger: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert (await _go(stranger))[0] == 303
+    monkeypatch.setattr("web.auth.openid.FRESH_SECONDS", 0)
+    provider.keys_away = True
+    assert (await _go(stranger))[0] == 303
+    assert "/keys: HTTP status 503, not a JSON object but text/plain; the known keys are used" in caplog.text
+    provider.key = type(provider)().key
+    assert (await _go(stranger))[0] == 403
+
+
+async def test_user_information_is_asked_for_only_if_it_is_needed(
+    dashboard: Server, provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.signs_user_info = True
+    assert (await _go(stranger))[0] == 303
+    provider.claims = {"preferred_username": "Alena"}
+    for given, status in (({"create_users": True}, 303), ({"roles": _ROLES}, 403)):
+        _use(dashboard, provider, **given)
+        assert (await _go(stranger))[0] == status
+    assert "not a JSON object but application/jwt; turn off signed answers" in caplog.text
+
+
 async def test_another_browser_cannot_finish_a_sign_in(dashboard: Server, provider: FakeProvider) -> None:
     """Whoever makes a victim open the return address of their own sign-in gains nothing, nor does a thief."""
     async with browser_of(dashboard) as attacker, browser_of(dashboard) as victim:
@@ -266,16 +357,24 @@ async def test_dangerous_steps_need_a_recent_proof_by_the_provider(
     assert status == 200
 
 
+@pytest.mark.usefixtures("dashboard")
+async def test_a_session_that_ends_before_the_confirmation_leads_to_the_sign_in(stranger: Browser) -> None:
+    await _go(stranger)
+    url = URL(stranger.base_url + "/sign-in/openid?again=1&next=/runs")
+    for _step in range(2):
+        async with stranger.http.get(url, allow_redirects=False) as answer:
+            url = URL(answer.headers["Location"])
+    await stranger.post("/sign-out")
+    async with stranger.http.get(url, allow_redirects=False) as answer:
+        assert (answer.status, answer.headers["Location"]) == (303, "/sign-in?next=/runs")
+
+
 async def test_an_account_is_connected_on_the_users_own_page_and_to_one_user(
     server: Server, provider: FakeProvider, owner: Browser, colleague: Browser, stranger: Browser
 ) -> None:
     _use(server, provider)
     for browser, status in ((owner, 303), (colleague, 403)):
-        _, text, _ = await browser.post("/account/openid/connect")
-        leaving = text.partition(f'href="{provider.issuer}')[2].partition('"')[0].replace("&amp;", "&")
-        async with browser.http.get(provider.issuer + leaving, allow_redirects=False) as answer:
-            coming = URL(answer.headers["Location"])
-        code, text = await browser.get(coming.path_qs)
+        code, text = await browser.get(await _connecting(browser, provider))
         assert code == status
     assert "Your eduID.cz account was not connected" in text
     assert (await _go(stranger))[0] == 303
@@ -327,7 +426,8 @@ async def test_whoever_loses_all_groups_loses_sessions_and_tokens(
     assert (await _go(stranger))[0] == 303
     async with browser_of(server) as another:
         del provider.account["member_of"]
-        assert (await _go(another))[0] == 403, "the provider may be set up wrongly"
+        status, text = await _go(another)
+        assert (status, "eduID.cz sent no groups (member_of)" in text) == (403, True), "set up wrongly?"
         assert (await stranger.get("/account"))[0] == 200
         provider.account["member_of"] = []
         assert (await _go(another))[0] == 403
@@ -335,7 +435,91 @@ async def test_whoever_loses_all_groups_loses_sessions_and_tokens(
     with server.database.session() as session:
         assert get_user(session, "Jana").disabled is not None
         entries = session.scalars(select(AuditEntry).where(AuditEntry.action == "user.disable")).all()
-        assert [entry.object_name for entry in entries] == ["Jana"]
+        assert [(entry.object_name, (entry.after or {})["groups"]) for entry in entries] == [("Jana", [])]
+
+
+_ROLES = {"admins": "administrator", "keepers": "curator", "mzk": "partner:mzk", "others": "partner:none-yet"}
+
+
+def _role(server: Server, name: str) -> str:
+    with server.database.session() as session:
+        user = get_user(session, name)
+        return "disabled" if user.disabled is not None else user.role
+
+
+@pytest.mark.parametrize(
+    ("groups", "purpose", "role"),
+    [
+        ([], "again", "disabled"),
+        (["keepers"], "again", "curator"),
+        (["others"], "again", "disabled"),
+        (["others"], "sign-in", "disabled"),
+        (["mzk"], "sign-in", "partner"),
+    ],
+)
+async def test_the_groups_of_the_last_answer_always_hold(
+    server: Server, provider: FakeProvider, stranger: Browser, groups: list[str], purpose: str, role: str
+) -> None:
+    """Also when a user confirms; a role that cannot be given takes away the one before."""
+    _use(server, provider, create_users=True, roles=_ROLES)
+    provider.account = {"sub": "bob-1", "preferred_username": "Bob", "groups": ["admins"]}
+    assert (await _go(stranger))[0] == 303
+    assert (await stranger.get("/admin/users/new"))[0] == 200
+
+    provider.account["groups"] = groups
+    if purpose == "again":
+        await _go(stranger, "/sign-in/openid?again=1&next=/admin/users/new")
+    else:
+        async with browser_of(server) as another:
+            await _go(another)
+    assert _role(server, "Bob") == role
+    assert (await stranger.get("/admin/users"))[0] == (303 if role == "disabled" else 403)
+    with server.database.session() as session:
+        action = "user.disable" if role == "disabled" else "user.role"
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == action)).one()
+    assert (entry.user_name, entry.via, entry.object_name) == ("Bob", "openid", "Bob")
+    if role != "disabled":
+        assert entry.before == {"role": "administrator", "organisation_id": None}
+        assert (entry.after or {})["role"] == role
+
+
+async def test_the_account_that_a_user_connects_gives_its_role_at_once(
+    server: Server, provider: FakeProvider
+) -> None:
+    _use(server, provider, roles=_ROLES)
+    provider.account = {"sub": "bob-1", "groups": []}
+    for groups, status, role in (([], 403, "administrator"), (["keepers"], 303, "curator")):
+        provider.account["groups"] = groups
+        with server.database.session() as session:
+            get_user(session, "Viktor").role = "administrator"
+            session.commit()
+        async with browser_of(server, "Viktor") as browser:
+            assert (await browser.get(await _connecting(browser, provider)))[0] == status
+        assert _role(server, "Viktor") == role
+
+
+async def test_the_last_administrator_keeps_the_role_and_sees_what_helps(
+    dashboard: Server, provider: FakeProvider, stranger: Browser
+) -> None:
+    _use(dashboard, provider, roles=_ROLES)
+    provider.account["groups"] = ["keepers"]
+    status, text = await _go(stranger)
+    assert (status, "zatva user add NAME --role administrator" in text) == (403, True)
+    assert _role(dashboard, "Alena") == "administrator"
+
+
+async def test_an_unreadable_secret_is_in_the_log_and_not_shown_to_strangers(
+    dashboard: Server,
+    provider: FakeProvider,
+    stranger: Browser,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    _use(dashboard, provider, client_secret_file=tmp_path / "secret")
+    status, text = await _go(stranger)
+    assert (status, "Signing in with eduID.cz did not work" in text) == (403, True)
+    assert str(tmp_path) not in text
+    assert f"openid.client_secret_file: {tmp_path}" in caplog.text
 
 
 async def test_a_provider_that_does_not_answer_is_asked_once_for_all(
@@ -352,6 +536,42 @@ async def test_a_provider_that_does_not_answer_is_asked_once_for_all(
     monkeypatch.setattr("web.auth.openid.FRESH_SECONDS", 0)
     provider.metadata = {"issuer": "https://another.example"}
     assert await asked.metadata() == known
+
+
+async def test_a_provider_that_is_away_is_not_an_answer_that_was_refused(
+    dashboard: Server, provider: FakeProvider, stranger: Browser
+) -> None:
+    provider.metadata = {"jwks_uri": None}
+    for path, words in (
+        ("/sign-in/openid", "eduID.cz is not available"),
+        ("/sign-in/openid/sign-out", "You are signed out here, but perhaps not at eduID.cz"),
+    ):
+        status, text = await _go(stranger, path)
+        assert (status, words in text) == (502, True)
+    with dashboard.database.session() as session:
+        assert not session.scalars(select(AuditEntry)).all()
+
+
+@pytest.mark.usefixtures("dashboard")
+async def test_the_log_has_what_a_refused_token_says(
+    provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.claims = {"aud": "another client", "exp": 1_000_000_000}
+    assert (await _go(stranger))[0] == 403
+    assert "it has aud 'another client', iat " in caplog.text
+    assert "exp 1000000000; openid.client_id is 'zatva', and the clock here is at " in caplog.text
+    provider.claims, provider.algorithm = {}, "none"
+    assert (await _go(stranger))[0] == 403
+    assert "if the provider has new keys, try again in 60 seconds" in caplog.text
+
+
+@pytest.mark.usefixtures("dashboard")
+async def test_what_strangers_send_does_not_fill_the_log(
+    provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
+) -> None:
+    provider.parameters = {"code": "", "error": "x", "error_description": "y" * 3000}
+    assert (await _go(stranger))[0] == 403
+    assert max(len(one.getMessage()) for one in caplog.records if one.name == "web.auth.pages_openid") < 1000
 
 
 async def test_of_two_tabs_the_last_one_finishes(dashboard: Server, stranger: Browser) -> None:

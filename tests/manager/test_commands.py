@@ -178,8 +178,9 @@ def test_a_schedule_is_shown_and_edited(environment: dict[str, str], tables: Tab
     results(environment, "schedule", "add", "1", "--frequency", "hourly", "--set", "a", "--owner", "eva")
     (edited,) = results(
         environment, "schedule", "edit", "1",
-        "--frequency", "daily at 02:30", "--zone", "Europe/Prague", "--set", "", "--full",
+        "--frequency", "daily at 02:30", "--zone", "Europe/Prague", "--set", "", "--full", "--priority", "-5",
     )  # fmt: skip
+    assert edited["priority"] == -5
     assert (edited["frequency"], edited["time_zone"], edited["set_spec"]) == (
         "daily at 02:30",
         "Europe/Prague",

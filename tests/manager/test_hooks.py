@@ -205,6 +205,20 @@ async def test_a_call_waits_for_earlier_ones_of_its_hook_and_repository(
     assert [run for hook, run in late if hook == "second"] == [1, 2]
 
 
+async def test_a_run_names_the_interrupted_ones_that_it_resumed(
+    settings: Settings, database: Database, announcer: Announcer
+) -> None:
+    resumed = announcer.run("failed")
+    announcer.tables("UPDATE oai_history SET continued_by = :next", next=announcer.run("completed"))
+    announcer.tables("UPDATE oai_history SET continued_by = NULL WHERE history_id <> :n", n=resumed)
+    async with receiver() as there:
+        hook = HookSettings(name="web", url=there.url)
+        async with notice_sender(outgoing(settings, hooks=(hook,)), database) as tick:
+            for _ in range(2):
+                await tick()
+    assert [(post["history_id"], post["continues"]) for post in there.posts] == [(1, []), (2, [1])]
+
+
 async def test_the_end_of_the_manager_ends_a_hook_and_the_next_one_runs_it_again(
     settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:

@@ -49,9 +49,13 @@ class FakeProvider:
     key: RSAKey = field(default_factory=lambda: RSAKey.generate_key(2048, {"kid": "1"}))
     published: RSAKey | None = None
     """The key that it publishes, if not the one that it signs with."""
+    others: list[Any] = field(default_factory=lambda: [{"kty": "unknown"}])
+    """What it publishes as keys beside that one."""
     parameters: dict[str, str] = field(default_factory=dict)
     """Parameters of the return that replace the right ones."""
     metadata: dict[str, Any] = field(default_factory=dict)
+    keys_away: bool = False
+    signs_user_info: bool = False
     slow: float = 0
     padding: int = 0
     asked: list[dict[str, str]] = field(default_factory=list)
@@ -120,11 +124,15 @@ class FakeProvider:
         )
 
     async def me(self, _request: web.Request) -> web.Response:
+        if self.signs_user_info:
+            return web.Response(text=self._signed(self.account), content_type="application/jwt")
         return web.json_response(self.account)
 
     async def keys(self, _request: web.Request) -> web.Response:
+        if self.keys_away:
+            raise web.HTTPServiceUnavailable
         key = self.published or self.key
-        return web.json_response({"keys": [key.as_dict(private=False), {"kty": "unknown"}]})
+        return web.json_response({"keys": [*self.others, key.as_dict(private=False)]})
 
     @contextlib.asynccontextmanager
     async def served(self) -> AsyncIterator["FakeProvider"]:

@@ -1,6 +1,6 @@
 """A tiny OAI-PMH repository to add: Identify, two formats, three sets."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 from aiohttp import web
@@ -46,10 +46,15 @@ async def _closed(_: web.Request) -> web.Response:
 
 
 @asynccontextmanager
-async def repository() -> AsyncIterator[str]:
+async def repository(when_asked: Callable[[], None] = lambda: None) -> AsyncIterator[str]:
     """Yield the address below which `/oai` is served, for the duration of the block."""
+
+    async def answer(request: web.Request) -> web.Response:
+        when_asked()
+        return await _answer(request)
+
     app = web.Application()
-    app.add_routes([web.get("/oai", _answer), web.get("/home", _home_page), web.get("/closed", _closed)])
+    app.add_routes([web.get("/oai", answer), web.get("/home", _home_page), web.get("/closed", _closed)])
     runner = web.AppRunner(app, shutdown_timeout=1)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()

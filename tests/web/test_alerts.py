@@ -11,6 +11,7 @@ from harvester.models import Repository
 from manager.notices.models import Notice, NoticeDigest, NoticeRule
 from manager.notices.rules import put_trial_into_outbox
 from oai.audit import AuditEntry
+from oai.owners import owner_of
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
 from web.auth.organisations import find_organisation, give_repository, remove_organisation
@@ -189,7 +190,7 @@ def test_rules_messages_and_card_end_when_their_repository_leaves_the_organisati
         assert give_repository(session, number, 1) == {}, "it stays where it is"
         ended = give_repository(session, number, to)
         session.commit()
-    assert ended == {"removed_rules": 1, "revoked_cards": 1}
+    assert ended == {"former_organisation": "mzk", "removed_rules": 1, "revoked_cards": 1}
     assert _left(server) == (["mail -", f"service {number}"], ["test"], 0)
 
 
@@ -214,13 +215,35 @@ def test_the_administrators_rules_and_card_stay_when_their_repository_gets_an_ow
 
 async def test_the_audit_log_says_what_ended_with_a_move(server: Server, administrator: Browser) -> None:
     number = _shared(server, "mzk")
-    form = {"repository": str(number), "sure": str(number)}
+    form = {"repository": str(number), "sure": f"{number}:1"}
     assert (await administrator.post("/admin/organisations/2/repositories", form))[0] == 303
     with server.database.session() as session:
         entry = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id.desc())).first()
     assert entry is not None
-    assert entry.after == {"organisation": "nk", "removed_rules": 1, "revoked_cards": 1}
+    counts = {"removed_rules": 1, "revoked_cards": 1}
+    assert entry.after == {"organisation": "nk", "former_organisation": "mzk", **counts}
     assert "Notification rules removed" in (await administrator.get("/admin/audit"))[1]
+
+
+async def test_a_repository_that_has_moved_since_the_question_stays_with_its_new_organisation(
+    server: Server, administrator: Browser
+) -> None:
+    number = _shared(server, "mzk")
+    path, asked = "/admin/organisations/1/repositories", {"repository": str(number), "back": "yes"}
+    question = (await administrator.post(path, asked))[1]
+    assert f'name="sure" value="{number}:1"' in question
+    with server.database.session() as session:
+        give_repository(session, number, 2)
+        session.commit()
+    before = _left(server)
+    status, question, _ = await administrator.post(path, {**asked, "sure": f"{number}:1"})
+    assert (status, "The owner was changed in the meantime" in question) == (409, True)
+    assert f'name="sure" value="{number}:2"' in question
+    assert _left(server) == before
+    with server.database.session() as session:
+        owner = owner_of(session, number)
+    assert owner is not None
+    assert owner.short_name == "nk"
 
 
 async def test_only_those_who_see_everything_make_rules_about_all(

@@ -179,6 +179,47 @@ async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, p
     await expect(page).to_have_url(server.base_url + "/sign-in?next=/jobs")
 
 
+async def test_more_pages_open_than_a_browser_has_connections(server: Server, page: Page) -> None:
+    most = server.settings.web.event_streams
+    with server.database.session() as session:
+        a_repository(session)
+        session.commit()
+    await enter(page, server, path="/jobs")
+    tabs = [page, *[await page.context.new_page() for _ in range(8)]]
+    for number, tab in enumerate(tabs):
+        await tab.goto(server.base_url + "/jobs")
+        status = "on" if number < most else "ended"
+        await expect(tab.locator("[data-live-status]")).to_have_attribute("data-live-status", status)
+
+    await _show(page, "hidden")
+    with server.database.session() as session:
+        session.execute(text("INSERT INTO oai_job (repository_id, status, process_id) VALUES (1, 1, 7)"))
+        session.commit()
+    for hidden, shown in ((tabs[1], tabs[-1]), (tabs[2], page)):
+        await expect(hidden.locator("#job-1")).to_be_visible()
+        assert await shown.locator("#job-1").count() == 0
+        await _show(hidden, "hidden")
+        async with asyncio.timeout(60):
+            # Until the server knows that the hidden page has closed its connection.
+            while await _show(shown, "visible") != 200:
+                pass
+        await expect(shown.locator("#job-1")).to_be_visible()
+
+
+async def _show(page: Page, state: str) -> int | None:
+    """Make the tab visible or hidden, as headless browsers do not; return how its stream is answered."""
+    change = (
+        "state => { Object.defineProperty(document, 'visibilityState', {value: state, configurable: true});"
+        " document.dispatchEvent(new Event('visibilitychange')); }"
+    )
+    if state == "hidden":
+        await page.evaluate(change, state)
+        return None
+    async with page.expect_response(lambda response: "/events" in response.url) as response:
+        await page.evaluate(change, state)
+    return (await response.value).status
+
+
 async def test_a_second_click_does_not_send_a_form_again(server: Server, page: Page) -> None:
     with server.database.session() as session:
         a_repository(session)

@@ -69,11 +69,22 @@ async def test_a_job_that_waits_is_removed_at_once(server: Server, administrator
     assert "Job 1: Library of Telč · oai_dc · maps" in (await administrator.get("/jobs/1"))[1]
     _, page = await administrator.get("/jobs/1/remove")
     assert "Remove the job Library of Telč · oai_dc · maps?" in page
+    assert 'name="waits" value="yes"' in page
     _, _, target = await administrator.post("/jobs/1/remove")
 
     assert target == "/jobs?done=job-removed"
     with server.database.session() as session:
         assert session.scalars(select(Job)).all() == []
+
+
+async def test_a_job_that_starts_while_its_removal_is_confirmed_is_not_stopped(
+    server: Server, administrator: Browser
+) -> None:
+    _insert(server, _RUNNING)
+    status, page, _ = await administrator.post("/jobs/1/remove", {"waits": "yes"})
+    assert (status, "Stop the harvest of Library of Telč · marc21?" in page) == (409, True)
+    with server.database.session() as session:
+        assert session.scalars(select(Job.status)).one() == JobStatus.IN_PROGRESS
 
 
 async def test_a_running_job_is_marked_for_the_manager_to_end(server: Server, administrator: Browser) -> None:

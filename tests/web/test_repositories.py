@@ -272,6 +272,28 @@ async def test_a_repository_is_asked_again_for_what_it_offers(server: Server, ad
     assert "Books &amp; more" in page
 
 
+async def test_the_entry_of_a_refresh_has_no_changes_that_others_made_meanwhile(
+    server: Server, administrator: Browser
+) -> None:
+    def somebody_else() -> None:
+        with server.database.session() as session:
+            session.get_one(Repository, 1).brake_deletions = 9
+            session.commit()
+
+    async with repository(somebody_else) as address:
+        with server.database.session() as session:
+            a_repository(session, name="Old name").base_url = f"{address}/oai"
+            session.commit()
+        assert (await administrator.post("/repositories/1/refresh"))[0] == 303
+    with server.database.session() as session:
+        entry = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id.desc())).first()
+    assert entry is not None
+    assert entry.before is not None
+    assert entry.after is not None
+    assert (entry.action, entry.before["repository_name"]) == ("repository.refresh", "Old name")
+    assert "brake_deletions" not in entry.before | entry.after
+
+
 async def test_a_repository_that_does_not_answer_keeps_its_facts(
     server: Server, administrator: Browser
 ) -> None:
@@ -405,6 +427,30 @@ async def test_ticked_repositories_are_changed_although_others_are_missing(
     with server.database.session() as session:
         paused = select(RecurringJob.repository_id).where(RecurringJob.state == RecurringState.PAUSED)
         assert [str(number) for number in session.scalars(paused)] == numbers[:1]
+
+
+async def test_only_repositories_that_the_question_names_are_removed(server: Server, owner: Browser) -> None:
+    with server.database.session() as session:
+        rows = [a_repository(session, f"Library {at}", f"r{at}") for at in range(2)]
+        numbers = [row.repository_id for row in rows]
+        give_repository(session, numbers[0], 1)
+        session.commit()
+    path = "/repositories/selected/remove"
+    _, question, _ = await owner.post(path, {"repository": [str(number) for number in numbers]})
+    left_out = f"Repository {numbers[1]} does not exist; it may have been removed."
+    assert (f"<p>{left_out}</p>" in question, "<li>Library 0</li>" in question) == (True, True)
+    with server.database.session() as session:
+        give_repository(session, numbers[1], 1)
+        session.commit()
+
+    form = {
+        name: re.findall(f'name="{name}" value="([^"]*)"', question) for name in ("repository", "left_out")
+    }
+    status, result, _ = await owner.post(path, {**form, "sure": "yes"})
+
+    assert (status, "1 repository was changed." in result, left_out in result) == (200, True, True)
+    with server.database.session() as session:
+        assert session.scalars(select(Repository.repository_id)).all() == numbers[1:]
 
 
 _CHOICE_PAGES = {

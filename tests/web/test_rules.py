@@ -242,7 +242,10 @@ async def test_rows_that_say_the_same_leave_the_file_as_it_is_and_others_tell_of
     assert (await owner.get("/rules/1/edit?version=1"))[0] == 200
     for version in ("99", "99999999999", "bogus"):
         assert (await owner.get(f"/rules/1/edit?version={version}"))[0] == 404, version
-    assert (await owner.post("/rules/1/restore", {"version": "1"}))[0] == 303
+    assert 'name="based_on" value="2"' in (await owner.get("/rules/1"))[1]
+    assert (await owner.post("/rules/1/restore", {"version": "1", "based_on": "1"}))[0] == 409
+    assert b"<!-- why -->" not in _file(server).read_bytes()
+    assert (await owner.post("/rules/1/restore", {"version": "1", "based_on": "2"}))[0] == 303
     assert b"<!-- why -->" in _file(server).read_bytes()
 
     _file(server).write_bytes(b"<filters/>")

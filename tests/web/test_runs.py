@@ -83,6 +83,26 @@ async def test_a_date_range_that_could_not_be_listed_is_shown_with_its_cause_and
     assert "One of its records" not in page
 
 
+@pytest.mark.parametrize(
+    ("code", "rejected", "outcome"),
+    [
+        ("list_ended_abruptly", 0, "It is not known whether all requested records were harvested."),
+        ("list_ended_abruptly", 1, "Only some of the requested records were harvested."),
+        ("records_missing", 0, "Only some of the requested records were harvested."),
+    ],
+)
+async def test_a_list_that_may_have_ended_leaves_the_outcome_open(
+    server: Server, viewer: Browser, code: str, rejected: int, outcome: str
+) -> None:
+    status = RunStatus.COMPLETED_WITH_ERRORS
+    with server.database.session() as session:
+        telc = a_repository(session)
+        a_run(session, telc, status=status, verdict="partial", failure_code=code, invalid_count=rejected)
+        session.commit()
+    _, page = await viewer.get("/runs/1")
+    assert outcome in page
+
+
 async def test_an_error_is_shown_down_to_its_bytes(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)

@@ -1,3 +1,4 @@
+import asyncio
 import itertools
 import re
 from collections import Counter
@@ -111,6 +112,37 @@ async def test_run_now_makes_a_job(server: Server, administrator: Browser) -> No
     assert target == "/jobs/1?done=harvest-asked"
     with server.database.session() as session:
         assert session.scalars(select(Job)).one().recurring_id == number
+
+
+async def test_only_the_last_change_of_a_schedule_is_undone(server: Server, administrator: Browser) -> None:
+    number = _planned(server)
+
+    async def switch(path: str) -> tuple[int, str]:
+        status, _, target = await administrator.post(path)
+        page = (await administrator.get(target))[1] if target else ""
+        return status, "".join(re.findall(r'action="(/schedules/[^"]+since=[^"]+)"', page))
+
+    paused, undo = await switch(f"/schedules/{number}/pause")
+    assert (paused, undo.partition("=")[0]) == (303, f"/schedules/{number}/resume?since")
+    assert await switch(f"/schedules/{number}/pause") == (303, ""), "nothing has changed"
+    for step in ("resume", "pause"):  # by somebody else
+        await administrator.post(f"/schedules/{number}/{step}")
+    assert (await switch(undo))[0] == 409
+    with server.database.session() as session:
+        assert session.get_one(RecurringJob, number).state == RecurringState.PAUSED
+    undo = (await switch(f"/schedules/{number}/resume"))[1]
+    assert (await switch(undo))[0] == 303
+    with server.database.session() as session:
+        assert session.get_one(RecurringJob, number).state == RecurringState.PAUSED
+
+
+async def test_a_schedule_that_two_users_remove_at_once_is_removed(
+    server: Server, administrator: Browser
+) -> None:
+    number = _planned(server)
+    await administrator.token()
+    answers = await asyncio.gather(*(administrator.post(f"/schedules/{number}/remove") for _ in range(4)))
+    assert {status for status, *_ in answers} <= {303, 404}
 
 
 async def test_a_schedule_is_paused_and_resumed(server: Server, administrator: Browser) -> None:

@@ -1,3 +1,4 @@
+import re
 import time
 from concurrent.futures import ThreadPoolExecutor
 
@@ -233,6 +234,10 @@ async def test_an_administrator_changes_and_disables_a_user(
     assert "/sign-in?token=" in (await administrator.post(f"{at}/link"))[1]
 
 
+def _kept(page: str) -> dict[str, str]:
+    return dict(re.findall(r'type="hidden" name="(based_on)" value="(\w+)"', page))
+
+
 async def test_an_administrator_keeps_organisations(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         number = a_repository(session, name="Library of Telč").repository_id
@@ -258,14 +263,24 @@ async def test_an_administrator_keeps_organisations(server: Server, administrato
         True,
     )
     # Only the repositories that the question named are confirmed.
-    assert (await administrator.post(f"{at}/repositories", {**given, "sure": "99"}))[0] == 200
+    status, question, _ = await administrator.post(f"{at}/repositories", {**given, "sure": "99:3"})
+    assert (status, "The owner was changed in the meantime" in question) == (409, True)
+    assert "(Slovak National Library)</li>" in question
     assert f'id="repository-{number}"' in (await administrator.get(at))[1]
-    assert (await administrator.post(f"{at}/repositories", {**given, "sure": str(number)}))[0] == 303
+    assert (await administrator.post(f"{at}/repositories", {**given, "sure": f"{number}:3"}))[0] == 303
     assert f'id="repository-{number}"' not in (await administrator.get(at))[1]
     renamed = {"name": "", "short_name": "snk2"}
     assert (await administrator.post("/admin/organisations/3", renamed))[0] == 303
     assert (await administrator.post("/admin/organisations/1/remove"))[0] == 409
-    assert (await administrator.post("/admin/organisations/3/remove"))[0] == 303
+    kept = _kept((await administrator.get("/admin/organisations/3/remove"))[1])
+    assert (await administrator.post(f"{at}/repositories", {"repository": str(number)}))[0] == 303
+    status, question, _ = await administrator.post("/admin/organisations/3/remove", kept)
+    assert (status, "and nothing was removed" in question, "<li>Library of Telč</li>" in question) == (
+        409,
+        True,
+        True,
+    )
+    assert (await administrator.post("/admin/organisations/3/remove", _kept(question)))[0] == 303
     assert (await administrator.get("/admin/organisations/3"))[0] == 404
     for page in ("/admin", "/admin/workers", "/admin/tokens", "/admin/users/new", "/admin/organisations"):
         assert (await administrator.get(page))[0] == 200, page

@@ -95,6 +95,17 @@ def test_an_openid_provider_without_tls_is_a_finding(settings: Settings) -> None
     assert finding.advice.startswith("see the message")
 
 
+def test_a_secret_of_the_openid_client_that_cannot_be_read_is_a_finding(
+    settings: Settings, tmp_path: Path
+) -> None:
+    openid = OpenIdSettings(
+        issuer="https://127.0.0.1:9", client_id="zatva", client_secret_file=tmp_path / "secret"
+    )
+    (finding,) = CHECKS["OpenID provider"](settings.model_copy(update={"openid": openid}))
+    assert not finding.well
+    assert finding.found.startswith("setting openid.client_secret_file: ")
+
+
 def test_a_mail_server_that_does_not_fit_the_settings_is_a_finding(settings: Settings) -> None:
     with socketserver.TCPServer(("127.0.0.1", 0), _Plain) as server:
         threading.Thread(target=server.handle_request).start()

@@ -279,6 +279,12 @@ async def _add_organisation(call: Call) -> OrganisationOut:
     return await _organisation_out(call, row.organisation_id)
 
 
+@OPERATIONS.add("GET /organisations/{organisation}", "getOrganisation", Right.ADMINISTER)
+async def _show_organisation(call: Call) -> OrganisationOut:
+    """Show an organisation."""
+    return await _organisation_out(call, call.place["organisation"])
+
+
 @OPERATIONS.add(
     "PUT /organisations/{organisation}", "changeOrganisation", Right.ADMINISTER, body=ChangedOrganisation
 )

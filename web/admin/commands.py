@@ -199,8 +199,8 @@ def remove(invocation: Invocation) -> None:
 
 def _note_ended(invocation: Invocation, ended: Mapping[str, int]) -> None:
     units = {"removed_rules": "notification rule", "revoked_cards": "report card"}
-    if ended:
-        counts = " and ".join(counted(count, units[name]) for name, count in ended.items())
+    counts = " and ".join(counted(ended[name], unit) for name, unit in units.items() if name in ended)
+    if counts:
         invocation.console.note(f"the organisation that owned it had {counts}, which ended")
 
 

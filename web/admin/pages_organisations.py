@@ -1,18 +1,18 @@
 """Administration of organisations and of the repositories that they own."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from decimal import Decimal
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
 from pydantic import Field
 from sqlalchemy.orm import Session
 
-from harvester.listing import find_repositories
+from harvester.listing import find_repositories, matching_repositories
 from harvester.models import Repository
-from oai.audit import Subject
-from oai.errors import UsageError
+from oai.audit import Subject, last_change
+from oai.errors import ConflictError, UsageError
 from oai.owners import Organisation
 from web.auth.access import about, administrators_only, asked_for, repositories_of
 from web.auth.audit import change_one
@@ -32,6 +32,7 @@ from web.auth.organisations import (
 )
 from web.site.export import KINDS, columns_of, export_list
 from web.site.forms import (
+    BASED_ON,
     Form,
     FormModel,
     StaleFormError,
@@ -40,8 +41,10 @@ from web.site.forms import (
     keeping_other_changes,
     locked_row,
     read_form,
+    refuse_stale,
+    texts_of,
 )
-from web.site.i18n import _, error_text
+from web.site.i18n import _, error_text, mark
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, Shown, number_in, numbers_in, page_of, text_in
 from web.site.params import NUMBER, number_of
@@ -50,6 +53,7 @@ from web.site.render import confirmation, render
 _GIGA: Final = 10**9
 _MOST_TICKED: Final = PAGE
 """Repositories that are offered, and assigned by one form."""
+_OTHER_OWNER: Final = mark("The owner was changed in the meantime. Check which organisation loses what.")
 _COLUMNS: Final = columns_of(
     "organisation_id", "short_name", "name", "created", "users", "repositories", "records", "max_records",
     "bytes", "max_bytes",
@@ -129,7 +133,8 @@ async def change(request: web.Request) -> web.Response:
 
     def work(session: Session) -> None:
         size = None if asked.max_gigabytes is None else int(asked.max_gigabytes * _GIGA)
-        with keeping_other_changes(form, lambda: _values(locked_row(session, Organisation, number))):
+        last = partial(last_change, session, "organisation", number)
+        with keeping_other_changes(form, lambda: _values(locked_row(session, Organisation, number)), last):
             change_organisation(session, number, short_name=asked.short_name, name=asked.name)
             limit_organisation(session, number, max_records=asked.max_records, max_bytes=size)
 
@@ -155,15 +160,20 @@ async def give(request: web.Request) -> web.Response:
     names = {row.repository_id: row.display_name for row in ticked}
     target = None if back else organisation.organisation_id
     leaving = await database_of(request).run(find_leaving, list(names), target)
-    if set(map(str, leaving)) - set(posted.getall("sure", [])):
-        return _confirm_move(request, organisation, names, leaving, back=back)
+    sure = set(posted.getall("sure", []))
+    if _moves(leaving) - sure:
+        return _confirm_move(request, organisation, names, leaving, back=back, is_stale=bool(sure))
+
+    def work(session: Session, number: int) -> Mapping[str, Any]:
+        locked_row(session, Repository, number)
+        if _moves(find_leaving(session, [number], target)) - sure:
+            raise ConflictError(_OTHER_OWNER)
+        return give_repository(session, number, target)
+
     for number, name in names.items():
         details = {"organisation": None if back else organisation.short_name}
         subject = Subject(kind="repository", number=str(number), name=name, details=details)
-        work = partial(
-            database_of(request).run, give_repository, repository_id=number, organisation_id=target
-        )
-        await change_one(request, subject, work)
+        await change_one(request, subject, partial(database_of(request).run, work, number))
     raise web.HTTPSeeOther(f"/admin/organisations/{organisation.organisation_id}?done=repositories-given")
 
 
@@ -171,9 +181,10 @@ def _confirm_move(
     request: web.Request,
     organisation: Organisation,
     names: Mapping[int, str],
-    leaving: Sequence[int],
+    leaving: Mapping[int, Organisation],
     *,
     back: bool,
+    is_stale: bool,
 ) -> web.Response:
     """Ask for confirmation before organisations lose repositories."""
     title = (
@@ -184,27 +195,42 @@ def _confirm_move(
     return confirmation(
         request,
         title,
+        *([_(_OTHER_OWNER)] if is_stale else []),
         _("Schedules and jobs follow."),
         _what_ends(),
         _("These repositories leave their organisation:"),
         steps=[*_steps(), (organisation.name, f"/admin/organisations/{organisation.organisation_id}")],
         button=_("Return to the administrators") if back else _("Assign"),
-        names=[names[number] for number in leaving],
+        status=409 if is_stale else 200,
+        names=[f"{names[number]} ({owner.name})" for number, owner in leaving.items()],
         kept=[
-            *(("sure", number) for number in leaving),
+            *(("sure", move) for move in sorted(_moves(leaving))),
             *([("back", "yes")] if back else []),
             *(("repository", number) for number in names),
         ],
     )
 
 
+def _moves(leaving: Mapping[int, Organisation]) -> set[str]:
+    """Return what the user confirms: which repository leaves which organisation."""
+    return {f"{number}:{owner.organisation_id}" for number, owner in leaving.items()}
+
+
 @administrators_only
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before an organisation is removed."""
-    organisation = await _organisation_of(request)
+    return await _confirm_removal(request, await _organisation_of(request))
+
+
+async def _confirm_removal(
+    request: web.Request, organisation: Organisation, *, is_stale: bool = False
+) -> web.Response:
+    theirs = await database_of(request).run(_owned, organisation.organisation_id)
+    changed = _("The organisation was changed in the meantime, and nothing was removed.")
     return confirmation(
         request,
         _("Remove the organisation %(name)s?") % {"name": organisation.name},
+        *([changed] if is_stale else []),
         _("Its repositories and schedules are kept and become the administrators'."),
         _("Its filtering sets do, too: only they see them, and users whose repositories use them."),
         _what_ends(),
@@ -212,18 +238,36 @@ async def confirm_removal(request: web.Request) -> web.Response:
         steps=_steps(),
         button=_("Remove organisation"),
         back=f"/admin/organisations/{organisation.organisation_id}",
+        status=409 if is_stale else 200,
+        names=list(theirs.values()),
+        kept=[(BASED_ON, filled_from(theirs)[BASED_ON])],
     )
+
+
+def _owned(session: Session, organisation_id: int) -> dict[str, str]:
+    query = matching_repositories(None, repositories_of(organisation_id)).order_by(Repository.repository_id)
+    return {str(row.repository_id): row.display_name for row in session.scalars(query)}
 
 
 @administrators_only
 async def remove(request: web.Request) -> web.StreamResponse:
     """Remove the organisation."""
-    organisation = await _organisation_of(request)
+    organisation, form = await _organisation_of(request), Form(values=texts_of(await request.post()))
+    number = organisation.organisation_id
+
+    def work(session: Session) -> Mapping[str, Any]:
+        # Locked, so that no repository is assigned to it meanwhile.
+        session.get(Organisation, number, with_for_update=True)
+        refuse_stale(form, _owned(session, number), {})
+        return remove_organisation(session, number)
+
     try:
-        ended = await database_of(request).run(remove_organisation, organisation.organisation_id)
+        ended = await database_of(request).run(work)
+    except StaleFormError:
+        return await _confirm_removal(request, organisation, is_stale=True)
     except UsageError as error:
         raise web.HTTPConflict(text=error_text(error)) from None
-    about(request, "organisation", organisation.organisation_id, organisation.short_name, **ended)
+    about(request, "organisation", number, organisation.short_name, **ended)
     raise web.HTTPSeeOther("/admin/organisations?done=organisation-removed")
 
 

@@ -8,6 +8,7 @@ from aiohttp import web
 from pydantic import Field
 from sqlalchemy.orm import Session
 
+from oai.audit import last_change
 from oai.errors import UsageError
 from oai.settings import Settings
 from web.auth import second_factor
@@ -135,7 +136,10 @@ async def change(request: web.Request) -> web.Response:
 
     def work(session: Session) -> None:
         # Locked by `change_role`, which locks several users in the same order everywhere.
-        with keeping_other_changes(form, lambda: _values(find_user_view(session, user.user_id) or user)):
+        last = partial(last_change, session, "user", user.user_id)
+        with keeping_other_changes(
+            form, lambda: _values(find_user_view(session, user.user_id) or user), last
+        ):
             change_role(session, user.user_id, asked.role, organisation_id=asked.organisation)
 
     try:

@@ -23,6 +23,7 @@ from manager.notices.rules import (
     replace_key,
 )
 from manager.schedules.service import ScheduleView, find_schedules
+from oai.audit import last_change
 from oai.errors import UsageError
 from oai.outgoing import MailSettings
 from web.alerts.forms import (
@@ -173,7 +174,8 @@ async def change(request: web.Request) -> web.Response:
     services = services_for(request)
 
     def work(session: Session) -> NoticeRule:
-        with keeping_other_changes(form, lambda: values_of(locked_row(session, NoticeRule, number))):
+        last = partial(last_change, session, "notification rule", number)
+        with keeping_other_changes(form, lambda: values_of(locked_row(session, NoticeRule, number)), last):
             return change_rule(session, number, wanted, webhooks, partner=partner, services=services)
 
     try:

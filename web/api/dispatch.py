@@ -1,9 +1,13 @@
 """Dispatch of API requests: authentication, validation, the operation's work, response or problem."""
 
+import asyncio
+import hashlib
 import hmac
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final
+from weakref import WeakValueDictionary
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
@@ -54,15 +58,17 @@ def check_caller(request: web.Request) -> None:
 
 
 _log = logging.getLogger(__name__)
+_CHANGES: Final[WeakValueDictionary[str, asyncio.Lock]] = WeakValueDictionary()
+"""By path: changes that hold only for an object that nobody has changed."""
 _JSON: Final = "application/json"
 
 
-def handler_of(operation: Operation) -> Handler:
-    """Return the aiohttp handler for the operation's route."""
+def handler_of(operation: Operation, same_path: Sequence[Operation]) -> Handler:
+    """Return the aiohttp handler for the operation's route; `same_path` has all operations of its path."""
 
     async def handle(request: web.Request) -> web.StreamResponse:  # noqa: PLR0911 one for each kind of fault
         try:
-            return await _answer(operation, request)
+            return await _answer(operation, request, same_path)
         except ApiError as error:
             return problem(error.status, error.detail, errors=error.errors, headers=error.headers)
         except web.HTTPException as error:
@@ -96,7 +102,9 @@ def _internal(request: web.Request, error: Exception) -> web.Response:
     return problem(500, _("An internal error occurred in Zatva. See the log of the dashboard for details."))
 
 
-async def _answer(operation: Operation, request: web.Request) -> web.StreamResponse:
+async def _answer(
+    operation: Operation, request: web.Request, same_path: Sequence[Operation]
+) -> web.StreamResponse:
     check_caller(request)
     call = Call(
         request=request,
@@ -104,15 +112,45 @@ async def _answer(operation: Operation, request: web.Request) -> web.StreamRespo
         query=_query(operation, request),
         body=await _body(operation, request),
     )
-    found = await operation.work(call)
+    if operation.is_conditional and request.if_match is not None:
+        # Of two programs that name the same ETag at once, the second one waits and then gets 412.
+        async with _CHANGES.setdefault(request.path, asyncio.Lock()):
+            await _check_unchanged(call, same_path)
+            found = await operation.work(call)
+    else:
+        found = await operation.work(call)
     if isinstance(found, web.StreamResponse):
         return found
     if found is None:
         return web.Response(status=operation.status)
-    headers = _links(found)
+    headers = {**_links(found), **_tags(found, same_path)}
     return web.Response(
         body=found.model_dump_json().encode(), status=operation.status, content_type=_JSON, headers=headers
     )
+
+
+async def _check_unchanged(call: Call, same_path: Sequence[Operation]) -> None:
+    """Respond 412 if `If-Match` names neither the object's ETag nor `*`."""
+    reader = next((one for one in same_path if one.method == "GET"), None)
+    found = await reader.work(replace(call, query=reader.query())) if reader else None
+    now = _tags(found, same_path).get("ETag", "") if isinstance(found, BaseModel) else ""
+    if not {tag.value for tag in call.request.if_match or () if not tag.is_weak} & {"*", now.strip('"')}:
+        wrong = "the object was changed since you read it, so no changes were made; read it again"
+        raise ApiError(412, wrong if now else "nothing at this address has an ETag; leave out If-Match")
+
+
+def _tags(found: BaseModel, same_path: Sequence[Operation]) -> dict[str, str]:
+    """Return the ETag of an object that can be changed: a hash of what a change replaces.
+
+    Facts that only Zatva changes, such as the next run, are not among it. If the object does not contain the
+    changeable fields by name, the hash is of all of it.
+    """
+    changers = [one for one in same_path if one.is_conditional]
+    if not any(one.method == "GET" and one.answer is type(found) for one in same_path) or not changers:
+        return {}
+    names = {name for one in changers if one.body is not None for name in one.body.model_fields}
+    text = found.model_dump_json(include=names if names and names <= {*type(found).model_fields} else None)
+    return {"ETag": f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'}
 
 
 def _links(found: BaseModel) -> dict[str, str]:

@@ -18,6 +18,7 @@ TITLES: Final[Mapping[int, str]] = {
     408: "Request timed out",
     409: "Not possible in the current state",
     410: "No longer there",
+    412: "Changed in the meantime",
     413: "Body too large",
     415: "Body is not JSON",
     422: "Invalid value",

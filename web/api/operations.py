@@ -211,7 +211,14 @@ class Operation:
             found |= {400, 413, 415}
         if self.method != "GET":
             found.add(409)
+        if self.is_conditional:
+            found.add(412)
         return sorted(found)
+
+    @property
+    def is_conditional(self) -> bool:
+        """Return whether the operation evaluates `If-Match`."""
+        return self.method in {"PUT", "PATCH", "DELETE"}
 
     @property
     def pattern(self) -> str:

@@ -42,7 +42,8 @@ _ABOUT: Final = (
     "The API offers all functions of the dashboard. Lists are paged: follow `next` until "
     "it is null. Errors are `application/problem+json` (RFC 9457). Authenticate with a "
     "bearer token; pages of the dashboard may use the session cookie, and must then send "
-    "the form token as `X-CSRF-Token` with every request that changes data."
+    "the form token as `X-CSRF-Token` with every request that changes data. Objects that can be "
+    "changed have an `ETag`; a change that sends it as `If-Match` undoes no other change."
 )
 
 
@@ -95,7 +96,7 @@ def _operation(operation: Operation, named: dict[type[BaseModel], Any]) -> dict[
         "tags": [operation.tag],
         "summary": operation.summary,
         "x-right": operation.right.value,
-        "parameters": [*_places(operation), *_query(operation.query)],
+        "parameters": [*_places(operation), *_query(operation.query), *_conditions(operation)],
         "responses": {str(status): _response(operation, status, named) for status in operation.statuses},
         "security": _security(operation),
     }
@@ -148,6 +149,21 @@ def _query(model: type[BaseModel]) -> list[dict[str, Any]]:
             }
         )
     return found
+
+
+def _conditions(operation: Operation) -> list[dict[str, Any]]:
+    if not operation.is_conditional:
+        return []
+    meaning = "ETag of the object as it was read: 412, and no change, if it was changed since."
+    return [
+        {
+            "name": "If-Match",
+            "in": "header",
+            "required": False,
+            "schema": {"type": "string"},
+            "description": meaning,
+        }
+    ]
 
 
 def _plain(schema: dict[str, Any], definitions: dict[str, Any]) -> dict[str, Any]:
@@ -216,7 +232,11 @@ async def openapi(_: web.Request) -> web.Response:
     return web.json_response(whole_document())
 
 
+def _same_path(operation: Operation) -> list[Operation]:
+    return [one for one in OPERATIONS if one.path == operation.path]
+
+
 ROUTES: Final = (
     web.get(_DOCUMENT, openapi, allow_head=False),
-    *(web.route(one.method, one.pattern, handler_of(one)) for one in OPERATIONS),
+    *(web.route(one.method, one.pattern, handler_of(one, _same_path(one))) for one in OPERATIONS),
 )

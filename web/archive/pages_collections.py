@@ -1,6 +1,7 @@
 """The archive's collections: the tree, and each one's name, access rule, position and documents."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Final, Self
 from urllib.parse import quote
 
@@ -9,6 +10,7 @@ from pydantic import Field, model_validator
 from sqlalchemy import Select, or_, select
 from sqlalchemy.orm import Session
 
+from oai.audit import last_change
 from oai.database import one_at_a_time
 from oai.errors import UsageError
 from oai.rights import Right
@@ -156,7 +158,8 @@ async def rename(request: web.Request) -> web.Response:
         return _page(request, row, names=form)
 
     def change(session: Session) -> None:
-        with keeping_other_changes(form, lambda: _names(locked_row(session, Collection, row.id))):
+        last = partial(last_change, session, "collection", row.set_spec)
+        with keeping_other_changes(form, lambda: _names(locked_row(session, Collection, row.id)), last):
             kept = collections.find_staff_collection(session, row.set_spec)
             kept.description = asked.description or None
             collections.rename(session, kept, asked.name)
@@ -182,7 +185,8 @@ async def change_rule(request: web.Request) -> web.Response:
     def change(session: Session) -> None:
         change_tree(session)
         stored = collections.find_collection(session, row.set_spec)
-        refuse_stale(form, _rule_of(stored), _rule_of(rule))
+        last = partial(last_change, session, "collection", row.set_spec)
+        refuse_stale(form, _rule_of(stored), _rule_of(rule), last)
         set_rule(session, row.set_spec, rule, margin=margin)
 
     try:

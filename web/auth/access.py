@@ -85,7 +85,8 @@ def about(
 
     `action` is the verb, if the route has several.
     """
-    request[_SUBJECT] = Subject(kind=kind, number=str(number), name=name, details=details, action=action)
+    stored = None if number is None else str(number)
+    request[_SUBJECT] = Subject(kind=kind, number=stored, name=name, details=details, action=action)
 
 
 def subject_of(request: web.Request) -> Subject | None:

@@ -15,8 +15,8 @@ from oai.sections import WebSettings
 from web.auth.access import Right, about, needs, needs_fresh_sign_in, redirect_to_page, who_asks
 from web.auth.api_tokens import TokenView, list_tokens, make_token, revoke_token
 from web.auth.openid_users import is_connected
-from web.auth.pages import check_password_of, chosen_password
-from web.auth.sessions import end_sessions, leave, list_sessions, mark_of, session_token
+from web.auth.pages import check_password_of, chosen_password, signed_out
+from web.auth.sessions import end_sessions, list_sessions, mark_of, session_token
 from web.auth.sign_in import known_user
 from web.auth.users import locked_user, set_language, set_password, set_time_zone
 from web.site.forms import Form, FormModel, empty_is_none, read_form
@@ -100,9 +100,7 @@ async def end_session(request: web.Request) -> web.StreamResponse:
     about(request, "user", who.user_id, who.name)
     if mark is None:
         await database_of(request).run(end_sessions, who.user_id)
-        response = web.HTTPSeeOther("/sign-in?done=signed-out-everywhere")
-        leave(request, response)
-        raise response
+        raise signed_out(request, "signed-out-everywhere")
     if isinstance(mark, str) and _MARK.fullmatch(mark):
         await database_of(request).run(end_sessions, who.user_id, mark=mark)
     raise web.HTTPSeeOther("/account?done=session-ended")

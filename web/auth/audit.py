@@ -11,11 +11,12 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 
 from oai.actions import Action, action_of_route
-from oai.audit import Actor, Begun, Subject, begin, record, refuse, settle
+from oai.audit import Actor, Begun, Subject, begin, last_change, record, refuse, settle, snapshot
 from oai.errors import ZatvaError
 from oai.rights import Right
 from web.auth.access import canonical, is_api, refusal_of, right_of, signed_in, subject_of
 from web.auth.identify import client_address
+from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
@@ -24,6 +25,7 @@ _WRONG_INPUT: Final = 422
 _NO_RESPONSE: Final = 500
 _LONGEST_FILTERS: Final = 1000
 _Result = TypeVar("_Result")
+_BEGUN = web.RequestKey("begun", Begun)
 _EACH = web.RequestKey("changes_have_entries", bool)
 
 
@@ -43,7 +45,7 @@ async def _follow(request: web.Request, handler: Handler, action: Action) -> web
     """Run the handler between opening and settling the request's audit entry."""
     database = database_of(request)
     begun = await database.run(begin, action.verb, actor(request), _subject(request, action))
-    status = _NO_RESPONSE
+    request[_BEGUN], status = begun, _NO_RESPONSE
     try:
         response = await handler(request)
         status = response.status
@@ -57,8 +59,30 @@ async def _follow(request: web.Request, handler: Handler, action: Action) -> web
         # An entry that changes nothing is deleted, and so is one whose changes have entries of their own.
         if request.get(_EACH) or _is_only_a_step(request, action, status):
             status = _WRONG_INPUT
-        await _settle(request, begun, _subject(request, action), status)
+        await _settle(request, request[_BEGUN], _subject(request, action), status)
     return response
+
+
+async def look_again(request: web.Request) -> None:
+    """Take the object's values before the change now: others may have changed it while a server was asked."""
+    begun = request[_BEGUN]
+    before = await database_of(request).run(snapshot, begun.kind, begun.number)
+    request[_BEGUN] = replace(begun, before=before)
+
+
+def undo_mark(request: web.Request) -> str:
+    """Return the query string for the address that undoes the request's change: the number of its entry."""
+    return f"?since={request[_BEGUN].audit_id}"
+
+
+async def check_undo(request: web.Request, kind: str, number: int) -> None:
+    """Respond 409 if the request undoes a change of the object that is not its last one."""
+    since = request.query.get("since")
+    if since is None:
+        return
+    last = await database_of(request).run(last_change, kind, number)
+    if last is None or str(last.audit_id) != since:
+        raise web.HTTPConflict(text=_("It was changed in the meantime, and nothing was undone."))
 
 
 async def change_one(

@@ -125,13 +125,18 @@ def _check(request: web.Request, form: MultiMapping[object]) -> None:
 
 
 async def fields_to_send_again(request: web.Request) -> Sequence[tuple[str, str]]:
-    """Return the fields of a form that was not applied, without its token, for a page that offers them again.
+    """Return the fields of a form that was not applied for a page that offers them again."""
+    return await fields_sent(request) if UNSENT in request else ()
+
+
+async def fields_sent(request: web.Request) -> Sequence[tuple[str, str]]:
+    """Return the fields of the form that the request sends, without its token, to show them again.
 
     Empty for a form with secrets or files, a large one, and one that is not known to come from our own pages:
     another site could otherwise have its fields sent by the user's click.
     """
     size = request.content_length
-    if UNSENT not in request or "Origin" not in request.headers or not from_here(request):
+    if "Origin" not in request.headers or not from_here(request):
         return ()
     if request.content_type != _FORM or size is None or size > _MOST_KEPT:
         return ()

@@ -9,7 +9,7 @@ import hashlib
 import json
 import logging
 import time
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Iterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -26,9 +26,9 @@ from authlib.oidc.core import CodeIDToken
 from authlib.oidc.discovery import get_well_known_url
 from joserfc import jwt
 from joserfc.errors import JoseError
-from joserfc.jwk import KeySet
+from joserfc.jwk import JWKRegistry, Key, KeySet
 
-from oai.errors import ZatvaError
+from oai.errors import SettingsError, ZatvaError
 from oai.private_files import read_secret
 from oai.reach import UnreachableZoneError, ZoneOf, guarded_connector, tls_fault, zone_of
 from oai.sections import OpenIdSettings
@@ -67,6 +67,8 @@ class Identity:
     """Identifier of the account: unique at this issuer, never given to another."""
     name: str
     """Proposed user name; may be empty."""
+    is_verified: bool = True
+    """Whether the provider does not deny that the user owns the e-mail address that is the name."""
     groups: tuple[str, ...]
     has_groups: bool
     """Whether the provider sent groups, if only an empty list."""
@@ -148,8 +150,10 @@ class OpenIdProvider:
         metadata = await self.metadata()
         tokens = await self._redeem(metadata, answer["code"], request)
         claims = await self._claims(metadata, tokens, request)
-        missing = {self._settings.user_claim, self._settings.groups_claim} - claims.keys()
-        if missing and "userinfo_endpoint" in metadata:
+        # Issuer and subject are enough for a known user; the endpoint may be down, or sign its answers.
+        needed = {self._settings.groups_claim} if self._settings.roles else set()
+        needed |= {self._settings.user_claim} if self._settings.create_users else set()
+        if needed - claims.keys() and "userinfo_endpoint" in metadata:
             claims = {**await self._user_info(metadata["userinfo_endpoint"], tokens, claims["sub"]), **claims}
         return self._identity(claims)
 
@@ -177,12 +181,19 @@ class OpenIdProvider:
     async def keys(self) -> KeySet:
         """Fetch the keys with which the provider signs. Raises OpenIdError."""
         found = await self._fetch((await self.metadata())["jwks_uri"])
-        try:
-            keys = KeySet.import_key_set(_usable(found))
-        except (JoseError, ValueError, TypeError, KeyError) as error:
-            raise OpenIdError(f"{self._issuer}: its keys cannot be read: {error}") from None
+        keys = KeySet(list(_usable(found)))
+        if not keys.keys:
+            raise OpenIdError(f"{self._issuer}: it publishes no usable key")
         self._keys = (time.monotonic(), keys)
         return keys
+
+    def secret(self) -> str | None:
+        """Return the secret of the client, if it has one. Raises OpenIdError if its file is unreadable."""
+        given, file = self._settings.client_secret, self._settings.client_secret_file
+        try:
+            return read_secret(given, file, setting="openid.client_secret_file")
+        except SettingsError as error:
+            raise OpenIdError(str(error)) from None
 
     def _check_metadata(self, found: Mapping[str, Any]) -> None:
         if found.get("issuer") != self._issuer:
@@ -221,11 +232,7 @@ class OpenIdProvider:
         body = prepare_token_request(
             "authorization_code", redirect_uri=self._return, code=code, code_verifier=request.verifier
         )
-        secret = read_secret(
-            self._settings.client_secret,
-            self._settings.client_secret_file,
-            setting="openid.client_secret_file",
-        )
+        secret = self.secret()
         offered = metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
         way = "none" if secret is None else "client_secret_basic"
         if secret is not None and "client_secret_basic" not in offered:
@@ -242,6 +249,7 @@ class OpenIdProvider:
         token = tokens.get("id_token")
         if not isinstance(token, str):
             raise OpenIdError("the provider sent no ID token; is `openid` among the scopes it allows?")
+        decoded: jwt.Token | None = None
         try:
             decoded = await self._decoded(token)
             claims = CodeIDToken(
@@ -259,18 +267,35 @@ class OpenIdProvider:
             )
             claims.validate(leeway=_LEEWAY)
         except (JoseError, ValueError, TypeError, KeyError) as error:
-            raise OpenIdError(f"the ID token cannot be accepted: {error}") from None
+            said = str(error).rstrip(": ")
+            raise OpenIdError(f"the ID token cannot be accepted: {said}; {self._facts(decoded)}") from None
         if self._settings.acr and claims.get("acr") not in self._settings.acr:
             raise OpenIdError(
                 f"the sign-in was of the kind {claims.get('acr')!r}; openid.acr asks for another"
             )
         return dict(claims)
 
+    def _facts(self, decoded: jwt.Token | None) -> str:
+        """Return what an administrator needs to find out why a token was not accepted."""
+        if decoded is None:
+            return f"if the provider has new keys, try again in {REFETCH_SECONDS} seconds"
+        sent = ", ".join(f"{name} {decoded.claims.get(name)!r}" for name in ("aud", "iat", "exp"))
+        return (
+            f"it has {sent}; openid.client_id is {self._settings.client_id!r}, and the clock here is at "
+            f"{int(time.time())}: clocks may differ by {_LEEWAY} seconds"
+        )
+
     async def _decoded(self, token: str) -> jwt.Token:
         """Check the signature; an unknown key is looked for once, because providers replace theirs."""
         kept = self._keys
         age = time.monotonic() - kept[0] if kept is not None else FRESH_SECONDS
-        keys = kept[1] if kept is not None and age < FRESH_SECONDS else await self.keys()
+        try:
+            keys = kept[1] if kept is not None and age < FRESH_SECONDS else await self.keys()
+        except OpenIdError as error:
+            if kept is None:
+                raise
+            _log.warning("%s; the known keys are used", error)
+            keys, self._keys = kept[1], (time.monotonic(), kept[1])
         try:
             return jwt.decode(token, keys, algorithms=_ALGORITHMS)
         except (JoseError, ValueError):
@@ -298,6 +323,8 @@ class OpenIdProvider:
             issuer=self._issuer,
             subject=subject,
             name=name if isinstance(name, str) else "",
+            is_verified=self._settings.user_claim != "email"
+            or str(claims.get("email_verified")).lower() != "false",
             groups=tuple(map(str, groups)) if isinstance(groups, list | tuple) else (),
             has_groups=claims.get(self._settings.groups_claim) is not None,
             since=_moment(claims.get("auth_time")),
@@ -326,7 +353,10 @@ class OpenIdProvider:
             found = None
         if answer.status != _GOOD or not isinstance(found, dict):
             reason = found.get("error") if isinstance(found, dict) else None
-            raise OpenIdError(f"{url}: HTTP status {answer.status}, {reason or 'not a JSON object'}")
+            reason = reason or f"not a JSON object but {answer.content_type}"
+            if answer.content_type == "application/jwt":
+                reason += "; turn off signed answers for this client at the provider"
+            raise OpenIdError(f"{url}: HTTP status {answer.status}, {reason}")
         return found
 
     @asynccontextmanager
@@ -348,12 +378,15 @@ def _moment(auth_time: object) -> datetime | None:
         return None
 
 
-def _usable(found: Mapping[str, Any]) -> Any:  # noqa: ANN401 joserfc's own type of key sets
-    """Return the key set without keys of kinds that joserfc does not know; providers may publish such."""
-    keys = [
-        key for key in found["keys"] if key.get("kty") in ("RSA", "EC", "OKP") and key.get("use") != "enc"
-    ]
-    return {"keys": keys}
+def _usable(found: Mapping[str, Any]) -> Iterator[Key]:
+    """Yield the keys that joserfc knows; one of another kind or an incomplete one blocks no others."""
+    given = found.get("keys")
+    for key in given if isinstance(given, list) else []:
+        if isinstance(key, dict) and key.get("kty") in ("RSA", "EC", "OKP") and key.get("use") != "enc":
+            try:
+                yield JWKRegistry.import_key(key)
+            except (JoseError, ValueError, TypeError, KeyError) as error:
+                _log.warning("the provider's key %r is ignored: %s", key.get("kid"), error)
 
 
 async def _whole(answer: aiohttp.ClientResponse) -> bytes:

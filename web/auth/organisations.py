@@ -214,10 +214,10 @@ def give_repository(session: Session, repository_id: int, organisation_id: int |
     """Assign the repository, its schedules and jobs to the organisation, or (None) to the administrators.
 
     If another organisation owned it, its notification rules and report card end, so that it receives
-    nothing more about the repository, and the new owner sees nothing of it. Returns how many, as details for
-    the audit log. Raises UsageError if the repository or the organisation does not exist.
+    nothing more about the repository, and the new owner sees nothing of it. Returns that organisation and how
+    many, as details for the audit log. Raises UsageError if one of the two does not exist.
     """
-    if session.get(Repository, repository_id) is None:
+    if session.get(Repository, repository_id, with_for_update={"key_share": True}) is None:
         raise UsageError(f"there is no repository {repository_id}; see `zatva repository list`")
     owner = None if organisation_id is None else _organisation(session, organisation_id).short_name
     leaves = find_leaving(session, [repository_id], organisation_id)
@@ -235,21 +235,25 @@ def give_repository(session: Session, repository_id: int, organisation_id: int |
         session.execute(update(table).where(table.repository_id == repository_id).values(owner=owner))
     guarded = update(Repository).where(Repository.repository_id == repository_id)
     session.execute(guarded.values(guarded=owner is not None))
-    return _end_messages(session, leaves)
+    former = leaves.get(repository_id)
+    loser = {} if former is None else {"former_organisation": former.short_name}
+    return {**loser, **_end_messages(session, leaves)}
 
 
 def find_leaving(
     session: Session, repository_ids: Collection[int], organisation_id: int | None
-) -> Sequence[int]:
-    """Return those that an organisation owns and loses if they are assigned to `organisation_id`.
+) -> Mapping[int, Organisation]:
+    """Return the owners of those that an organisation loses if they are assigned to `organisation_id`.
 
     Locked until commit: of two simultaneous assignments, the later one sees the owner that the other set.
     """
-    owned = select(RepositoryOwner.repository_id).where(
+    same = Organisation.organisation_id == RepositoryOwner.organisation_id
+    owned = select(RepositoryOwner.repository_id, Organisation).join(Organisation, same)
+    owned = owned.where(
         RepositoryOwner.repository_id.in_(repository_ids),
         RepositoryOwner.organisation_id.is_distinct_from(organisation_id),
     )
-    return session.scalars(owned.with_for_update()).all()
+    return {row[0]: row[1] for row in session.execute(owned.with_for_update(of=RepositoryOwner))}
 
 
 def _end_messages(session: Session, repository_ids: Collection[int]) -> Mapping[str, Any]:

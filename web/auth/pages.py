@@ -58,9 +58,12 @@ async def ask(request: web.Request) -> web.Response:
     """
     token = request.query.get("token")
     if token is None:
+        # From here, because our forms lead to our own site alone (form-action), also by redirects.
+        there = {"Refresh": "0; url=/sign-in/openid/sign-out"} if "there" in request.query else None
         return with_form_token(
             request,
             "sign_in.html",
+            headers=there,
             form=Form(values={}),
             **_sign_in_options(request, local_path(request.query)),
         )
@@ -86,9 +89,16 @@ async def sign_out(request: web.Request) -> web.StreamResponse:
     token = session_token(request)
     if token:
         await database_of(request).run(end_session, token)
-    response = web.HTTPSeeOther("/sign-in?done=signed-out")
+    raise signed_out(request, "signed-out")
+
+
+def signed_out(request: web.Request, done: str) -> web.HTTPException:
+    """Return the redirect to the sign-in page, from which `openid.end_session` leads to the provider's."""
+    openid = request.config_dict[SETTINGS].openid
+    there = openid.issuer is not None and openid.end_session and who_asks(request).way == "openid"
+    response = web.HTTPSeeOther(f"/sign-in?done={done}{'&there=1' if there else ''}")
     leave(request, response)
-    raise response
+    return response
 
 
 async def _by_link(request: web.Request, form: MultiMapping[object], token: str) -> web.StreamResponse:

@@ -3,7 +3,8 @@
 import base64
 import json
 import logging
-from dataclasses import asdict, dataclass
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, replace
 from datetime import timedelta
 from typing import Final, Literal
 
@@ -11,9 +12,10 @@ from aiohttp import web
 from sqlalchemy.orm import Session
 from yarl import URL
 
-from oai.audit import record
+from oai.audit import Actor, Subject, record, refuse
 from oai.datestamps import utc_now
-from oai.errors import UsageError
+from oai.errors import UsageError, required
+from oai.sections import OpenIdSettings
 from web.auth.access import (
     Right,
     about,
@@ -24,7 +26,7 @@ from web.auth.access import (
     subject_of,
     who_asks,
 )
-from web.auth.audit import actor, count_refusal
+from web.auth.audit import actor
 from web.auth.openid import (
     PROVIDER,
     RETURN,
@@ -34,7 +36,16 @@ from web.auth.openid import (
     OtherSignInError,
     ProviderRequest,
 )
-from web.auth.openid_users import NoRoleError, connect, disable_owner, disconnect, find_identity, user_of
+from web.auth.openid_users import (
+    NoRoleError,
+    add_unknown,
+    apply_groups,
+    connect,
+    disable_owner,
+    disconnect,
+    find_identity,
+    user_of,
+)
 from web.auth.pages import enter
 from web.auth.sessions import (
     forget_provider_cookie,
@@ -49,8 +60,8 @@ from web.site.keys import SETTINGS, database_of
 from web.site.render import render
 
 _log = logging.getLogger(__name__)
-_ACTIONS: Final = {"sign-in": "sign-in", "again": "sign-in.again", "connect": "account.openid"}
 _Purpose = Literal["sign-in", "again", "connect"]
+_LONGEST_ACCOUNT: Final = 300
 _SKEW: Final = timedelta(minutes=1)
 """By how much the provider's clock may differ."""
 
@@ -86,9 +97,9 @@ async def leave_for_provider(request: web.Request) -> web.StreamResponse:
         secret=new_token(), purpose="again" if again else "sign-in", following=local_path(request.query)
     )
     url = await _provider_url(request, pending)
-    response = web.HTTPSeeOther(url) if isinstance(url, URL) else None
-    if response is None:
-        return _failed(request, 502, purpose=pending.purpose)
+    if url is None:
+        return _unavailable(request, pending.purpose)
+    response = web.HTTPSeeOther(url)
     set_provider_cookie(request, response, pending.packed())
     raise response
 
@@ -102,7 +113,7 @@ async def connect_account(request: web.Request) -> web.StreamResponse:
     pending = _PendingSignIn(secret=new_token(), purpose="connect", following="/account", csrf=who.csrf_token)
     url = await _provider_url(request, pending)
     if url is None:
-        return _failed(request, 502, purpose=pending.purpose)
+        return _unavailable(request, pending.purpose)
     # A page, not a redirect: our forms may lead to our own site alone (form-action).
     response = render(request, "openid_leave.html", url=str(url), provider=_name(request))
     set_provider_cookie(request, response, pending.packed())
@@ -127,6 +138,11 @@ async def come_back(request: web.Request) -> web.StreamResponse:
         if signed_in(request) is not None:  # by the browser's back button, after the sign-in
             raise web.HTTPSeeOther("/")
         return _failed(request, 403, _("The sign-in took too long, or began in another browser."))
+    if pending.purpose != "sign-in" and signed_in(request) is None:  # the session ended meanwhile
+        following = local_path({"next": pending.following})
+        done = web.HTTPSeeOther(str(URL("/sign-in").with_query({"next": following})))
+        forget_provider_cookie(request, done)
+        raise done
     try:
         identity = await _provider(request).identity(dict(request.query), ProviderRequest.of(pending.secret))
         raise await _finished(request, pending, identity)
@@ -146,13 +162,17 @@ async def sign_out_there(request: web.Request) -> web.StreamResponse:
     try:
         url = await _provider(request).end_session_url(after)
     except OpenIdError as error:
-        return await _refused(request, error)
+        _log.error("sign-out at %s: %s", _name(request), error)
+        words = _("You are signed out here, but perhaps not at %(provider)s. Sign out there, too.")
+        return _failed(request, 502, words % {"provider": _name(request)}, purpose="sign-out")
     raise web.HTTPSeeOther(url or "/sign-in?done=no-sign-out-there")
 
 
 async def _finished(request: web.Request, pending: _PendingSignIn, identity: Identity) -> web.HTTPException:
     """Return the redirect after the sign-in. Raises UsageError."""
-    following = local_path({"next": pending.following})
+    following, openid = local_path({"next": pending.following}), request.config_dict[SETTINGS].openid
+    # Whatever the browser went there for: the provider has just said which groups the user has.
+    await _changing(request, apply_groups, openid, identity)
     if pending.purpose == "again":
         await _confirm(request, identity)
         done: web.HTTPException = web.HTTPSeeOther(following)
@@ -160,16 +180,29 @@ async def _finished(request: web.Request, pending: _PendingSignIn, identity: Ide
         await _connect(request, pending, identity)
         done = web.HTTPSeeOther("/account?done=account-connected")
     else:
-        known, changed = await database_of(request).run(
-            user_of, request.config_dict[SETTINGS].openid, identity
-        )
+        await _changing(request, add_unknown, openid, identity)
+        known = await database_of(request).run(user_of, openid, identity)
         done = await enter(request, known, way="openid", following=following, since=identity.since)
-        about(request, "user", known.user_id, known.name, **changed)
     await _record(
         request, {"sign-in": "sign-in", "again": "sign-in.again"}.get(pending.purpose, "account.openid")
     )
     forget_provider_cookie(request, done)
     return done
+
+
+async def _changing(request: web.Request, work: Callable[..., Subject | None], *given: object) -> None:
+    """Do the work, and record in the same transaction what it changed."""
+    who, days = _actor(request), request.config_dict[SETTINGS].web.audit_days
+
+    def change(session: Session) -> None:
+        changed = work(session, *given)
+        if changed is not None:
+            named = replace(who, name=who.name or changed.name)
+            record(
+                session, required(changed.action, "it changed"), named, changed, status=303, audit_days=days
+            )
+
+    await database_of(request).run(change)
 
 
 async def _kept_out(
@@ -189,20 +222,23 @@ async def _kept_out(
         user = await database_of(request).run(find_identity, identity)
         if user is not None:
             about(request, "user", user.user_id, user.name)
-    await count_refusal(request, "sign-in.refused", 422)
+        else:
+            about(request, "user", None, f"{identity.issuer} {identity.subject}"[:_LONGEST_ACCOUNT])
+    await _count_refusal(request)
     return _failed(request, 403, error_text(error), purpose=purpose)
+
+
+async def _count_refusal(request: web.Request) -> None:
+    subject = subject_of(request)
+    await database_of(request).run(refuse, "sign-in.refused", _actor(request), subject, 422)
 
 
 async def _end_access(request: web.Request, identity: Identity) -> None:
     """Disable the user whose groups have no role any more: sessions and API tokens would keep the old one."""
     try:
-        user = await database_of(request).run(disable_owner, identity)
+        await _changing(request, disable_owner, identity)
     except UsageError as error:
         _log.warning("sign-in with %s: %r keeps the role: %s", _name(request), identity.subject, error)
-        return
-    if user is not None:
-        about(request, "user", user.user_id, user.name)
-        await _record(request, "user.disable")
 
 
 async def _confirm(request: web.Request, identity: Identity) -> None:
@@ -233,7 +269,14 @@ async def _connect(request: web.Request, pending: _PendingSignIn, identity: Iden
     if not pending.csrf or pending.csrf != who.csrf_token:
         raise UsageError(_("You signed out and in again in the meantime. Nothing was connected."))
     about(request, "user", who.user_id, who.name, openid=f"{identity.issuer} {identity.subject}")
-    await database_of(request).run(connect, identity, who.user_id)
+    await _changing(request, _connected, request.config_dict[SETTINGS].openid, identity, who.user_id)
+
+
+def _connected(
+    session: Session, settings: OpenIdSettings, identity: Identity, user_id: int
+) -> Subject | None:
+    connect(session, identity, user_id)
+    return apply_groups(session, settings, identity)
 
 
 async def _record(request: web.Request, action: str) -> None:
@@ -241,7 +284,11 @@ async def _record(request: web.Request, action: str) -> None:
     subject = subject_of(request)
     if subject is not None:
         days = request.config_dict[SETTINGS].web.audit_days
-        await database_of(request).run(record, action, actor(request), subject, status=303, audit_days=days)
+        await database_of(request).run(record, action, _actor(request), subject, status=303, audit_days=days)
+
+
+def _actor(request: web.Request) -> Actor:
+    return replace(actor(request), via="openid")
 
 
 async def _provider_url(request: web.Request, pending: _PendingSignIn) -> URL | None:
@@ -256,10 +303,19 @@ async def _provider_url(request: web.Request, pending: _PendingSignIn) -> URL | 
     return URL(url, encoded=True)
 
 
-async def _refused(request: web.Request, error: OpenIdError, purpose: _Purpose = "sign-in") -> web.Response:
+def _unavailable(request: web.Request, purpose: _Purpose) -> web.Response:
+    words = _(
+        "%(provider)s is not available; the reason is in the log of the dashboard. Try again later, or sign "
+        "in by another method."
+    )
+    return _failed(request, 502, words % {"provider": _name(request)}, purpose=purpose)
+
+
+async def _refused(request: web.Request, error: OpenIdError, purpose: _Purpose) -> web.Response:
     # What providers say goes to the log: strangers can ask for this page, and it may name private addresses.
-    _log.warning("sign-in with %s: %s", _name(request), error)
-    await count_refusal(request, "sign-in.refused", 422)
+    # Strangers can send long ones.
+    _log.warning("sign-in with %s: %.800s", _name(request), error)
+    await _count_refusal(request)
     if isinstance(error, OtherSignInError):
         words = _("This was another sign-in. Finish it in the tab in which you began it last.")
         return _failed(request, 403, words, purpose=purpose, forgets=False)
@@ -274,7 +330,7 @@ def _failed(
     status: int,
     words: str | None = None,
     *,
-    purpose: _Purpose = "sign-in",
+    purpose: _Purpose | Literal["sign-out"] = "sign-in",
     forgets: bool = True,
 ) -> web.Response:
     response = render(

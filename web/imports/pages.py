@@ -1,6 +1,7 @@
 """Pages of the bibliographic import: sources with their last imports, settings, and manual start."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -9,6 +10,7 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic.imports import ImportFacts, OmissionFacts, list_imports, list_omissions
 from harvester.bibliographic.sources import SourceSettings, harvested_prefixes, source_settings
 from harvester.models import Repository
+from oai.audit import last_change
 from oai.errors import UsageError
 from web.auth.access import (
     Right,
@@ -90,7 +92,8 @@ async def change(request: web.Request) -> web.Response:
     def work(session: Session) -> None:
         # The repository is locked, because a source that was never changed has no row.
         locked_row(session, Repository, number)
-        with keeping_other_changes(form, lambda: _values(source_settings(session, number))):
+        last = partial(last_change, session, "import source", number)
+        with keeping_other_changes(form, lambda: _values(source_settings(session, number)), last):
             change_source(session, who, number, wanted)
 
     try:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -16,6 +17,7 @@ from harvester.bibliographic.conditions import Condition, Conditions, Match, Ope
 from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.bibliographic.models import FilteringSet
 from harvester.models import Repository
+from oai.audit import last_change
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, who_asks
 from web.auth.set_owners import change_seen_set, may_change, name_for, remove_seen_set, set_seen, sets_seen
@@ -217,7 +219,9 @@ async def _save(request: web.Request, state: _EditorState) -> web.Response:
 
     def edit(session: Session, found: NamedSet) -> NamedSet:
         locked_row(session, FilteringSet, found.set_id)
-        with keeping_other_changes(form, lambda: values_of(filtering_sets.set_by_id(session, found.set_id))):
+        number = found.set_id
+        last = partial(last_change, session, "filtering set", number)
+        with keeping_other_changes(form, lambda: values_of(filtering_sets.set_by_id(session, number)), last):
             return change_seen_set(session, found, rules, asked.description)
 
     try:
@@ -234,7 +238,7 @@ async def _save(request: web.Request, state: _EditorState) -> web.Response:
             made = await database.run(edit, found)
     except StaleFormError as error:
         values = {name: str(value) for name, value in error.form.values.items()}
-        return await _page(request, replace(state, values=values, is_stale=True))
+        return await _page(request, replace(state, values=values, errors=error.form.errors, is_stale=True))
     except UsageError as error:
         shown = "name" if found is None else "description"
         return await _page(request, replace(state, errors={shown: error_text(error)}))

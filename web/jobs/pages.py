@@ -30,6 +30,7 @@ from manager.models import Job
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, asked_for, find_visible, needs, visible_repositories, who_asks
+from web.auth.audit import check_undo, undo_mark
 from web.runs.log import line_of
 from web.site.formats import harvest_name, number
 from web.site.i18n import _, mark
@@ -195,20 +196,24 @@ async def change(request: web.Request) -> web.Response:
     """Pause, resume, stop or kill a job."""
     control = CONTROLS[request.match_info["control"]]
     job = await _job_of(request)
+    await check_undo(request, "job", job.job_id)
     try:
         await database_of(request).run(change_job, job.job_id, control.change)
     except UsageError:
         raise web.HTTPConflict(
             text=_("The state of the job has changed, so the action is no longer possible. See Current jobs.")
         ) from None
-    undo = f"&undo=/jobs/{job.job_id}/{control.undo}" if control.undo else ""
+    undo = f"&undo=/jobs/{job.job_id}/{control.undo}{undo_mark(request)}" if control.undo else ""
     raise web.HTTPSeeOther(f"/jobs?done={control.done}{undo}")
 
 
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a job is removed, and describe the effect."""
-    job = await _job_of(request)
+    return _confirm_removal(request, await _job_of(request))
+
+
+def _confirm_removal(request: web.Request, job: JobView, status: int = 200) -> web.Response:
     waits = not job.under_way
     lines = [_where(job)] if waits else [_where(job), _(CONTROLS["stop"].line)]
     if job.recurring_id is not None:
@@ -225,13 +230,18 @@ async def confirm_removal(request: web.Request) -> web.Response:
         *lines,
         steps=[(_("Current jobs"), "/jobs")],
         button=_("Remove job") if waits else _("Stop harvest"),
+        kept=[("waits", "yes")] if waits else [],
+        status=status,
     )
 
 
 @needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
     """Remove the job, or end its process."""
-    _who, job = await asked_for(request, Job)
+    job = await _job_of(request)
+    if "waits" in await request.post() and job.under_way:
+        # The page said that it has not begun: what it asked about is not what would happen now.
+        return _confirm_removal(request, job, status=409)
     gone = await database_of(request).run(remove_job, job.job_id)
     raise web.HTTPSeeOther("/jobs?done=" + ("job-removed" if gone else "job-stopping"))
 

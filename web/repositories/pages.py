@@ -1,6 +1,7 @@
 """Repositories (UIUC tab 1): the harvested repositories, their formats, sets and records."""
 
 import uuid
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -29,9 +30,11 @@ from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
 from manager.schedules.service import add_schedule, count_schedules, find_schedules, sample_repository
 from manager.store_audits import last_audits
+from oai.audit import last_change
 from oai.errors import UsageError
 from oai.reach import is_same_place
 from web.auth.access import Right, about, asked_for, needs
+from web.auth.audit import look_again
 from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
 from web.repositories.forms import UNASKED, policies, usable_address
@@ -180,7 +183,8 @@ async def change(request: web.Request) -> web.Response:
     number = repository.repository_id
 
     def work(session: Session) -> str:
-        with keeping_other_changes(form, lambda: _settings_of(locked_row(session, Repository, number))):
+        last = partial(last_change, session, "repository", number)
+        with keeping_other_changes(form, lambda: _settings_of(locked_row(session, Repository, number)), last):
             return change_repository(session, number, **columns).base_url
 
     try:
@@ -205,6 +209,7 @@ async def refresh(request: web.Request) -> web.Response:
     except UNASKED as error:
         problem = problem_of(error)
         raise web.HTTPBadRequest(text=" ".join((problem.title, *problem.lines))) from None
+    await look_again(request)
     await database_of(request).run(note_facts, repository.repository_id, facts)
     raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-asked")
 

@@ -89,9 +89,10 @@ async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
         return await list_page(request, _("Select repositories first."))
     ticked, missing = await several_asked_for(request, Repository, numbers[:PAGE], being_removed=True)
     names = {number: row.display_name for number, row in ticked.items()}
+    left_out = [*missing.values(), *posted.getall("left_out", [])]
     if len(names) > change.most and posted.get("sure") != "yes":
-        return _confirmation(request, change, names, [*names, *missing], back)
-    problems = [(number, "", problem) for number, problem in missing.items()]
+        return _confirmation(request, change, names, left_out, back)
+    problems = [(0, "", problem) for problem in left_out]
     work, done = _work(request, change), change.done
     for number, name in names.items():
         subject = Subject(kind="repository", number=str(number), name=name)
@@ -101,7 +102,7 @@ async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
         except UsageError as error:
             problems.append((number, name, error_text(error)))
     if problems:
-        changed = len(names) + len(missing) - len(problems)
+        changed = len(names) + len(left_out) - len(problems)
         return render(request, "repositories_selected.html", problems=problems, changed=changed, back=back)
     raise web.HTTPSeeOther(f"/repositories?{filters_of(request).query(done=done)}")
 
@@ -121,18 +122,20 @@ def _removal(request: web.Request) -> Callable[[int], Awaitable[object]]:
 
 
 def _confirmation(
-    request: web.Request, change: _Change, names: Mapping[int, str], numbers: Sequence[int], back: str
+    request: web.Request, change: _Change, names: Mapping[int, str], left_out: Sequence[object], back: str
 ) -> web.StreamResponse:
-    kept: Sequence[tuple[str, object]] = [("sure", "yes"), *(("repository", number) for number in numbers)]
+    # Those that are not available now may be so when the button is pressed, but the page does not list them.
+    kept = [("sure", "yes"), *(("repository", number) for number in names)]
     return confirmation(
         request,
         _(change.title),
         _(change.line),
+        *map(str, left_out),
         steps=[(_("Repositories"), "/repositories")],
         button=_(change.button),
         back=back,
         names=list(names.values()),
-        kept=kept,
+        kept=[*kept, *(("left_out", problem) for problem in left_out)],
     )
 
 

@@ -20,6 +20,7 @@ from oai.errors import UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
+from web.site.forms import BASED_ON
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import as_number, number_in, page_of
@@ -76,12 +77,15 @@ async def examples(request: web.Request) -> web.Response:
 async def restore(request: web.Request) -> web.Response:
     """Make an old version the current one again."""
     rule = await rule_of(request)
-    number = as_number(str((await request.post()).get("version", "")))
+    posted = await request.post()
+    number, based_on = (as_number(str(posted.get(name, ""))) for name in ("version", BASED_ON))
     if number is None:
         raise web.HTTPBadRequest(text=_("Choose a version."))
     settings, name = request.config_dict[SETTINGS], who_asks(request).name
     try:
-        saved = await database_of(request).run(versions.restore, settings, rule.rule_id, number, by=name)
+        saved = await database_of(request).run(
+            versions.restore, settings, rule.rule_id, number, by=name, based_on=based_on
+        )
     except UsageError as error:
         raise web.HTTPConflict(text=error_text(error)) from None
     about(request, "rule", rule.rule_id, rule.name, version=saved.number)

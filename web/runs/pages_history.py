@@ -1,6 +1,7 @@
 """History (UIUC tab 3): finished harvests as list, timeline and calendar; export and removal."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from functools import partial
@@ -16,6 +17,7 @@ from manager.jobs.runs import TROUBLED, RunFilter, count_runs, days_of, find_run
 from manager.jobs.views import HistoryView, remove_history
 from manager.schedules.calendar import ScheduleName, due_groups, due_times, schedule_names
 from oai.datestamps import utc_now
+from oai.errors import UsageError
 from web.auth.access import (
     Right,
     about,
@@ -187,7 +189,8 @@ async def confirm_removal(request: web.Request) -> web.Response:
 async def remove(request: web.Request) -> web.Response:
     """Remove the entry."""
     _who, run = await asked_for(request, History)
-    await database_of(request).run(remove_history, run.history_id)
+    with suppress(UsageError):  # somebody else has just removed it
+        await database_of(request).run(remove_history, run.history_id)
     raise web.HTTPSeeOther("/runs?done=run-removed")
 
 
@@ -204,7 +207,8 @@ async def remove_several(request: web.Request) -> web.Response:
 
     def work(session: Session) -> None:
         for number in runs:
-            remove_history(session, number)
+            with suppress(UsageError):
+                remove_history(session, number)
 
     await database_of(request).run(work)
     about(request, "run", " ".join(map(str, runs)))

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from harvester.harvest.approval import HoldState
 from harvester.harvest.models import Hold
-from harvester.harvest.verdict import End
+from harvester.harvest.verdict import End, is_uncertain
 from harvester.models import History
 from harvester.vocabulary import MADE_UP, NOT_RUN, RunStatus
 from manager.jobs.runs import TypicalRun
@@ -91,6 +91,8 @@ def _outcome(run: History) -> str:
     if run.verdict == "complete":
         return _("All requested records were harvested.")
     if run.verdict == "partial":
+        if is_uncertain(run.failure_code, rejected=run.invalid_count):
+            return _("It is not known whether all requested records were harvested.")
         return _("Only some of the requested records were harvested.")
     return _("The harvest failed.")
 

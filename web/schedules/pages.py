@@ -1,9 +1,11 @@
 """Schedules (UIUC tab 2): what is harvested, and how often."""
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,9 +30,11 @@ from manager.schedules.service import (
     sample_schedule,
 )
 from manager.worker.registry import places
+from oai.audit import last_change
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
+from web.auth.audit import check_undo, undo_mark
 from web.repositories.forms import Details, repository_choices
 from web.schedules.forms import (
     FURTHER,
@@ -311,17 +315,25 @@ async def sample(request: web.Request) -> web.StreamResponse:
 @needs(Right.HARVEST)
 async def pause(request: web.Request) -> web.Response:
     """Pause the schedule: no jobs are created until it is resumed."""
-    await asked_for(request, RecurringJob)
-    await database_of(request).run(pause_schedule, number_of(request))
-    raise web.HTTPSeeOther(f"/schedules?done=schedule-paused&undo=/schedules/{number_of(request)}/resume")
+    return await _switch(request, pause_schedule, "schedule-paused", "resume")
 
 
 @needs(Right.HARVEST)
 async def resume(request: web.Request) -> web.Response:
     """Resume the schedule."""
+    return await _switch(request, resume_schedule, "schedule-resumed", "pause")
+
+
+async def _switch(
+    request: web.Request, change: Callable[[Session, int], bool], done: str, opposite: str
+) -> web.Response:
+    """Pause or resume the schedule, and offer to undo that if it was in the other state."""
     await asked_for(request, RecurringJob)
-    await database_of(request).run(resume_schedule, number_of(request))
-    raise web.HTTPSeeOther(f"/schedules?done=schedule-resumed&undo=/schedules/{number_of(request)}/pause")
+    number = number_of(request)
+    await check_undo(request, "schedule", number)
+    changed = await database_of(request).run(change, number)
+    undo = f"&undo=/schedules/{number}/{opposite}{undo_mark(request)}" if changed else ""
+    raise web.HTTPSeeOther(f"/schedules?done={done}{undo}")
 
 
 @needs(Right.HARVEST)
@@ -344,7 +356,8 @@ async def confirm_removal(request: web.Request) -> web.Response:
 async def remove(request: web.Request) -> web.Response:
     """Remove the schedule."""
     await asked_for(request, RecurringJob)
-    await database_of(request).run(remove_schedule, number_of(request))
+    with suppress(UsageError):  # somebody else has just removed it
+        await database_of(request).run(remove_schedule, number_of(request))
     raise web.HTTPSeeOther("/schedules?done=schedule-removed")
 
 
@@ -361,7 +374,8 @@ def _add(session: Session, data: Path, columns: Mapping[str, Any]) -> RecurringJ
 
 
 def _change(session: Session, data: Path, number: int, columns: Mapping[str, Any], form: Form) -> None:
-    with keeping_other_changes(form, lambda: values_of(locked_row(session, RecurringJob, number))):
+    last = partial(last_change, session, "schedule", number)
+    with keeping_other_changes(form, lambda: values_of(locked_row(session, RecurringJob, number)), last):
         times = unchanged_times(session.get_one(RecurringJob, number), columns, form)
         check_rule_access(session, change_schedule(session, number, **{**columns, **times}), data)
 

@@ -1,6 +1,7 @@
 """Errors as responses: pages for people, plain text for scripts."""
 
 import logging
+import re
 from collections.abc import Mapping, Sequence
 from typing import Final
 
@@ -15,15 +16,20 @@ from oai.database import is_about_a_value, is_timeout
 from oai.errors import TryLaterError, ZatvaError
 from web.api.faults import DOCS, client_left, problem
 from web.auth.access import STREAMS, UNSENT, canonical, is_api
-from web.auth.csrf import fields_to_send_again
+from web.auth.csrf import fields_sent, fields_to_send_again
 from web.auth.identify import fresh_session
 from web.auth.sessions import set_session
+from web.site.forms import BASED_ON
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS
 from web.site.render import render
 
 _log = logging.getLogger("web.faults")
 _INTERNAL: Final = 500
+_KEPT: Final = frozenset({BASED_ON, "left_out", "sure"})
+"""Fields that pages keep for themselves."""
+_TYPED: Final = re.compile(r"\S\s+\S|\S{12}")
+"""What is worth copying: more than a number, a choice or a word."""
 
 
 class RemediableConflict(web.HTTPConflict):
@@ -44,7 +50,7 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
             return _send_again(request, error, fields)
         if error.status < 400:  # noqa: PLR2004 a redirect
             raise
-        return _raised(request, error)
+        return _raised(request, error, await _typed(request, error.status))
     except web.RequestPayloadError:
         leave_unread(request)
         text = _("The form could not be read: it is incomplete or not in UTF-8.")
@@ -59,9 +65,17 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         return _internal(request, error)
 
 
-def _raised(request: web.Request, error: web.HTTPException) -> web.StreamResponse:
+def _raised(request: web.Request, error: web.HTTPException, typed: Sequence[str]) -> web.StreamResponse:
     remedy = error.remedy if isinstance(error, RemediableConflict) else None
-    return _answer(request, error.status, _explanation(request, error), _kept_headers(error), remedy)
+    text = _explanation(request, error)
+    return _answer(request, error.status, text, _kept_headers(error), remedy, typed=typed)
+
+
+async def _typed(request: web.Request, status: int) -> Sequence[str]:
+    """Return the texts that were typed into a form whose object is gone or no longer the user's."""
+    if request.method != "POST" or status not in {403, 404, 409} or is_api(request):
+        return ()
+    return [text for name, text in await fields_sent(request) if name not in _KEPT and _TYPED.search(text)]
 
 
 def _not_now(request: web.Request, error: Exception) -> web.StreamResponse:
@@ -95,12 +109,13 @@ def _answer(
     remedy: tuple[str, str] | None = None,
     *,
     title: str | None = None,
+    typed: Sequence[str] = (),
 ) -> web.StreamResponse:
     if canonical(request) in STREAMS or canonical(request) == "/static":
         return web.Response(status=status, text=text, headers=headers)
     if is_api(request):
         return problem(status, text, headers=headers)
-    shown = {"title": title or _title(status), "text": text, "code": status, "remedy": remedy}
+    shown = {"title": title or _title(status), "text": text, "code": status, "remedy": remedy, "typed": typed}
     return render(request, "fault.html", status=status, headers=headers, **shown)
 
 

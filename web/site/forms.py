@@ -15,6 +15,7 @@ from multidict import MultiMapping
 from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from sqlalchemy.orm import Session
 
+from oai.audit import AuditEntry
 from oai.errors import UsageError
 from web.site.i18n import _, error_text, mark
 from web.site.zones import is_convertible
@@ -87,7 +88,9 @@ class Form:
     errors: Mapping[str, str] = field(default_factory=lambda: _NONE)
     problem: Problem | None = None
     is_stale: bool = False
-    """The object was changed since the form was filled from it."""
+    """The object was changed since the form was filled from it; `errors` have the present values."""
+    changed: AuditEntry | None = None
+    """That change, if the audit log has it."""
 
     @property
     def status(self) -> int:
@@ -186,25 +189,47 @@ def filled_from(stored: Mapping[str, _Value]) -> dict[str, _Value | str]:
 
 
 @contextmanager
-def keeping_other_changes(form: Form, read: Callable[[], Mapping[str, object]]) -> Iterator[None]:
+def keeping_other_changes(
+    form: Form, read: Callable[[], Mapping[str, object]], last: Callable[[], AuditEntry | None]
+) -> Iterator[None]:
     """Let the body store what the form says; raise StaleFormError if that undoes a change by others.
 
-    `read` returns what the form would be filled from. A form that changes nothing, such as one submitted by a
-    double click, and one without a fingerprint, as scripts send it, is never stale.
+    `read` returns what the form would be filled from, `last` the last change of the object. A form that
+    changes nothing, such as one submitted by a double click, and one without a fingerprint, as scripts send
+    it, is never stale.
     """
     before = read()
     yield
-    refuse_stale(form, before, read())
+    refuse_stale(form, before, read(), last)
 
 
-def refuse_stale(form: Form, stored: Mapping[str, object], wanted: Mapping[str, object]) -> None:
+def refuse_stale(
+    form: Form,
+    stored: Mapping[str, object],
+    wanted: Mapping[str, object],
+    last: Callable[[], AuditEntry | None] = lambda: None,
+) -> None:
     """Raise StaleFormError as `keeping_other_changes` does, before a change that commits by itself.
 
     `stored` is what the form would be filled from, before the change and after it (`wanted`).
     """
     before = _fingerprint(stored)
     if form.values.get(BASED_ON, before) != before and _fingerprint(wanted) != before:
-        raise StaleFormError(replace(form, values={**form.values, BASED_ON: before}, is_stale=True))
+        now = {
+            name: _("Now: %(value)s") % {"value": _in_form(stored[name])}
+            for name in stored
+            if str(stored[name]) != str(wanted.get(name))
+        }
+        values = {**form.values, BASED_ON: before}
+        raise StaleFormError(Form(values=values, errors=now, is_stale=True, changed=last()))
+
+
+def _in_form(value: object) -> str:
+    """Return a field's value as people read it."""
+    if isinstance(value, bool):
+        return _("yes") if value else _("no")
+    text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value or "")
+    return text or "\N{EN DASH}"
 
 
 def locked_row(session: Session, table: type[_Row], number: int) -> _Row:

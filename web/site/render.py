@@ -68,7 +68,7 @@ _SHAPES: Final[Mapping[str, str]] = {
     "bin": '<path d="M2.5 4.5h11M6 4.5v-2h4v2M4 4.5l.7 9h6.6l.7-9M6.7 7v4M9.3 7v4"/>',
 }
 STATIC: Final = Path(__file__).parent.parent / "static"
-_UNDO: Final = re.compile(r"/(jobs|schedules)/[1-9][0-9]{0,8}/(pause|resume)")
+_UNDO: Final = re.compile(r"/(jobs|schedules)/[1-9][0-9]{0,8}/(pause|resume)(\?since=[1-9][0-9]{0,18})?")
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 TEMPLATES = web.AppKey("templates", Environment)
 

@@ -86,13 +86,24 @@
       status.hidden = false;
     };
     const topics = bodies.map((body) => body.dataset.live).join(",");
-    const source = new EventSource(`/events?topics=${encodeURIComponent(topics)}`);
-    for (const body of bodies) {
-      source.addEventListener(body.dataset.live, (event) => apply(body, JSON.parse(event.data)));
-    }
-    source.onopen = () => say("on");
-    source.onerror = () => say(source.readyState === EventSource.CLOSED ? "ended" : "waiting");
-    window.addEventListener("pagehide", () => source.close());
+    let source = null;
+    // A hidden page follows nothing: browsers have six connections to a host without HTTP/2, for all pages.
+    const listen = () => {
+      source?.close();
+      if (document.visibilityState === "hidden") {
+        return;
+      }
+      const opened = new EventSource(`/events?topics=${encodeURIComponent(topics)}`);
+      for (const body of bodies) {
+        opened.addEventListener(body.dataset.live, (event) => apply(body, JSON.parse(event.data)));
+      }
+      opened.onopen = () => say("on");
+      opened.onerror = () => say(opened.readyState === EventSource.CLOSED ? "ended" : "waiting");
+      source = opened;
+    };
+    listen();
+    document.addEventListener("visibilitychange", listen);
+    window.addEventListener("pagehide", () => source?.close());
     window.addEventListener("pageshow", (event) => event.persisted && window.location.reload());
   };
 

@@ -188,7 +188,9 @@ def _echo_token(survey: Survey) -> Verdict:
     "echo-errors",
     "Errors other than badVerb and badArgument also repeat the arguments",
     section="3.2",
-    advice="Omit the attributes only for badVerb and badArgument; repeat them for idDoesNotExist.",
+    severity=Severity.INFO,
+    advice="Omit the attributes only for badVerb and badArgument; repeat them for idDoesNotExist, as the "
+    "examples in the specification do.",
 )
 def _echo_errors(survey: Survey) -> Verdict:
     identifier = "oai:nobody.example:there-is-no-such-item"
@@ -197,7 +199,7 @@ def _echo_errors(survey: Survey) -> Verdict:
     )
     if ErrorCode.ID_DOES_NOT_EXIST not in reply.codes:
         raise CannotBeDoneError("the provider does not answer idDoesNotExist for an unknown identifier")
-    return _repeats(reply, {"verb": "GetRecord", "identifier": identifier, "metadataPrefix": survey.prefix})
+    return _same(reply, {"verb": "GetRecord", "identifier": identifier, "metadataPrefix": survey.prefix})
 
 
 @REQUEST_LIST.add(
@@ -221,6 +223,12 @@ def _bad_argument(survey: Survey) -> Verdict:
 
 
 def _repeats(reply: Reply, sent: dict[str, str]) -> Verdict:
+    if reply.codes:
+        raise CannotBeDoneError(f"the provider answers {', '.join(reply.codes)}")
+    return _same(reply, sent)
+
+
+def _same(reply: Reply, sent: dict[str, str]) -> Verdict:
     return verdict(reply.arguments == sent, reply, expected=_written(sent), came=_written(reply.arguments))
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+import re
 from datetime import UTC, datetime
 from typing import Any
 
@@ -326,6 +327,21 @@ async def test_records_that_separate_harvests_of_two_sets_leave_to_each_other_go
         assert warning.startswith("1 record that this set no longer lists was kept, because another harvest")
     outcome = await library.run(full=True)
     assert (outcome.warnings, library.living()) == ((), {"oai:a:a", "oai:a:x", "oai:a:z"})
+
+
+async def test_a_set_whose_headers_do_not_name_it_deletes_nothing_and_says_so(library: Library) -> None:
+    library.fake.fault = lambda _asked, good: re.sub(
+        rb"<setSpec>[^<]*</setSpec>", b"", good.replace(b">persistent<", b">no<")
+    )
+    library.fake.items = [Item(identifier=f"oai:a:{number}", sets=("x",)) for number in range(3)]
+    await library.run(set_spec="x")
+    del library.fake.items[0]
+    outcome = await library.run(set_spec="x", full=True)
+    (warning,) = outcome.warnings
+    assert warning.startswith("the headers of 2 listed records do not name this set")
+    assert len(library.living()) == 3
+    outcome = await library.run(full=True)
+    assert (outcome.warnings, len(library.living())) == ((), 2)
 
 
 async def test_a_run_that_would_delete_too_much_is_held_and_deletes_nothing(library: Library) -> None:

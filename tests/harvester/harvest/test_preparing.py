@@ -7,6 +7,7 @@ from harvester.rules.filters import parse_filters
 from harvester.rules.normalisation import parse_mappings
 from harvester.rules.rule_files import RuleFileError
 from harvester.rules.rule_limits import RuleLimits
+from harvester.rules.schema_sampling import SchemaSampler
 from harvester.rules.validation import own_validator
 from harvester.vocabulary import Level
 from oai.errors import ExitCode, StrictCheckError
@@ -89,6 +90,17 @@ def test_what_the_filters_leave_out_and_deletions_are_not_validated() -> None:
     )
 
     assert (batch.filtered, [each.header.identifier for each in batch.records]) == (1, ["2"])
+
+
+def test_a_lenient_run_samples_only_records_that_the_filters_accept() -> None:
+    filters = parse_filters(FILTERS.replace(b'regexp="."', b'regexp="x"'), source="f.xml")
+    sampler = SchemaSampler(validator=own_validator("oai_dc"), most=1)
+    bad = record("<dc:titel/>")
+    entries = [(Header(identifier="1", datestamp="2024-05-01"), bad), entry("2", "x")]
+
+    batch = Transformer(filters=filters, sampler=sampler).prepare(entries, url=URL)
+
+    assert (batch.filtered, batch.sample.checked, batch.sample.invalid) == (1, 1, 0)
 
 
 def test_a_record_is_validated_before_the_rules_add_to_it() -> None:

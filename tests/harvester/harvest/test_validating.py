@@ -155,6 +155,26 @@ async def test_what_a_record_names_is_fetched_between_pages(library: Library, se
     assert server.asked["/note.xsd"] == 1
 
 
+KEEPING = f"""<filters>
+<selectionNamespaces>xmlns:b='{BOOK}'</selectionNamespaces><filter xpath="//b:pages" regexp="3"/></filters>"""
+
+
+async def test_what_a_record_names_that_the_filter_excludes_is_not_needed(
+    library: Library, server: SchemaServer, tmp_path: Path
+) -> None:
+    rules = tmp_path / "keeping.xml"
+    rules.write_text(KEEPING)
+    names = f"{NOTE} {server.url}/gone.xsd"
+    library.fake.items[10] = book(10, f'<pages>4</pages><note xmlns="{NOTE}"/>', names=names)
+
+    excluded = await library.run(metadata_prefix="book", validation=Level.VERY_STRICT, filter_file=rules)
+    outcome = await library.run(metadata_prefix="book", validation=Level.VERY_STRICT, full=True)
+
+    assert (excluded.verdict, excluded.counts["new"], excluded.counts["filtered"]) == ("complete", 11, 1)
+    assert outcome.exit_code == ExitCode.STRICT_CHECK
+    assert "gone.xsd, named by the record 'oai:a:10', is not available" in (outcome.failure_reason or "")
+
+
 COSTLY = f"""<filters match="all">
 <selectionNamespaces>xmlns:b='{BOOK}'</selectionNamespaces>
 <filter xpath="count(//b:page[count(//b:page/following::b:page) = -1])" regexp="0"/></filters>"""

@@ -206,6 +206,30 @@ async def test_a_schema_with_a_document_type_is_taken(tmp_path: Path) -> None:
         assert server.asked == {"/a.xsd": 1}
 
 
+EXTERNAL = '<!DOCTYPE xs:schema [<!ENTITY {}lat1 PUBLIC "-//A//Latin 1//EN" "lat1.ent">{}]>'
+
+
+async def test_external_entities_that_a_schema_does_not_use_are_not_needed(tmp_path: Path) -> None:
+    """As in xhtml-charent-1.xsd, which the schemas of DDI Codebook include."""
+    text = LIBRARY["/note.xsd"].replace("?>\n", f"?>\n{EXTERNAL.format('% ', '%lat1;')}\n")
+    async with serve_schemas({"/a.xsd": text}) as server:
+        found = schemas(tmp_path)
+        await found.gather(NOTE, f"{server.url}/a.xsd", by="a record")
+
+        compiled = found.compile({NOTE: f"{server.url}/a.xsd"})
+
+    assert compiled.validate(etree.fromstring(f'<note xmlns="{NOTE}">2024-05-01</note>'))
+    assert server.asked == {"/a.xsd": 1}
+
+
+async def test_a_schema_that_needs_an_external_entity_is_refused(tmp_path: Path) -> None:
+    text = schema("&lat1;", NOTE).replace("?>\n", f"?>\n{EXTERNAL.format('', '')}\n")
+
+    message = await refusal(tmp_path, {"/a.xsd": text})
+
+    assert "it is a document that uses the external entity lat1" in message
+
+
 def test_names_in_the_cache_are_plain_and_differ(tmp_path: Path) -> None:
     cache = SchemaCache(folder=tmp_path)
     urls = [

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from harvester.reading.answers import FormatInfo
-from harvester.rules.validation import Validator, own_validator, prepare_validator
+from harvester.rules.validation import Grammar, Validator, own_validator, prepare_validator
 from oai.errors import StrictCheckError
 from tests.harvester.rules.rule_samples import HEADER, OAI, OAI_DC, list_of, record, record_xml, tombstone
-from tests.harvester.rules.schema_server import BOOK, NOTE, SchemaServer, schemas, serve_schemas
+from tests.harvester.rules.schema_server import BOOK, NOTE, SchemaServer, schema, schemas, serve_schemas
 
 SHARED = Path(__file__).parents[4] / "shared"
 # fmt: off
@@ -128,6 +128,29 @@ def test_lines_are_those_of_the_answer_and_neighbours_do_not_matter() -> None:
     assert faults(second) == ["line 4, element 'dc:b': this element is not defined here"]
 
 
+PART = "urn:example:part"
+PART_SCHEMA = schema(
+    '<xs:complexType name="t"><xs:attribute name="ID" type="xs:ID"/></xs:complexType>'
+    '<xs:element name="all"><xs:complexType><xs:sequence><xs:element name="p" type="t" maxOccurs="9"/>'
+    "</xs:sequence></xs:complexType></xs:element>",
+    PART,
+)
+
+
+@pytest.mark.parametrize("outer", ["", f' xmlns:o="{PART}"'], ids=["plain", "prefix of the answer"])
+def test_an_id_must_be_unique_in_its_record_and_not_on_the_page(outer: str) -> None:
+    grammar = Grammar(etree.XMLSchema(etree.fromstring(PART_SCHEMA.encode())))
+    kind = ' xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:type="o:t"' if outer else ""
+    one = f'<all xmlns="{PART}">\n<p ID="D1"{kind}/>%s</all>'
+    page = etree.fromstring(f"<page{outer}>{one * 3}</page>" % ("", "", '<p ID="D1"/>'))
+
+    first, second, third = map(grammar.faults, page)
+
+    assert (first, second) == ([], [])
+    ((line, text),) = third
+    assert (line, "'D1' is not a valid value" in text) == (4, True)
+
+
 def test_a_fault_with_an_endless_value_is_cut() -> None:
     bad = record("", header=header(datestamp="x" * 100_000))
 
@@ -242,7 +265,7 @@ async def test_a_schema_that_a_record_names_and_nobody_has_fails_the_run(tmp_pat
         checks = await validator(tmp_path, server)
 
         with pytest.raises(
-            StrictCheckError, match=r"no\.xsd, named by a record, is not available: HTTP status 404"
+            StrictCheckError, match=r"no\.xsd, named by the record '.*', is not available: HTTP status 404"
         ):
             await checks.learn([book(NOTE_ELEMENT, location=f"{NOTE} {server.url}/no.xsd")])
 

@@ -63,6 +63,8 @@ class FakeSru:
     sizes: bool = True
     tells_next: bool = True
     explains: bool = True
+    location: str = ""
+    """The address of the schema of `marcxml`, as explain has it."""
     limit: int | None = None
     """The last position that it gives."""
     fault: Fault | None = None
@@ -88,10 +90,12 @@ class FakeSru:
         return web.Response(body=answer if answer is not None else body, content_type="text/xml")
 
     def _explain(self) -> str:
+        location = f' location="{self.location}"' if self.location else ""
         explain = (
             f'<explain xmlns="http://explain.z3950.org/dtd/2.0/"><serverInfo version="{self.version}"/>'
             "<databaseInfo><title>Fake catalogue</title><contact>books@fake.example</contact></databaseInfo>"
-            '<schemaInfo><schema name="marcxml" identifier="info:srw/schema/1/marcxml-v1.1"/>'
+            '<schemaInfo><schema name="marcxml" identifier="info:srw/schema/1/marcxml-v1.1"'
+            f"{location}/>"
             '<schema name="dc" identifier="info:srw/schema/1/dc-v1.1"/></schemaInfo>'
             f'<configInfo><setting type="maximumRecords">{self.cap}</setting></configInfo></explain>'
         )

@@ -12,16 +12,18 @@ from sqlalchemy import select
 from harvester.bibliographic.importer import run_import
 from harvester.bibliographic.imports import ImportFacts
 from harvester.bibliographic.models import BibliographicRow
+from harvester.client.query_results import MARC21_NAMESPACE
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
 from harvester.harvest.verdict import Verdict
 from harvester.models import History, Record, Repository
 from harvester.repositories import add_repository
-from harvester.vocabulary import AccessProtocol
+from harvester.vocabulary import AccessProtocol, Level
 from oai.database import Database
 from oai.errors import ExitCode
 from oai.settings import Settings
+from tests.harvester.rules.schema_server import schema, serve_schemas
 from tests.harvester.sru.fake_sru import Book, FakeSru, books, diagnostics, serve_sru
 from tests.harvester.test_commands import run
 
@@ -76,6 +78,19 @@ async def test_a_result_becomes_files_and_rows(shelf: Shelf) -> None:
     with shelf.database.session() as session:
         row = session.scalars(select(Repository)).one()
     assert (row.protocol, row.repository_name) == ("sru", "Fake catalogue")
+
+
+@pytest.mark.parametrize(("type_", "valid"), [("anyType", 10), ("int", 0)])
+async def test_the_namespace_of_records_is_that_of_their_schema_and_not_its_identifier(
+    shelf: Shelf, type_: str, valid: int
+) -> None:
+    del shelf.fake.books[10:]
+    text = schema(f'<xs:element name="record" type="xs:{type_}"/>', MARC21_NAMESPACE)
+    async with serve_schemas({"/marc.xsd": text}) as server:
+        shelf.fake.location = f"{server.url}/marc.xsd"
+        outcome = await shelf.run(validation=Level.VERY_STRICT)
+    assert outcome.counts["new"] == valid
+    assert ("is not valid" in (outcome.failure_reason or "")) == (not valid)
 
 
 async def test_a_second_harvest_asks_for_everything_and_finds_it_unchanged(shelf: Shelf) -> None:

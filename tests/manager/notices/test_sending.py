@@ -196,7 +196,14 @@ async def test_a_webhook_gets_signed_json_and_a_failure_is_retried(
     assert announcer.states() == ["sent"]
 
 
-@pytest.mark.parametrize("headers", [b"Content-Length: 10", b"Content-Encoding: gzip\r\nContent-Length: 1"])
+@pytest.mark.parametrize(
+    "headers",
+    [
+        b"Content-Length: 10",
+        b"Content-Encoding: gzip\r\nContent-Length: 1",
+        pytest.param(b"Policy: " + b"x" * 20_000, id="long"),
+    ],
+)
 async def test_a_webhook_that_accepts_with_a_broken_answer_has_the_message(
     settings: Settings, database: Database, announcer: Announcer, headers: bytes
 ) -> None:

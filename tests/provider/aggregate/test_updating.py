@@ -11,7 +11,7 @@ from sqlalchemy import text
 from sqlalchemy.orm import Session
 
 from oai.database import Database
-from provider.aggregate.sources import walk_everything, withdraw_source
+from provider.aggregate.sources import add_source, find_repository, walk_everything, withdraw_source
 from provider.aggregate.update import notice_unreadable, updater
 from tests.commands import Process, results
 from tests.plans import work_of
@@ -280,6 +280,55 @@ def test_identify_describes_the_identifiers_that_are_published(
     body = _in_another_namespace(harvested).repository().answer([("verb", "Identify")]).body.decode()
     assert f"<repositoryIdentifier>{namespace}</repositoryIdentifier>" in body
     assert f"<sampleIdentifier>oai:{namespace}:one:1</sampleIdentifier>" in body
+
+
+def test_identify_describes_no_scheme_that_some_identifiers_do_not_follow(
+    harvested: Harvested, database: Database
+) -> None:
+    with database.session() as session:
+        _write(harvested, session, "1")
+    until(lambda: harvested.update() == 1)
+    with database.session() as session:
+        _add_a_second_source(session, identifiers="own")
+    assert "oai-identifier" not in _identify(harvested)
+    with database.session() as session:
+        withdraw_source(session, 1)
+        session.commit()
+    until(lambda: harvested.update() == 1)
+    with database.session() as session:  # Its former identifiers stay listed as deleted.
+        add_source(session, find_repository(session, "1"), identifiers="own")
+        session.commit()
+    assert "oai-identifier" not in _identify(harvested)
+
+
+def test_identify_describes_the_scheme_that_all_sources_follow(
+    harvested: Harvested, database: Database
+) -> None:
+    with database.session() as session:
+        session.execute(text("UPDATE aggregate_source SET identifiers = 'own'"))
+        _add_a_second_source(session, identifiers="own")
+        _write(harvested, session, "1")
+    until(lambda: harvested.update() == 1)
+    namespace = harvested.settings.provider.namespace
+    assert f"<sampleIdentifier>oai:{namespace}:one:1</sampleIdentifier>" in _identify(harvested)
+    other = _identify(_in_another_namespace(harvested))  # In which the second source will publish.
+    assert "oai-identifier" not in other
+
+
+def test_a_repository_that_is_two_sources_is_one_friend(harvested: Harvested, database: Database) -> None:
+    with database.session() as session:
+        _add_a_second_source(session)
+    assert _identify(harvested).count("<baseURL>http://o/</baseURL>") == 1
+
+
+def _identify(harvested: Harvested) -> str:
+    return harvested.repository().answer([("verb", "Identify")]).body.decode()
+
+
+def _add_a_second_source(session: Session, *, identifiers: str | None = None) -> None:
+    session.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('http://o/', 'two')"))
+    add_source(session, find_repository(session, "2"), name="two", identifiers=identifiers)
+    session.commit()
 
 
 def _write(harvested: Harvested, session: Session, *names: str) -> None:

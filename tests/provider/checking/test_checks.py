@@ -1,5 +1,7 @@
 """Every check passes on a correct provider, and finds the fault that it is there for."""
 
+from typing import Any
+
 import pytest
 
 from oai.vocabulary import Granularity
@@ -9,7 +11,7 @@ from provider.checking.findings import CheckResult, Finding, Severity, run_check
 from provider.checking.survey import Survey
 from provider.checking.transport import Received, Sent, Transport, UnreachableError
 from tests.provider.checking.fault_table import FAULTS
-from tests.provider.checking.faults import Fault
+from tests.provider.checking.faults import Fault, midnights, shifted, text
 from tests.provider.checking.small_provider import URL, SmallProvider, changed
 
 
@@ -49,6 +51,19 @@ def test_a_fault_is_found_by_its_checks_alone(fault: Fault) -> None:
 
 def test_every_check_can_fail() -> None:
     assert {check.id for check in CHECKS} == {name for fault in FAULTS for name in fault.fails}
+
+
+def test_after_errors_the_specification_does_not_require_repeated_arguments() -> None:
+    bare: dict[str, Any] = text('<request [^>]*>([^<]*</request><error code="(?!bad))', r"<request>\1")
+    found = findings(SmallProvider(ask=midnights, **shifted(hours=1), **bare))
+    assert [
+        (finding.check.id, finding.check.severity, finding.result)
+        for finding in found
+        if finding.check.id.startswith("request.") and finding.result is not CheckResult.PASSED
+    ] == [
+        ("request.echo-window", Severity.MUST, CheckResult.NOT_DONE),
+        ("request.echo-errors", Severity.INFO, CheckResult.FAILED),
+    ]
 
 
 def test_each_check_says_what_to_do() -> None:

@@ -30,7 +30,7 @@ from web.api.dispatch import CSRF_HEADER, LIMITER
 from web.api.operations import PLACES, Operation
 from web.api.table import OPERATIONS, whole_document
 from web.auth.users import change_role, get_user
-from web.schedules.api import NewSchedule
+from web.schedules.api import NewSchedule, ScheduleChange
 
 _JSON: Final = {"Content-Type": "application/json"}
 _SOON: Final = (datetime.now(UTC) + timedelta(days=1)).isoformat()
@@ -117,6 +117,43 @@ async def test_others_repositories_are_not_there_for_a_partner(using: Using) -> 
             assert (await partner.get(path)).status == 404, path
         assert (await partner.get("/schedules")).body["items"] == []
         assert (await partner.get("/runs")).body["items"] == []
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_a_change_is_refused_if_the_object_was_changed_since_it_was_read(program: Program) -> None:
+    read = await program.get("/schedules/1")
+    plan = {name: read.body[name] for name in ScheduleChange.model_fields}
+    mine = {"headers": {"If-Match": f'"other", {read.headers["Etag"]}'}}
+    first = await program.ask("PUT", "/schedules/1", plan | {"priority": -3}, **mine)
+    second = await program.ask("PUT", "/schedules/1", plan | {"priority": 7}, **mine)
+    assert (first.status, second.status, second.body["title"]) == (200, 412, "Changed in the meantime")
+    again = await program.get("/schedules/1")
+    assert (again.body["priority"], again.headers["Etag"]) == (-3, first.headers["Etag"])
+    assert (await program.post("/schedules/1/pause")).status == 200
+    assert (await program.get("/schedules/1")).headers["Etag"] == again.headers["Etag"]
+    for method, path, given, status in (
+        ("PATCH", "/repositories/1", "nonsense", 412),
+        ("PATCH", "/repositories/1", '"nonsense"', 412),
+        ("PATCH", "/repositories/1", "*", 200),
+        ("DELETE", "/tokens/1", '"nonsense"', 412),
+        ("DELETE", "/schedules/1", mine["headers"]["If-Match"], 412),
+        ("DELETE", "/schedules/1", again.headers["Etag"], 204),
+    ):
+        body = {"repository_name": "Telč"} if method == "PATCH" else None
+        answer = await program.ask(method, path, body, headers={"If-Match": given})
+        assert answer.status == status, (method, path, given, answer.body)
+
+
+@pytest.mark.usefixtures("one_of_each")
+async def test_of_two_changes_of_one_version_at_once_one_is_refused(program: Program) -> None:
+    tag = (await program.get("/repositories/1")).headers["Etag"]
+    answers = await asyncio.gather(
+        *(
+            program.ask("PATCH", "/repositories/1", {"repository_name": name}, headers={"If-Match": tag})
+            for name in ("Anna", "Adam", "Petr")
+        )
+    )
+    assert sorted(answer.status for answer in answers) == [200, 412, 412]
 
 
 @pytest.mark.usefixtures("one_of_each")
