@@ -103,7 +103,7 @@ class _Recipient(NamedTuple):
 def collect(session: Session, most: int) -> None:
     """Collect the waiting notices that exceed `most` in an hour for their recipient. The caller commits.
 
-    Once a recipient's notices are collected, so are all later ones until the report is written. Unsent
+    Once a recipient's notices are collected, so are all later ones until the report is due. Unsent
     notices count, too, so that not too many are sent at once after the mail server was away.
     """
     rules = select(Notice.rule_id).where(_OURS, Notice.ended.is_(None), _WAITING).distinct()
@@ -150,10 +150,12 @@ def _further(rules: Sequence[int | None], most: int) -> Select[Any]:
     same = (rows.c[column.key] == sent.c[column.key] for column in _TO)
     due = func.greatest(func.now(), func.coalesce(rows.c.due, func.now() + COLLECTING))
     too_many = rows.c.place + func.coalesce(sent.c.number, 0) > most
+    # While the report is held up, a few are sent one by one, by which it is seen that the server is back.
+    joins = and_(rows.c.notice_id > rows.c.first, rows.c.due > func.now())
     return (
         select(rows.c.notice_id, due.label("due"))
         .outerjoin_from(rows, sent, and_(*same))
-        .where(rows.c.state == NoticeState.WAITING, or_(too_many, rows.c.notice_id > rows.c.first))
+        .where(rows.c.state == NoticeState.WAITING, or_(too_many, joins))
     )
 
 

@@ -479,6 +479,27 @@ def test_only_notices_of_its_repositories_wait_for_a_report_which_is_tried_soon_
     assert reporter.send() == ["report", "report", "failing"]
 
 
+def test_notices_are_sent_one_by_one_while_the_next_report_is_held_up(reporter: Reporter) -> None:
+    reporter.announcer.rule()
+    reporter.fail(*range(5))
+    reporter.collect()
+    reporter.send()
+    reporter.write()
+    reporter.tables("UPDATE notice SET due = now() + interval '8 hours' WHERE occasion = 'report'")
+    reporter.fail(5)
+    assert reporter.collect()[-1] == "collected"
+    assert reporter.write() == 0
+    reporter.pass_an_hour()
+    reporter.fail(6)
+    reporter.repair(5)
+    assert reporter.collect()[-2:] == ["waiting"] * 2
+    assert reporter.send() == ["failing"]
+    reporter.tables("UPDATE notice SET due = now() WHERE occasion = 'report'")
+    assert reporter.send() == ["report"]
+    assert reporter.write() == 1
+    assert reporter.send() == ["report", "works again"]
+
+
 def test_a_test_does_not_wait_for_a_report(database: Database, reporter: Reporter) -> None:
     repository = reporter.announcer.repository
     rule = reporter.announcer.rule(repository_id=repository)
