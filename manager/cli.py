@@ -46,7 +46,7 @@ def _add_notify(commands: "Subcommands") -> None:
         command.add_argument("rule_id", type=int, metavar="RULE_ID", help="number of the rule")
     sent = _notify(notify, "sent", help="list sent and waiting notifications", handler="list_sent")
     _add_limit(sent)
-    sent.add_argument("--report", type=bigint, metavar="N", help="only those in report N")
+    sent.add_argument("--report", type=bigint, metavar="N", help="all of those in report N")
     _add_mutes(notify)
 
 

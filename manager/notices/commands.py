@@ -48,6 +48,7 @@ _MUTE_COLUMNS: Final = {
     "note": "note",
 }
 _MOST_MUTES: Final = 1000
+_DEFAULT_LIMIT: Final = 50
 
 
 def add_rule(invocation: Invocation) -> None:
@@ -138,7 +139,8 @@ def list_sent(invocation: Invocation) -> None:
     """List the notices that were sent or are waiting, newest first."""
     given = invocation.arguments
     with invocation.session() as session:
-        found = outbox.list_notices(session, given.limit, report_id=given.report)
+        limit = None if given.report and given.limit == _DEFAULT_LIMIT else given.limit
+        found = outbox.list_notices(session, limit, report_id=given.report)
         rows = [{**columns_of(notice), "report_state": notice.report_state} for notice in found]
     if not invocation.console.as_json:
         for row in rows:

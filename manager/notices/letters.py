@@ -61,7 +61,7 @@ _LONGEST_NAME: Final = 60
 LONGEST_CHAT: Final = 1800
 """The characters of a message that every chat service accepts."""
 _FEWER: Final = (25, 12, 6, 3, 1, 0)
-"""Numbers of a report's entries, tried until the message is short enough."""
+"""Numbers of a report's entries, then of its groups, tried until the message is short enough."""
 _NAMES: Final = ("repository_name", "metadata_prefix", "set_spec")
 """The facts in subjects that partners choose."""
 _PERMANENT = range(500, 600)
@@ -135,9 +135,11 @@ def render(
 
 
 def _fitting(written: Callable[[Mapping[str, Any]], Letter], facts: Mapping[str, Any], most: int) -> Letter:
-    fewer = ({**facts, "groups": with_entries(facts["groups"], number)} for number in _FEWER)
+    groups = [with_entries(facts["groups"], number) for number in _FEWER]
+    # The advice of a group is left out with its entries, then the last groups.
+    groups += [groups[-1][:number] for number in _FEWER[:-1]]
     letter = written(facts)
-    for version in (*fewer, {**facts, "short": True}):
+    for version in (*({**facts, "groups": some} for some in groups), {**facts, "short": True}):
         if len(letter.subject) + len(letter.body) <= most:
             break
         letter = written(version)

@@ -6,7 +6,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, ClassVar, Final
 
 from sqlalchemy import (
-    BigInteger,
     ColumnElement,
     Select,
     Subquery,
@@ -17,6 +16,7 @@ from sqlalchemy import (
     func,
     or_,
     select,
+    union_all,
     update,
 )
 from sqlalchemy.orm import Session, aliased, joinedload
@@ -43,6 +43,7 @@ UNCONFIRMED_DAYS: Final = 7
 """How long notices wait for the confirmation of their address."""
 _FIRST_PAUSE: Final = timedelta(minutes=1)
 _LONGEST_PAUSE: Final = timedelta(hours=12)
+_SOON: Final = timedelta(minutes=5)
 _LONGEST_ERROR: Final = 1000
 URGENT: Final = (Occasion.TEST, Occasion.CONFIRM)
 """Those for which a person waits."""
@@ -52,6 +53,7 @@ _HOST: Final = func.lower(func.substring(Notice.target, "//([^/?#]*)"))
 _OLDEST: Final = (Notice.due, Notice.notice_id)
 _ORDERED: Final = or_(Notice.rule_id.is_not(None), Notice.channel == Channel.HOOK)
 _OPEN: Final = (NoticeState.WAITING, NoticeState.CLAIMED, NoticeState.HANDED)
+_UNSENT: Final = (Notice.ended.is_(None), Notice.occasion.not_in(URGENT))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,19 +135,14 @@ def _is_due() -> tuple[ColumnElement[bool], ...]:
 
 
 def keys_of(session: Session, notice: Notice) -> tuple[str, ...]:
-    """Return the keys for signing the notice; none: the common one of the settings."""
+    """Return the keys for signing the notice; none: the common one of the settings, which is also ""."""
     if notice.channel != Channel.WEBHOOK:
         return ()
-    row = session.execute(
+    present, following, replaced = session.execute(
         select(NoticeRule.signing_key, NoticeRule.next_key, NoticeRule.next_key_from <= func.now()).where(
             NoticeRule.rule_id == notice.rule_id
         )
     ).one()
-    return signing_keys(*row)
-
-
-def signing_keys(present: str | None, following: str | None, replaced: bool | None) -> tuple[str, ...]:  # noqa: FBT001 a row
-    """Return the key for signing, and the one that is about to replace it; "" is the common one."""
     if following is None:
         return () if present is None else (present,)
     return (following,) if replaced else (present or "", following)
@@ -154,34 +151,32 @@ def signing_keys(present: str | None, following: str | None, replaced: bool | No
 def _queues() -> Subquery:
     """Return the unsent notices, each with the first one to its recipient about its repository.
 
-    `reported` is where the first report to the recipient begins.
+    Those in an unsent report are unsent, too.
     """
-    unsent = aliased(Notice)
-    recipient = (unsent.rule_id, unsent.channel, unsent.target)
-    first = func.min(unsent.notice_id).over(partition_by=(*recipient, unsent.repository_id))
-    begin = case((unsent.occasion == Occasion.REPORT, unsent.facts["first"].astext.cast(BigInteger)))
-    reported = func.min(begin).over(partition_by=recipient)
-    return (
-        select(unsent.notice_id, unsent.occasion, first.label("first"), reported.label("reported"))
-        .where(unsent.ended.is_(None), unsent.occasion.not_in(URGENT))
-        .subquery()
-    )
+    report = aliased(Notice)
+    reports = select(report.notice_id).where(report.ended.is_(None), report.occasion == Occasion.REPORT)
+    # Numbers are first, because they are compared fast; an array, so that its index is used.
+    recipient = (Notice.rule_id, Notice.repository_id, Notice.channel, Notice.target)
+    reported = Notice.report_id == func.any(func.array(reports.scalar_subquery()))
+    rows = union_all(
+        select(Notice.notice_id, *recipient).where(*_UNSENT, Notice.occasion != Occasion.REPORT),
+        select(Notice.notice_id, *recipient).where(reported),
+    ).subquery()
+    same = [rows.c[column.key] for column in recipient]
+    first = func.min(rows.c.notice_id).over(partition_by=same)
+    return select(rows.c.notice_id, first.label("first")).subquery()
 
 
 def _is_next() -> ColumnElement[bool]:
     """Return whether no earlier notice to the same recipient about the same repository is still unsent.
 
-    A report has the earliest notices of each of its repositories, so it waits for none; those after its first
-    one wait for it.
+    A report has the earliest notices of each of its repositories, so it waits for none.
     """
     # By the set: a condition on each notice would compare each of thousands with each.
     rows = _queues()
-    unreported = or_(rows.c.reported.is_(None), rows.c.notice_id < rows.c.reported)
-    first = select(rows.c.notice_id).where(
-        or_(rows.c.occasion == Occasion.REPORT, and_(rows.c.first == rows.c.notice_id, unreported))
-    )
-    # A link to confirm the address is not behind the notices that wait for it, nor a test behind a report.
-    return or_(~_ORDERED, Notice.occasion.in_(URGENT), Notice.notice_id.in_(first))
+    is_first = Notice.notice_id.in_(select(rows.c.notice_id).where(rows.c.first == rows.c.notice_id))
+    # A link to confirm the address is not behind the notices that wait for it, nor a test behind others.
+    return or_(~_ORDERED, Notice.occasion.in_((*URGENT, Occasion.REPORT)), is_first)
 
 
 def _is_unconfirmed() -> ColumnElement[bool]:
@@ -202,10 +197,11 @@ def _is_unconfirmed() -> ColumnElement[bool]:
 def mark_waiting(session: Session) -> None:
     """Note with notices that are not tried yet what they wait for. The caller commits.
 
-    It is the confirmation of their address, or an earlier notice whose attempts fail.
+    The confirmation of their address, an earlier notice whose attempts fail, or a report.
     """
     rows, first = _queues(), aliased(Notice)
-    behind = func.concat("waits for message ", first.notice_id)
+    behind = func.concat("waits for message ", func.coalesce(first.report_id, first.notice_id))
+    fails = and_(first.state == NoticeState.WAITING, first.tries > 0)
     unsent = update(Notice).execution_options(synchronize_session=False)
     session.execute(
         unsent.where(Notice.ended.is_(None), Notice.last_error.is_(None), _is_unconfirmed()).values(
@@ -220,8 +216,7 @@ def mark_waiting(session: Session) -> None:
             Notice.notice_id == rows.c.notice_id,
             first.notice_id == rows.c.first,
             first.notice_id < Notice.notice_id,
-            first.state == NoticeState.WAITING,
-            first.tries > 0,
+            or_(fails, first.state == NoticeState.COLLECTED),
             Notice.last_error.is_distinct_from(behind),
         ).values(last_error=behind)
     )
@@ -241,8 +236,18 @@ def hand_over(session: Session, claimed: Claimed) -> bool:
 
 
 def sent(session: Session, claimed: Claimed) -> None:
-    """Record that the recipient has the notice. The caller commits."""
+    """Record that the recipient has the notice. The caller commits.
+
+    A report to the same recipient is tried soon, because the server is back. Not at once: one that refuses
+    only some messages would use up its attempts.
+    """
     _change(session, claimed, *_OPEN, state=NoticeState.SENT, ended=func.now(), expires=None, last_error=None)
+    same, soon = (Notice.channel == claimed.channel, Notice.target == claimed.target), func.now() + _SOON
+    report = (*_UNSENT, Notice.occasion == Occasion.REPORT, Notice.due > soon)
+    session.execute(
+        update(Notice).where(*same, *report).values(due=soon),
+        execution_options={"synchronize_session": False},
+    )
 
 
 def unsure(session: Session, claimed: Claimed, reason: str) -> None:
@@ -343,7 +348,7 @@ def prune(session: Session) -> None:
 
 def list_notices(
     session: Session,
-    limit: int = 50,
+    limit: int | None = 50,
     *,
     before: int | None = None,
     among: Select[int] | None = None,

@@ -33,6 +33,7 @@ from manager.notices.announcements import moment
 from manager.notices.models import Channel, Notice, NoticeRule, NoticeState, Occasion
 from manager.notices.mutes import mute_collected
 from manager.notices.outbox import URGENT
+from oai.failure_codes import FailureCode
 
 COLLECTING: Final = timedelta(minutes=15)
 ENTRIES: Final = 50
@@ -40,6 +41,7 @@ ENTRIES: Final = 50
 _HOUR: Final = timedelta(hours=1)
 _LONGEST_NAME: Final = 60
 _LONGEST_REASON: Final = 200
+_LONGEST_REQUEST: Final = 500
 _CHANNELS: Final = (Channel.MAIL, Channel.SERVICE)
 """Those to people; programs get each notice by itself."""
 _OCCASIONS: Final = (
@@ -55,6 +57,7 @@ _OURS: Final = and_(
 )
 _RECOVERED: Final = "recovered"
 """A source that failed and works again within one report."""
+_GOOD: Final = (_RECOVERED, Occasion.WORKS_AGAIN)
 _KINDS: Final = (
     Occasion.SUSPENDED, Occasion.SET_ASIDE, Occasion.STUCK, Occasion.STORE_AUDIT, "held", Occasion.FAILING,
     Occasion.STILL_FAILING, "records", _RECOVERED, Occasion.WORKS_AGAIN,
@@ -64,7 +67,14 @@ _FACTS: Final = (
     "repository_name", "metadata_prefix", "set_spec",
     "failure_kind", "failure_reason", "status", "ended", "at",
 )  # fmt: skip
-_NUMBERS: Final = ("recurring_id", "job_id", "audit_id")
+_NUMBERS: Final = ("recurring_id", "job_id", "audit_id", "invalid")
+REASONED: Final = (
+    FailureCode.HTTP_INVALID, FailureCode.REQUEST_INVALID, FailureCode.PLACE_UNUSABLE,
+    FailureCode.INTERNAL_ERROR, FailureCode.OTHER,
+)  # fmt: skip
+"""Failures whose advice refers to the reason."""
+REQUESTED: Final = (FailureCode.HTTP_SERVER_ERROR, FailureCode.HTTP_STATUS, FailureCode.REPOSITORY_ERROR)
+"""Failures whose advice refers to the request."""
 
 
 class _Entry(NamedTuple):
@@ -93,7 +103,7 @@ class _Recipient(NamedTuple):
 def collect(session: Session, most: int) -> None:
     """Collect the waiting notices that exceed `most` in an hour for their recipient. The caller commits.
 
-    Once a recipient's notices are collected, so are all later ones until the report is written. Unsent
+    Once a recipient's notices are collected, so are all later ones until the report is due. Unsent
     notices count, too, so that not too many are sent at once after the mail server was away.
     """
     rules = select(Notice.rule_id).where(_OURS, Notice.ended.is_(None), _WAITING).distinct()
@@ -140,10 +150,12 @@ def _further(rules: Sequence[int | None], most: int) -> Select[Any]:
     same = (rows.c[column.key] == sent.c[column.key] for column in _TO)
     due = func.greatest(func.now(), func.coalesce(rows.c.due, func.now() + COLLECTING))
     too_many = rows.c.place + func.coalesce(sent.c.number, 0) > most
+    # While the report is held up, a few are sent one by one, by which it is seen that the server is back.
+    joins = and_(rows.c.notice_id > rows.c.first, rows.c.due > func.now())
     return (
         select(rows.c.notice_id, due.label("due"))
         .outerjoin_from(rows, sent, and_(*same))
-        .where(rows.c.state == NoticeState.WAITING, or_(too_many, rows.c.notice_id > rows.c.first))
+        .where(rows.c.state == NoticeState.WAITING, or_(too_many, joins))
     )
 
 
@@ -183,7 +195,7 @@ def _write(session: Session, to: _Recipient) -> bool:
     session.add(report)
     session.flush()
     numbers = [row.notice_id for row in rows]
-    first = {"report": report.notice_id, "first": numbers[0], "short": False, "count": len(rows)}
+    first = {"report": report.notice_id, "short": False, "count": len(rows)}
     report.facts = {**first, "since": moment(min(row.created for row in rows)), **_grouped(rows)}
     session.execute(
         update(Notice)
@@ -231,18 +243,19 @@ def _grouped(rows: Iterable[Row[Any]]) -> dict[str, Any]:
     groups: dict[tuple[str, str], dict[tuple[Any, ...], _Entry]] = {}
     for row in rows:
         key, entry = _key(row), _Entry(row, row.failure)
-        source = (row.repository_id, row.repository_name, row.metadata_prefix, row.set_spec)
+        source = (row.repository_id or row.repository_name, row.metadata_prefix, row.set_spec)
         if row.history_id is None:
             # About a schedule, a job or a store.
-            source = (row.notice_id, None, None, None)
+            source = (row.notice_id, None, None)
         elif row.occasion == Occasion.WORKS_AGAIN:
             past = [group.pop(source) for group in groups.values() if source in group]
             failed = [one.failure for one in past if one.failure is not None]
-            entry = _Entry(row, failed[-1] if failed else None)
-            key = (_RECOVERED, failed[-1].get("code", "")) if failed else key
+            if key[0] == Occasion.WORKS_AGAIN:
+                entry = _Entry(row, failed[-1] if failed else None)
+                key = (_RECOVERED, failed[-1].get("code", "")) if failed else key
         else:
             for (kind, code), group in groups.items():
-                if kind in (_RECOVERED, Occasion.WORKS_AGAIN) or code == key[1]:
+                if kind in _GOOD or code == key[1]:
                     group.pop(source, None)
         groups.setdefault(key, {})[source] = entry
     order = sorted((_KINDS.index(kind), kind, code) for (kind, code), group in groups.items() if group)
@@ -258,13 +271,13 @@ def _grouped(rows: Iterable[Row[Any]]) -> dict[str, Any]:
 
 def _key(row: Row[Any]) -> tuple[str, str]:
     """Return what happened, of those in `_KINDS`, and the code of the failure."""
-    if row.occasion == Occasion.WORKS_AGAIN:
-        return row.occasion, ""
     kind = str(row.occasion)
     if row.failure_kind == "held":
         kind = "held"
-    elif kind == Occasion.FAILING and row.status == RunStatus.COMPLETED_WITH_ERRORS:
+    elif row.status == RunStatus.COMPLETED_WITH_ERRORS and kind != Occasion.STILL_FAILING:
         kind = "records"
+    elif kind == Occasion.WORKS_AGAIN:
+        return kind, ""
     return kind, (row.failure or {}).get("code", "")
 
 
@@ -274,17 +287,27 @@ def _group(kind: str, entries: Sequence[_Entry]) -> dict[str, Any]:
     same = {
         name: value for name, value in failures[0].items() if all(one.get(name) == value for one in failures)
     }
-    shown = [_shown(entry.row, kind) for entry in entries[:ENTRIES]]
-    return {"kind": kind, "failure": same or None, "count": len(entries), "entries": shown}
+    shown = [_shown(entry.row, kind, same) for entry in entries[:ENTRIES]]
+    advice = kind not in _GOOD and (same.get("code") not in REQUESTED or any(one["request"] for one in shown))
+    return {
+        "kind": kind,
+        "failure": same or None,
+        "advice": advice,
+        "count": len(entries),
+        "entries": shown,
+    }
 
 
-def _shown(row: Row[Any], kind: str) -> dict[str, Any]:
+def _shown(row: Row[Any], kind: str, same: Mapping[str, Any]) -> dict[str, Any]:
     names = {name: _cut(getattr(row, name) or "", _LONGEST_NAME) for name in _FACTS[:3]}
     numbers = {name: getattr(row, name) for name in ("history_id", *_NUMBERS)}
-    # That of a suspended schedule repeats the words of its group.
-    known = kind in (_RECOVERED, Occasion.WORKS_AGAIN) or (kind == Occasion.SUSPENDED and row.failure)
-    reason = "" if known else _cut(row.failure_reason or "", _LONGEST_REASON)
-    return {**names, **numbers, "reason": reason, "at": row.ended or row.at}
+    failure = row.failure or {}
+    code = failure.get("code")
+    # The reason of a suspended schedule repeats the words of its group, if those say all.
+    repeated = kind == Occasion.SUSPENDED and failure and failure == same and code not in REASONED
+    reason = "" if kind in _GOOD or repeated else _cut(row.failure_reason or "", _LONGEST_REASON)
+    request = _cut(str(failure.get("url") or ""), _LONGEST_REQUEST) if code in REQUESTED else ""
+    return {**names, **numbers, "reason": reason, "request": request, "at": row.ended or row.at}
 
 
 def _cut(text: str, most: int) -> str:

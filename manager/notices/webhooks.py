@@ -87,7 +87,7 @@ async def post(
 ) -> None:
     """Post the payload; a status of 200 to 299 means that it was accepted.
 
-    `keys` are those of the webhook (`outbox.signing_keys`); without any, the common one is used.
+    `keys` are those of the webhook (`outbox.keys_of`); without any, the common one is used.
     `number` is the same for each attempt, so that a receiver can recognise repetitions. `before_sending` is
     awaited when the connection is established. Raises NotSentError, or RefusedError if another attempt is
     pointless.

@@ -100,3 +100,10 @@ async def test_notices_of_a_report_are_listed(environment: dict[str, str], table
     printed = await asyncio.to_thread(run_zatva, environment, "notify", "sent")
     assert "in report 1 (sent)" in printed.stdout
     assert "in a report" in printed.stdout
+    tables(
+        "INSERT INTO notice (occasion, state, channel, target, facts, report_id)"
+        " SELECT 'failing', 'collected', 'mail', 'a@b.example', '{}', 1 FROM generate_series(1, 60)"
+    )
+    assert len(await zatva(environment, "notify", "sent", "--report", "1")) == 61
+    assert len(await zatva(environment, "notify", "sent", "--report", "1", "--limit", "2")) == 2
+    assert len(await zatva(environment, "notify", "sent")) == 50

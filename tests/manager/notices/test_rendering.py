@@ -54,6 +54,7 @@ RUN: dict[str, Any] = {
         {
             "kind": "failing",
             "failure": {"code": "timeout"},
+            "advice": True,
             "count": 3,
             "entries": [
                 {
@@ -61,6 +62,7 @@ RUN: dict[str, Any] = {
                     "metadata_prefix": "oai_dc",
                     "set_spec": "books",
                     "reason": "no answer",
+                    "request": "https://library.example/oai?verb=Identify",
                     "at": "2026-01-31T03:30:00+00:00",
                     "history_id": 17,
                     "recurring_id": 3,

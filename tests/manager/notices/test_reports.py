@@ -1,7 +1,7 @@
 """Many notices at once become one report: what is collected, what it says, and in which order it is sent."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 from typing import Any
 
@@ -15,6 +15,7 @@ from manager.notices.mutes import acknowledge, end_mute, mute
 from manager.notices.rules import put_trial_into_outbox, remove_rule
 from oai.database import Database
 from oai.datestamps import utc_now
+from oai.failures import Failure, FailureCode, explained
 from oai.settings import Settings
 from tests.manager.notices.conftest import MAILBOX, Announcer, notice_sender, outgoing
 from tests.manager.notices.mail_server import MailServer, mail_server
@@ -272,6 +273,96 @@ def test_a_source_that_recovered_meanwhile_is_said_to_work_and_one_that_failed_a
     )
 
 
+def test_a_source_that_has_rejected_records_instead_is_reported_with_their_number(reporter: Reporter) -> None:
+    reporter.announcer.rule()
+    reporter.fail("single", "more", "third", "new")
+    reporter.collect()
+    reporter.send()
+    for name in ("single", "new"):
+        reporter.announcer.run(
+            "completed with errors", set_spec=name, repository_id=reporter.repository(name),
+            invalid_count=70_000,
+        )  # fmt: skip
+    reporter.announcer.announce()
+    reporter.collect()
+    reporter.write()
+    letter = render("report", "cs", reporter.report(), dashboard=None)
+    assert letter.subject == "3 oznámení: 2 sklizně dokončeny s chybami"
+    for run in (5, 6):
+        assert f"; odmítnutých záznamů: 70\N{NO-BREAK SPACE}000; `zatva job errors {run}`" in letter.body
+
+
+def test_a_source_whose_repository_is_renamed_meanwhile_is_the_same(reporter: Reporter) -> None:
+    reporter.announcer.rule()
+    reporter.fail(*range(4))
+    reporter.tables("UPDATE oai_repository SET repository_name = 'New name'")
+    reporter.repair(3)
+    reporter.collect()
+    reporter.write()
+    assert reporter.report()["kinds"] == [["recovered", 1]]
+
+
+def test_entries_have_the_request_to_which_the_advice_refers(reporter: Reporter) -> None:
+    reporter.announcer.rule()
+    reporter.fail(*range(3))
+    reporter.fail("unknown", code="http_status")
+    for number in range(2):
+        reporter.announcer.run(
+            "failed", set_spec=f"bad{number}", failure_code="http_server_error", failure_reason="HTTP 500",
+            failure_facts=f'{{"url": "https://a.example/{number}"}}',
+        )  # fmt: skip
+    reporter.announcer.announce()
+    reporter.collect()
+    reporter.write()
+    body = render("report", "sk", reporter.report(), dashboard=None).body
+    for number in range(2):
+        assert f"HTTP 500\n  Dopyt: https://a.example/{number}\n" in body
+    assert "2 zbery zlyhali. Repozitár hlási vlastnú chybu. Ak sa opakuje, pošlite správcovi dopyt" in body
+    # Without a request, no advice refers to one.
+    assert "Server repozitára dopyt odmietol.\n- Library unknown" in body
+
+
+@pytest.mark.parametrize(
+    ("words", "codes"),
+    [
+        (("the request below",), reports.REQUESTED),
+        (("See the reason", "the reason below", "the reason names"), reports.REASONED),
+    ],
+)
+def test_reports_know_which_advice_refers_to_the_reason_and_which_to_the_request(
+    words: Sequence[str], codes: Sequence[FailureCode]
+) -> None:
+    advice = {code: explained(Failure(code=code), "en").todo for code in FailureCode}
+    referring = {code for code, todo in advice.items() if any(word in todo for word in words)}
+    # Those of archive files are in no notice.
+    assert {code for code in referring if not code.startswith("archive")} == set(codes)
+
+
+def test_suspended_schedules_have_their_own_reason_unless_the_group_says_all(reporter: Reporter) -> None:
+    rule = reporter.announcer.rule()
+    failures = (
+        '"other"',
+        '"other"',
+        '"timeout"',
+        '"tls", "status": 403',
+        '"tls", "status": 418',
+    )
+    for number, failure in enumerate(failures * 2):
+        reporter.tables.add(
+            "notice", rule_id=rule, repository_id=reporter.announcer.repository, occasion="suspended",
+            channel="mail", target=MAILBOX,
+            facts=f'{{"recurring_id": {number}, "repository_name": "Sus", "failure": {{"code": {failure}}},'
+            f' "failure_reason": "reason {number}", "at": null, "job_id": null}}',
+        )  # fmt: skip
+    reporter.collect()
+    reporter.send()
+    reporter.write()
+    body = render("report", "en", reporter.report(), dashboard=None).body
+    shown = [number for number in range(10) if f"- Sus: reason {number}; `zatva schedule resume" in body]
+    assert shown == [3, 4, 5, 6, 8, 9]
+    assert "- Sus; `zatva schedule resume 7`" in body
+
+
 def test_suspended_schedules_are_grouped_by_cause_and_named_with_the_remedy(reporter: Reporter) -> None:
     rule = reporter.announcer.rule()
     for number in range(1, 7):
@@ -353,6 +444,60 @@ def test_notices_of_a_repository_stay_in_order_around_a_report(reporter: Reporte
     assert reporter.send() == ["failing"]
     assert reporter.write() == 1
     assert reporter.send() == ["report", "ended"]
+
+
+def test_only_notices_of_its_repositories_wait_for_a_report_which_is_tried_soon_after_another_arrived(
+    database: Database, reporter: Reporter
+) -> None:
+    reporter.announcer.rule()
+    reporter.announcer.rule(target="jan@library.example")
+    reporter.fail(*range(5))
+    reporter.collect()
+    reporter.tables("UPDATE notice SET ended = now(), state = 'sent' WHERE state = 'waiting'")
+    reporter.pass_an_hour()
+    assert reporter.write() == 2
+    reporter.tables("UPDATE notice SET due = now() + interval '8 hours', tries = 9 WHERE occasion = 'report'")
+    reporter.fail("in the report", repository=reporter.repository(4))
+    reporter.fail("other")
+    reporter.tables("UPDATE notice SET due = now() + interval '1 hour' WHERE notice_id IN (14, 16)")
+    assert reporter.send() == ["failing"]
+    with database.session() as session, session.begin():
+        outbox.mark_waiting(session)
+    rows = reporter.tables(
+        "SELECT target, state, due < now() + interval '6 minutes' AS soon, last_error FROM notice"
+        " WHERE notice_id > 10 ORDER BY notice_id"
+    )
+    assert [tuple(row) for row in rows] == [
+        (MAILBOX, "waiting", True, None),
+        ("jan@library.example", "waiting", False, None),
+        (MAILBOX, "waiting", True, "waits for message 11"),
+        ("jan@library.example", "waiting", False, "waits for message 12"),
+        (MAILBOX, "sent", True, None),
+        ("jan@library.example", "waiting", False, None),
+    ]
+    reporter.tables("UPDATE notice SET due = now() WHERE occasion = 'report'")
+    assert reporter.send() == ["report", "report", "failing"]
+
+
+def test_notices_are_sent_one_by_one_while_the_next_report_is_held_up(reporter: Reporter) -> None:
+    reporter.announcer.rule()
+    reporter.fail(*range(5))
+    reporter.collect()
+    reporter.send()
+    reporter.write()
+    reporter.tables("UPDATE notice SET due = now() + interval '8 hours' WHERE occasion = 'report'")
+    reporter.fail(5)
+    assert reporter.collect()[-1] == "collected"
+    assert reporter.write() == 0
+    reporter.pass_an_hour()
+    reporter.fail(6)
+    reporter.repair(5)
+    assert reporter.collect()[-2:] == ["waiting"] * 2
+    assert reporter.send() == ["failing"]
+    reporter.tables("UPDATE notice SET due = now() WHERE occasion = 'report'")
+    assert reporter.send() == ["report"]
+    assert reporter.write() == 1
+    assert reporter.send() == ["report", "works again"]
 
 
 def test_a_test_does_not_wait_for_a_report(database: Database, reporter: Reporter) -> None:
@@ -448,15 +593,16 @@ def _names(number: int) -> Mapping[str, Any]:
 @pytest.mark.parametrize("language", Language)
 def test_a_chat_message_is_short(language: Language, groups: int) -> None:
     numbers = dict.fromkeys(("history_id", "recurring_id", "job_id", "audit_id"), 5)
-    entry = {**numbers, "reason": "r" * 200, "at": "2026-01-01T00:00:00+00:00"}
+    entry = {**numbers, "reason": "r" * 200, "request": "", "at": "2026-01-01T00:00:00+00:00"}
     group = {
         "kind": "failing",
         "failure": {"code": "not_oai_pmh"},
+        "advice": True,
         "count": 5000,
         "entries": [{**_names(number), **entry} for number in range(50)],
     }
     facts = {
-        "report": 7, "first": 1, "short": False, "count": 300_000, "since": "2026-01-01T00:00:00+00:00",
+        "report": 7, "short": False, "count": 300_000, "since": "2026-01-01T00:00:00+00:00",
         "kinds": [["failing", 300_000]], "groups": [group] * groups,
     }  # fmt: skip
     dashboard = "https://zatva.example"
@@ -464,6 +610,36 @@ def test_a_chat_message_is_short(language: Language, groups: int) -> None:
     assert len(letter.subject) + len(letter.body) <= LONGEST_CHAT
     assert "report=7" in letter.body
     assert ("Library 0" in letter.body) == (groups == 1)
+
+
+@pytest.mark.parametrize("language", Language)
+@pytest.mark.parametrize(("number", "shown"), [(9, 9), (20, 12)])
+def test_a_chat_message_leaves_out_entries_and_advice_and_then_the_last_groups(
+    language: Language, number: int, shown: int
+) -> None:
+    codes = [FailureCode.HTTP_STATUS, FailureCode.OTHER, FailureCode.TLS] * 7
+    numbers = dict.fromkeys(("history_id", "recurring_id", "job_id", "audit_id"), 5)
+    entry = {**_names(0), **numbers, "reason": "r" * 200, "request": "", "at": "2026-01-01T00:00:00+00:00"}
+    groups = [
+        {
+            "kind": "suspended",
+            "failure": {"code": code},
+            "advice": True,
+            "count": 1000 + place,
+            "entries": [entry] * 3,
+        }
+        for place, code in enumerate(codes[:number])
+    ]
+    facts = {
+        "report": 7, "short": False, "count": 300_000, "since": "2026-01-01T00:00:00+00:00",
+        "kinds": [["suspended", 300_000]], "groups": groups,
+    }  # fmt: skip
+    letter = render("report", language, facts, dashboard=None, most=LONGEST_CHAT)
+    assert len(letter.subject) + len(letter.body) <= LONGEST_CHAT
+    found = [place for place in range(number) if str(1000 + place)[1:] in letter.body]
+    assert found == list(range(shown))
+    advice = explained(Failure(code=codes[0]), language).todo
+    assert (advice in letter.body, "Library" in letter.body) == (number == 9, number == 9)
 
 
 async def test_a_report_to_a_service_is_short(
