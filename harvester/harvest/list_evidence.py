@@ -41,8 +41,6 @@ class ListWatch:
     """Entries of the current answer, of which further parts follow."""
     lowest: str = ""
     highest: str = ""
-    penultimate: str = ""
-    """The datestamp of the last entry but one: that of the last entry may be misplaced."""
     settled: str = ""
     """The first datestamp of the last page after which no smaller one followed.
 
@@ -51,8 +49,6 @@ class ListWatch:
     """
     rises: int = 0
     fell: bool = False
-    ended: bool = False
-    """A further request showed that nothing follows its last page."""
     earlier: int = 0
     """Entries of the list before it was continued from a later datestamp."""
     earlier_size: int | None = None
@@ -163,17 +159,7 @@ class ListWatch:
         The last page of a list must have an empty resumptionToken (section 3.5). Many servers omit it; on a
         page shorter than the others that is no reason for doubt.
         """
-        full = self.pages > 1 and self.last_page >= self.longest_page
-        return no_token and full and self.size is None and not self.ended
-
-    def ends_with(self, page: Page) -> bool:
-        """Return whether a page from the penultimate datestamp on shows that a sorted list has ended.
-
-        A full page may have lost its token as the list's last one may have, so it shows nothing.
-        """
-        whole = page.rest is None and not (page.next_token or page.faults or page.cut_off)
-        found = {mark(header.identifier) for header in page.headers}
-        return whole and 0 < len(page.headers) < self.longest_page and not found.difference(self.marks)
+        return no_token and self.pages > 1 and self.size is None and self.last_page >= self.longest_page
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON value for the checkpoint."""
@@ -190,7 +176,6 @@ class ListWatch:
             return
         self.rises += len(set(stamps)) - (stamps[0] == self.highest or not self.highest)
         self.lowest = self.lowest or stamps[0]
-        self.penultimate = [self.highest, *stamps][-2]
         self.highest = stamps[-1]
         if len(stamps) > 1:
             self.settled = stamps[0]

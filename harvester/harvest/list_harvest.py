@@ -38,8 +38,7 @@ from harvester.reading.errors import (
 )
 from harvester.rules.validation import open_validator
 from harvester.vocabulary import Level
-from oai.datestamps import parse_datestamp
-from oai.errors import StrictCheckError, TryLaterError, failure_of
+from oai.errors import StrictCheckError, failure_of
 from oai.vocabulary import Granularity, Verb
 
 _TRIES_WHILE_SEARCHING = 1
@@ -124,10 +123,6 @@ class ListHarvester:
     @property
     def _progress(self) -> RunProgress:
         return self.run.state.progress
-
-    @property
-    def _is_orderly(self) -> bool:
-        return self._progress.watch.orderly and not self._progress.totals["disorder"]
 
     @property
     def _allowance(self) -> RequestBudget:
@@ -216,22 +211,7 @@ class ListHarvester:
                 lambda state: state.begin_again(begin_again(window), disorder=True), words, again=True
             )
             return
-        watch = self._progress.watch
-        if watch.abrupt(no_token=end is End.NO_TOKEN) and self._is_orderly and self._plan.by_datestamps:
-            watch.ended = await self._is_at_end(window)
         await self._steps.in_thread(partial(self.run.finish_list, end))
-
-    async def _is_at_end(self, window: Window) -> bool:
-        """Return whether one more request, from the penultimate datestamp on, shows the list's end."""
-        watch, plan = self._progress.watch, self._plan
-        try:
-            from_ = plan.calendar.write(parse_datestamp(watch.penultimate).moment)
-            selection = plan.selection(replace(window, from_=from_))
-            client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
-            page = await self._steps.or_stop(anext(client.pages(plan.verb, selection, loose=True)))
-        except (ClientError, MissingAnswerError, TryLaterError, ValueError):
-            return False
-        return watch.ends_with(page)
 
     async def _recover(self, window: Window, error: ClientError) -> End:
         """Choose how to continue after an error; return the end, provisional if the run continues."""
@@ -244,7 +224,7 @@ class ListHarvester:
             with_token=bool(run.state.token),
             first=not run.state.counts["pages"] and not state.totals["lists"],
             restarts=state.totals["restarts"],
-            orderly=self._is_orderly,
+            orderly=state.watch.orderly and not state.totals["disorder"],
             before_earliest=self._plan.calendar.may_begin_openly(window),
             # A list that is not selected by datestamps cannot be divided.
             loose=self._loose and self._plan.by_datestamps,

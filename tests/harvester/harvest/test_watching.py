@@ -188,26 +188,3 @@ def test_the_size_of_a_single_page_or_a_round_one_ends_no_list() -> None:
     assert not watch.ends_by_size
     watch = ListWatch(listed=10_000, size=10_000, largest=10_000, longest_page=100)
     assert (watch.confirmed, watch.ends_by_size) == (True, False)
-
-
-@pytest.mark.parametrize(
-    ("following", "ended"),
-    [
-        (page(*days(5, 6), last=True), True),
-        (page("2024-01-06", last=True), True),
-        (page(*days(5, 7), last=True), False),  # as long as the list's pages, so possibly a full page
-        (page("2024-01-06", "2024-01-07", last=True), False),
-        (page("2024-01-06"), False),
-        (page(last=True), False),
-        (replace(page("2024-01-06", last=True), cut_off=True), False),
-    ],
-    ids=["known", "the last", "full", "more", "token", "empty", "cut off"],
-)
-def test_a_shorter_page_of_known_records_shows_that_a_list_has_ended(following: Page, *, ended: bool) -> None:
-    watch = ListWatch()
-    watch.see(page(*days(1, 3)))
-    watch.see(page(*days(4, 6), last=True))
-    assert watch.penultimate == "2024-01-05"
-    assert watch.ends_with(following) is ended
-    watch.ended = ended
-    assert watch.abrupt(no_token=True) is not ended
