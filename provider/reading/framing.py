@@ -211,8 +211,9 @@ class _Members(Generic[Item]):
             else:
                 yield self._taker.measured(item, following - offset)
                 if goes_on:
-                    yield FramingProblem.of(FailureCode.ARCHIVE_RECORDS_JOINED, _SEVERAL, offset=offset)
-                    following = self._continued(following)
+                    end = self._continued(following)
+                    yield _joined(_SEVERAL, offset, end - following)
+                    following = end
             offset = following
 
     def _despite(self, damage: DamageError, offset: int) -> tuple[list[Item | FramingProblem], int]:
@@ -230,17 +231,19 @@ class _Members(Generic[Item]):
         except DamageError:
             end = self._continued(following) if isinstance(damage, EndedEarlyError) else following
             if end > following:
-                code = FailureCode.ARCHIVE_RECORDS_JOINED
-                return [FramingProblem.of(code, _IN_SEVERAL, offset=offset)], end
+                return [_joined(_IN_SEVERAL, offset, end - offset)], end
             return [_skipped(self._file, offset, damage, following)], following
         return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
 
     def _continued(self, place: int) -> int:
-        """Return the end of the intact members from `place` on in which no record begins."""
+        """Return the end of the intact members from `place` on that have more of a record; none: `place`."""
+        end = place
         with contextlib.suppress(DamageError):
-            while not self._begins(place):
+            while not RECORD_START.match(front := Content(GzipMember(self._file, place)).front.lstrip()):
                 place = GzipMember(self._file, place).end()
-        return place
+                # Writers end files with empty members, which continue nothing.
+                end = place if front else end
+        return end
 
     def _begins(self, place: int) -> bool:
         return _begins_as_record(GzipMember(self._file, place))
@@ -360,6 +363,12 @@ def _skipped(file: BinaryIO, offset: int, damage: DamageError, following: int) -
     is_all = damage.code is FailureCode.ARCHIVE_RECORD_BROKEN and lost == file.seek(0, 2)
     code = FailureCode.ARCHIVE_NOT_ARCHIVE if is_all else damage.code
     return FramingProblem.of(code, f"{damage} ({lost:,} bytes not read)", offset=offset, bytes=lost)
+
+
+def _joined(reason: str, offset: int, passed: int) -> FramingProblem:
+    if passed:
+        reason += f" ({passed:,} bytes of members in which no record begins not read)"
+    return FramingProblem.of(FailureCode.ARCHIVE_RECORDS_JOINED, reason, offset=offset)
 
 
 def _kept(offset: int, damage: DamageError) -> FramingProblem:

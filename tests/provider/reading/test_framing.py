@@ -234,6 +234,24 @@ def test_a_file_compressed_without_regard_to_its_records_is_one_problem(tmp_path
     assert [one.failure.code for one in problems] == [FailureCode.ARCHIVE_RECORDS_JOINED]
 
 
+def test_what_follows_records_that_share_a_gzip_member_is_read_or_counted(tmp_path: Path) -> None:
+    path = tmp_path / "x.warc.gz"
+    joined = gzip.compress(b"".join(map(warc_record, PAGES[:2])), mtime=0)
+    broken = gzip.compress(b"X" + warc_record(PAGES[2]), mtime=0)
+    path.write_bytes(joined + broken + gzip.compress(b" " + warc_record(PAGES[3]), mtime=0))
+    captures, problems = read(path)
+    assert [one.url for one in captures] == [PAGES[0].url, PAGES[3].url]
+    assert f"({len(broken):,} bytes of members in which no record begins not read)" in problems[0].reason
+
+
+def test_an_empty_gzip_member_does_not_continue_a_truncated_record(tmp_path: Path) -> None:
+    path = tmp_path / "x.warc.gz"
+    path.write_bytes(gzip.compress(warc_record(PAGES[0])[:-30], mtime=0) + gzip.compress(b"", mtime=0))
+    captures, problems = read(path)
+    assert captures == []
+    assert problems[0].failure.code is FailureCode.ARCHIVE_RECORD_TRUNCATED
+
+
 def test_garbage_after_records_that_share_a_gzip_member_is_damage(tmp_path: Path) -> None:
     path = tmp_path / "x.warc.gz"
     joined, last = gzip.compress(b"".join(map(warc_record, PAGES))), packed(path, warc_record(SIZED))
