@@ -274,17 +274,15 @@ def not_sent(
 
 
 def _is_late(session: Session, claimed: Claimed) -> bool:
-    """Return whether the notice has waited for another one to its recipient for as long as that was tried.
+    """Return whether the notice has waited for another one of its rule for as long as that was tried.
 
-    Otherwise each notice to a recipient who is away for long would have its own days of attempts, one after
-    the other.
+    Otherwise each notice to a recipient who is away for long would have its own days of attempts.
     """
-    given_up = exists().where(
-        Notice.channel == claimed.channel,
-        Notice.target == claimed.target,
-        Notice.state == NoticeState.GIVEN_UP,
-        Notice.ended > claimed.created,
-    )
+    own, repository = aliased(Notice), Notice.repository_id
+    recipient = and_(own.rule_id == Notice.rule_id, own.target == Notice.target)
+    mine = own.notice_id == claimed.notice_id
+    same = and_(mine, recipient, repository.is_not_distinct_from(own.repository_id))
+    given_up = exists().where(same, Notice.state == NoticeState.GIVEN_UP, Notice.ended > own.created)
     late = database_now(session) - claimed.created > _TRIED_FOR
     return late and bool(session.scalar(select(given_up)))
 

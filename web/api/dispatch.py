@@ -142,14 +142,16 @@ async def _check_unchanged(call: Call, same_path: Sequence[Operation]) -> None:
 def _tags(found: BaseModel, same_path: Sequence[Operation]) -> dict[str, str]:
     """Return the ETag of an object that can be changed: a hash of what a change replaces.
 
-    Facts that only Zatva changes, such as the next run, are not among it. If the object does not contain the
-    changeable fields by name, the hash is of all of it.
+    Facts that only Zatva changes, such as the next run, are not among it. If neither the object nor a part of
+    it contains the changeable fields by name, the hash is of all of it.
     """
     changers = [one for one in same_path if one.is_conditional]
     if not any(one.method == "GET" and one.answer is type(found) for one in same_path) or not changers:
         return {}
     names = {name for one in changers if one.body is not None for name in one.body.model_fields}
-    text = found.model_dump_json(include=names if names and names <= {*type(found).model_fields} else None)
+    parts = [part for _, part in found if isinstance(part, BaseModel)]
+    whole = next((one for one in (found, *parts) if names and names <= {*type(one).model_fields}), None)
+    text = found.model_dump_json() if whole is None else whole.model_dump_json(include=names)
     return {"ETag": f'"{hashlib.sha256(text.encode()).hexdigest()[:32]}"'}
 
 

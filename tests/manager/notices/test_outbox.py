@@ -115,6 +115,26 @@ def test_what_waits_for_a_recipient_who_is_away_is_given_up_with_the_first(
     assert fail(14) == [given_up, given_up, ("waiting", "no answer")]
 
 
+@pytest.mark.parametrize("channel", [Channel.HOOK, Channel.WEBHOOK])
+def test_a_late_message_has_all_its_tries_if_one_about_another_repository_was_given_up(
+    database: Database, announcer: Announcer, channel: Channel
+) -> None:
+    if channel is Channel.WEBHOOK:
+        announcer.rule(target="index", channel="webhook")
+    announcer.tables(
+        "INSERT INTO notice (rule_id, occasion, channel, target, facts, created, state, ended) "
+        "SELECT rule_id, 'ended', :channel, 'index', '{}', now() - interval '4 days', state, ended FROM (VALUES "
+        "('given up', now()), ('waiting', NULL)) AS one (state, ended) LEFT JOIN notice_rule ON true",
+        channel=channel,
+    )
+    if channel is Channel.WEBHOOK:
+        announcer.tables("UPDATE notice SET repository_id = 1 WHERE state = 'waiting'")
+    with database.session() as session, session.begin():
+        (claimed,) = outbox.claim(session, channel, most=5, lease=60)
+        outbox.not_sent(session, claimed, "no answer", tries=50)
+    assert announcer.states() == ["given up", "waiting"]
+
+
 @pytest.mark.parametrize(("channel", "state"), [("mail", "unsure"), ("webhook", "waiting")])
 def test_a_message_whose_sender_died_is_sent_again_unless_it_may_have_arrived(
     database: Database, announcer: Announcer, channel: str, state: str

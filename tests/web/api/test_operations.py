@@ -145,6 +145,14 @@ async def test_a_change_is_refused_if_the_object_was_changed_since_it_was_read(p
 
 
 @pytest.mark.usefixtures("one_of_each")
+async def test_an_import_does_not_change_the_etag_of_the_settings(program: Program) -> None:
+    read = await program.get("/repositories/1/import-source")
+    assert (await program.post("/repositories/1/imports")).status == 202
+    again = await program.get("/repositories/1/import-source")
+    assert (again.body["state"] != read.body["state"], again.headers["Etag"]) == (True, read.headers["Etag"])
+
+
+@pytest.mark.usefixtures("one_of_each")
 async def test_of_two_changes_of_one_version_at_once_one_is_refused(program: Program) -> None:
     tag = (await program.get("/repositories/1")).headers["Etag"]
     answers = await asyncio.gather(
