@@ -123,7 +123,8 @@ def test_a_late_message_has_all_its_tries_if_one_about_another_repository_was_gi
         announcer.rule(target="index", channel="webhook")
     announcer.tables(
         "INSERT INTO notice (rule_id, occasion, channel, target, facts, created, state, ended) "
-        "SELECT rule_id, 'ended', :channel, 'index', '{}', now() - interval '4 days', state, ended FROM (VALUES "
+        "SELECT rule_id, 'ended', :channel, 'index', '{}', now() - interval '4 days', state, ended "
+        "FROM (VALUES "
         "('given up', now()), ('waiting', NULL)) AS one (state, ended) LEFT JOIN notice_rule ON true",
         channel=channel,
     )
