@@ -59,7 +59,7 @@ def check_caller(request: web.Request) -> None:
 
 _log = logging.getLogger(__name__)
 _CHANGES: Final[WeakValueDictionary[str, asyncio.Lock]] = WeakValueDictionary()
-"""By path: changes that hold only for an object that nobody has changed."""
+"""The lock of each path, for changes with `If-Match`."""
 _JSON: Final = "application/json"
 
 
