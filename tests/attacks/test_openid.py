@@ -447,6 +447,25 @@ def _role(server: Server, name: str) -> str:
         return "disabled" if user.disabled is not None else user.role
 
 
+@pytest.mark.parametrize("sent", [{"roles": ["admins"]}, [["admins"]], ["admins", True], {}, False, 0])
+async def test_groups_in_another_form_disable_nobody(
+    server: Server,
+    provider: FakeProvider,
+    stranger: Browser,
+    caplog: pytest.LogCaptureFixture,
+    sent: object,
+) -> None:
+    _use(server, provider, roles=_ROLES)
+    with server.database.session() as session:
+        connect(session, _alena(provider), get_user(session, "Viktor").user_id)
+        session.commit()
+    provider.account = {"sub": "alena-1", "groups": sent}
+    status, text = await _go(stranger)
+    assert (status, "eduID.cz sent no groups (groups)" in text) == (403, True)
+    assert _role(server, "Viktor") == "viewer"
+    assert f"the claim groups is no name and no list of names, and is ignored: {sent!r}" in caplog.text
+
+
 @pytest.mark.parametrize(
     ("groups", "purpose", "role"),
     [
