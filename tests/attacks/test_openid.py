@@ -153,6 +153,7 @@ async def test_groups_give_role_and_organisation_at_each_sign_in(
     provider.account["member_of"] = "others"
     status, text = await _go(stranger)
     assert (status, "None of your groups at eduID.cz has a role here" in text) == (403, True)
+    assert "Your user Jana is disabled until an administrator enables it" in text
 
 
 @pytest.mark.parametrize("auth_time", [1_700_000_000_000, -(10**18), 10**300, float("nan")])
@@ -438,7 +439,14 @@ async def test_whoever_loses_all_groups_loses_sessions_and_tokens(
         assert [(entry.object_name, (entry.after or {})["groups"]) for entry in entries] == [("Jana", [])]
 
 
-_ROLES = {"admins": "administrator", "keepers": "curator", "mzk": "partner:mzk", "others": "partner:none-yet"}
+_ROLES = {
+    "admins": "administrator",
+    "keepers": "curator",
+    "others": "partner:none-yet",
+    "mzk": "partner:mzk",
+    "nk": "partner:nk",
+    "lookers": "viewer",
+}
 
 
 def _role(server: Server, name: str) -> str:
@@ -473,6 +481,8 @@ async def test_groups_in_another_form_disable_nobody(
         (["keepers"], "again", "curator"),
         (["others"], "again", "disabled"),
         (["others"], "sign-in", "disabled"),
+        (["others", "mzk"], "sign-in", "partner"),
+        (["others", "lookers"], "again", "viewer"),
         (["mzk"], "sign-in", "partner"),
     ],
 )
@@ -500,6 +510,16 @@ async def test_the_groups_of_the_last_answer_always_hold(
     if role != "disabled":
         assert entry.before == {"role": "administrator", "organisation_id": None}
         assert (entry.after or {})["role"] == role
+
+
+async def test_the_order_in_which_groups_are_sent_decides_nothing(
+    server: Server, provider: FakeProvider, stranger: Browser
+) -> None:
+    _use(server, provider, create_users=True, roles=_ROLES)
+    for groups in (["nk", "mzk"], ["mzk", "nk"]):
+        provider.account = {"sub": "bob-1", "preferred_username": "Bob", "groups": groups}
+        assert (await _go(stranger))[0] == 303
+        assert "mzk" in await _who(stranger)
 
 
 async def test_the_account_that_a_user_connects_gives_its_role_at_once(
