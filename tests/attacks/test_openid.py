@@ -224,6 +224,8 @@ _FAULTS: list[dict[str, Any]] = [
     {"metadata": {"issuer": "https://another.example"}},
     {"metadata": {"token_endpoint": "file:///etc/passwd"}},
     {"metadata": {"jwks_uri": None}},
+    {"metadata": {"authorization_endpoint": "https://host:99999/"}},
+    {"metadata": {"token_endpoint": "https://[bad"}},
     {"padding": 2 * 1024 * 1024},
     {"slow": 4},
 ]
@@ -244,6 +246,30 @@ async def test_what_a_dishonest_provider_says_lets_nobody_in(
     _use(dashboard, provider)
     async with browser_of(dashboard) as honest:
         assert (await _go(honest))[0] == 303
+
+
+@pytest.mark.parametrize("address", ["https://[bad", "https://host:99999/", "https://ho\u00adst/"])
+async def test_addresses_that_are_malformed_count_as_missing(
+    dashboard: Server, provider: FakeProvider, stranger: Browser, address: str
+) -> None:
+    provider.metadata = {"userinfo_endpoint": address, "end_session_endpoint": address}
+    _use(dashboard, provider, create_users=True)
+    assert await _go(stranger) == (303, "/")
+    assert await _go(stranger, "/sign-in/openid/sign-out") == (303, "/sign-in?done=no-sign-out-there")
+
+
+@pytest.mark.usefixtures("dashboard")
+async def test_a_malformed_discovery_document_does_not_replace_the_known_one(
+    provider: FakeProvider,
+    stranger: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert (await _go(stranger))[0] == 303
+    monkeypatch.setattr("web.auth.openid.FRESH_SECONDS", 0)
+    provider.metadata = {"token_endpoint": "https://[bad"}
+    assert (await _go(stranger))[0] == 303
+    assert "its token_endpoint is 'https://[bad', no address with https://; the known" in caplog.text
 
 
 @pytest.mark.usefixtures("dashboard")

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
@@ -27,6 +26,7 @@ from authlib.oidc.discovery import get_well_known_url
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key, KeySet
+from yarl import URL
 
 from oai.errors import SettingsError, ZatvaError
 from oai.private_files import read_secret
@@ -209,9 +209,11 @@ class OpenIdProvider:
 
     def _is_safe(self, address: str) -> bool:
         # An issuer on this machine may do without encryption, and so may its endpoints; no other.
-        schemes = {"https", urlsplit(self._issuer).scheme}
-        parts = urlsplit(address)
-        return parts.scheme in schemes and bool(parts.hostname)
+        try:
+            parts, schemes = URL(address), {"https", URL(self._issuer).scheme}
+            return address.isprintable() and parts.scheme in schemes and bool(parts.host)
+        except ValueError:  # for example a port above 65535: neither Zatva nor a browser can go there
+            return False
 
     async def _check_answer(self, answer: Mapping[str, str], request: ProviderRequest) -> None:
         if answer.get("state") != request.state:
