@@ -44,8 +44,9 @@ class OpenIdSettings(Section):
     roles: dict[str, str] = Field(
         {},
         description="Role for each group: `administrator`, `curator`, `viewer`, or `partner:` with the "
-        "short name of an organisation. The strongest counts, at each sign-in; users without any may not "
-        "sign in. Empty: administrators set the roles.",
+        "short name of an organisation. The strongest counts, and of several organisations the first one "
+        "here that exists, at each sign-in; users without any may not sign in. Empty: administrators set the "
+        "roles.",
     )
     create_users: bool = Field(
         default=False,
@@ -107,10 +108,13 @@ class OpenIdSettings(Section):
             raise ValueError("without passwords, issuer is needed")
         return self
 
-    def role_of(self, groups: tuple[str, ...]) -> tuple[Role, str | None] | None:
-        """Return the strongest role of these groups, and the organisation's short name; None: no role."""
-        found = [_role(self.roles[group]) for group in groups if group in self.roles]
-        return min(found, key=lambda each: _ORDER.index(each[0]), default=None)
+    def roles_of(self, groups: tuple[str, ...]) -> list[tuple[Role, str | None]]:
+        """Return the roles of these groups, the strongest first, with the short names of organisations.
+
+        Equal roles are in the order of the settings: providers promise none for groups.
+        """
+        found = [_role(role) for group, role in self.roles.items() if group in groups]
+        return sorted(found, key=lambda each: _ORDER.index(each[0]))
 
 
 def _role(text: str) -> tuple[Role, str | None]:

@@ -153,6 +153,7 @@ async def test_groups_give_role_and_organisation_at_each_sign_in(
     provider.account["member_of"] = "others"
     status, text = await _go(stranger)
     assert (status, "None of your groups at eduID.cz has a role here" in text) == (403, True)
+    assert "Your user Jana is disabled until an administrator enables it" in text
 
 
 @pytest.mark.parametrize("auth_time", [1_700_000_000_000, -(10**18), 10**300, float("nan")])
@@ -223,6 +224,8 @@ _FAULTS: list[dict[str, Any]] = [
     {"metadata": {"issuer": "https://another.example"}},
     {"metadata": {"token_endpoint": "file:///etc/passwd"}},
     {"metadata": {"jwks_uri": None}},
+    {"metadata": {"authorization_endpoint": "https://host:99999/"}},
+    {"metadata": {"token_endpoint": "https://[bad"}},
     {"padding": 2 * 1024 * 1024},
     {"slow": 4},
 ]
@@ -243,6 +246,30 @@ async def test_what_a_dishonest_provider_says_lets_nobody_in(
     _use(dashboard, provider)
     async with browser_of(dashboard) as honest:
         assert (await _go(honest))[0] == 303
+
+
+@pytest.mark.parametrize("address", ["https://[bad", "https://host:99999/", "https://ho\u00adst/"])
+async def test_addresses_that_are_malformed_count_as_missing(
+    dashboard: Server, provider: FakeProvider, stranger: Browser, address: str
+) -> None:
+    provider.metadata = {"userinfo_endpoint": address, "end_session_endpoint": address}
+    _use(dashboard, provider, create_users=True)
+    assert await _go(stranger) == (303, "/")
+    assert await _go(stranger, "/sign-in/openid/sign-out") == (303, "/sign-in?done=no-sign-out-there")
+
+
+@pytest.mark.usefixtures("dashboard")
+async def test_a_malformed_discovery_document_does_not_replace_the_known_one(
+    provider: FakeProvider,
+    stranger: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    assert (await _go(stranger))[0] == 303
+    monkeypatch.setattr("web.auth.openid.FRESH_SECONDS", 0)
+    provider.metadata = {"token_endpoint": "https://[bad"}
+    assert (await _go(stranger))[0] == 303
+    assert "its token_endpoint is 'https://[bad', no address with https://; the known" in caplog.text
 
 
 @pytest.mark.usefixtures("dashboard")
@@ -438,13 +465,39 @@ async def test_whoever_loses_all_groups_loses_sessions_and_tokens(
         assert [(entry.object_name, (entry.after or {})["groups"]) for entry in entries] == [("Jana", [])]
 
 
-_ROLES = {"admins": "administrator", "keepers": "curator", "mzk": "partner:mzk", "others": "partner:none-yet"}
+_ROLES = {
+    "admins": "administrator",
+    "keepers": "curator",
+    "others": "partner:none-yet",
+    "mzk": "partner:mzk",
+    "nk": "partner:nk",
+    "lookers": "viewer",
+}
 
 
 def _role(server: Server, name: str) -> str:
     with server.database.session() as session:
         user = get_user(session, name)
         return "disabled" if user.disabled is not None else user.role
+
+
+@pytest.mark.parametrize("sent", [{"roles": ["admins"]}, [["admins"]], ["admins", True], {}, False, 0])
+async def test_groups_in_another_form_disable_nobody(
+    server: Server,
+    provider: FakeProvider,
+    stranger: Browser,
+    caplog: pytest.LogCaptureFixture,
+    sent: object,
+) -> None:
+    _use(server, provider, roles=_ROLES)
+    with server.database.session() as session:
+        connect(session, _alena(provider), get_user(session, "Viktor").user_id)
+        session.commit()
+    provider.account = {"sub": "alena-1", "groups": sent}
+    status, text = await _go(stranger)
+    assert (status, "eduID.cz sent no groups (groups)" in text) == (403, True)
+    assert _role(server, "Viktor") == "viewer"
+    assert f"the claim groups is no name and no list of names, and is ignored: {sent!r}" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -454,6 +507,8 @@ def _role(server: Server, name: str) -> str:
         (["keepers"], "again", "curator"),
         (["others"], "again", "disabled"),
         (["others"], "sign-in", "disabled"),
+        (["others", "mzk"], "sign-in", "partner"),
+        (["others", "lookers"], "again", "viewer"),
         (["mzk"], "sign-in", "partner"),
     ],
 )
@@ -481,6 +536,16 @@ async def test_the_groups_of_the_last_answer_always_hold(
     if role != "disabled":
         assert entry.before == {"role": "administrator", "organisation_id": None}
         assert (entry.after or {})["role"] == role
+
+
+async def test_the_order_in_which_groups_are_sent_decides_nothing(
+    server: Server, provider: FakeProvider, stranger: Browser
+) -> None:
+    _use(server, provider, create_users=True, roles=_ROLES)
+    for groups in (["nk", "mzk"], ["mzk", "nk"]):
+        provider.account = {"sub": "bob-1", "preferred_username": "Bob", "groups": groups}
+        assert (await _go(stranger))[0] == 303
+        assert "mzk" in await _who(stranger)
 
 
 async def test_the_account_that_a_user_connects_gives_its_role_at_once(

@@ -14,7 +14,6 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, Final
-from urllib.parse import urlsplit
 
 import aiohttp
 from aiohttp import web
@@ -27,6 +26,7 @@ from authlib.oidc.discovery import get_well_known_url
 from joserfc import jwt
 from joserfc.errors import JoseError
 from joserfc.jwk import JWKRegistry, Key, KeySet
+from yarl import URL
 
 from oai.errors import SettingsError, ZatvaError
 from oai.private_files import read_secret
@@ -71,7 +71,7 @@ class Identity:
     """Whether the provider does not deny that the user owns the e-mail address that is the name."""
     groups: tuple[str, ...]
     has_groups: bool
-    """Whether the provider sent groups, if only an empty list."""
+    """Whether the provider sent groups in a known form, if only an empty list."""
     since: datetime | None
     """Time at which the user proved to the provider who they are; None if it does not say."""
 
@@ -209,9 +209,11 @@ class OpenIdProvider:
 
     def _is_safe(self, address: str) -> bool:
         # An issuer on this machine may do without encryption, and so may its endpoints; no other.
-        schemes = {"https", urlsplit(self._issuer).scheme}
-        parts = urlsplit(address)
-        return parts.scheme in schemes and bool(parts.hostname)
+        try:
+            parts, schemes = URL(address), {"https", URL(self._issuer).scheme}
+            return address.isprintable() and parts.scheme in schemes and bool(parts.host)
+        except ValueError:  # for example a port above 65535: neither Zatva nor a browser can go there
+            return False
 
     async def _check_answer(self, answer: Mapping[str, str], request: ProviderRequest) -> None:
         if answer.get("state") != request.state:
@@ -313,9 +315,7 @@ class OpenIdProvider:
         return dict(found)
 
     def _identity(self, claims: Mapping[str, Any]) -> Identity:
-        groups = claims.get(self._settings.groups_claim, ())
-        if isinstance(groups, str):
-            groups = (groups,)
+        groups = self._groups(claims.get(self._settings.groups_claim))
         name, subject = claims.get(self._settings.user_claim, ""), str(claims["sub"])
         if not subject.isprintable():
             raise OpenIdError(f"the ID token's sub, {subject!r}, is not printable")
@@ -325,10 +325,20 @@ class OpenIdProvider:
             name=name if isinstance(name, str) else "",
             is_verified=self._settings.user_claim != "email"
             or str(claims.get("email_verified")).lower() != "false",
-            groups=tuple(map(str, groups)) if isinstance(groups, list | tuple) else (),
-            has_groups=claims.get(self._settings.groups_claim) is not None,
+            groups=groups or (),
+            has_groups=groups is not None,
             since=_moment(claims.get("auth_time")),
         )
+
+    def _groups(self, sent: object) -> tuple[str, ...] | None:
+        """Return the names of groups; None for anything else, from which no lost group can be concluded."""
+        each = [sent] if isinstance(sent, str) else sent
+        if isinstance(each, list) and all(type(one) in (str, int) for one in each):
+            return tuple(map(str, each))
+        if sent is not None and self._settings.roles:
+            claim = self._settings.groups_claim
+            _log.warning("the claim %s is no name and no list of names, and is ignored: %.200r", claim, sent)
+        return None
 
     async def _fetch(
         self, url: str, *, body: str | None = None, headers: Mapping[str, str] | None = None

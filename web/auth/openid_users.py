@@ -175,29 +175,30 @@ def _same(identity: Identity) -> Any:  # noqa: ANN401 an SQL expression
 
 
 def _place(session: Session, settings: OpenIdSettings, identity: Identity) -> tuple[Role, int | None] | None:
-    """Return the mapped role and organisation; None if administrators set them."""
+    """Return the strongest mapped role that can be given, and its organisation.
+
+    None if administrators set them. Raises NoRoleError if there is no such role.
+    """
     if not settings.roles:
         return None
-    found = settings.role_of(identity.groups)
     if not identity.has_groups:
         raise NoRoleError(
             _("%(provider)s sent no groups (%(claim)s). Ask an administrator.")
             % {"provider": settings.name, "claim": settings.groups_claim}
         )
-    if found is None:
+    found = settings.roles_of(identity.groups)
+    if not found:
         raise NoRoleError(
             _("None of your groups at %(provider)s has a role here. Ask an administrator.")
             % {"provider": settings.name}
         )
-    role, short_name = found
-    if short_name is None:
-        return role, None
-    organisation_id = session.scalar(
-        select(Organisation.organisation_id).where(Organisation.short_name == short_name)
-    )
-    if organisation_id is None:
-        raise NoRoleError(
-            _("Your organisation %(name)s does not exist here yet. Ask an administrator to add it.")
-            % {"name": short_name}
+    for role, short_name in found:
+        organisation_id = session.scalar(
+            select(Organisation.organisation_id).where(Organisation.short_name == short_name)
         )
-    return role, organisation_id
+        if short_name is None or organisation_id is not None:
+            return role, organisation_id
+    raise NoRoleError(
+        _("Your organisation %(name)s does not exist here yet. Ask an administrator to add it.")
+        % {"name": found[0][1]}
+    )

@@ -149,8 +149,8 @@ async def come_back(request: web.Request) -> web.StreamResponse:
     except OpenIdError as error:
         return await _refused(request, error, pending.purpose)
     except NoRoleError as error:
-        await _end_access(request, identity)
-        return await _kept_out(request, error, identity, pending.purpose)
+        stated = await _end_access(request, error, identity)
+        return await _kept_out(request, stated, identity, pending.purpose)
     except UsageError as error:
         return await _kept_out(request, error, identity, pending.purpose)
 
@@ -233,12 +233,20 @@ async def _count_refusal(request: web.Request) -> None:
     await database_of(request).run(refuse, "sign-in.refused", _actor(request), subject, 422)
 
 
-async def _end_access(request: web.Request, identity: Identity) -> None:
-    """Disable the user whose groups have no role any more: sessions and API tokens would keep the old one."""
+async def _end_access(request: web.Request, error: UsageError, identity: Identity) -> UsageError:
+    """Disable the user whose groups have no role any more: sessions and API tokens would keep the old one.
+
+    Return the error, with what the user has to ask for, too.
+    """
     try:
         await _changing(request, disable_owner, identity)
-    except UsageError as error:
-        _log.warning("sign-in with %s: %r keeps the role: %s", _name(request), identity.subject, error)
+    except UsageError as kept:
+        _log.warning("sign-in with %s: %r keeps the role: %s", _name(request), identity.subject, kept)
+    user = await database_of(request).run(find_identity, identity)
+    if user is None or user.disabled is None:
+        return error
+    words = _("Your user %(name)s is disabled until an administrator enables it.") % {"name": user.name}
+    return UsageError(f"{error_text(error)} {words}")
 
 
 async def _confirm(request: web.Request, identity: Identity) -> None:
