@@ -10,7 +10,7 @@ from multidict import MultiDict
 
 from harvester.harvest_plan import Surface, carried
 from provider.holdings.collections import add_collection
-from tests.web.conftest import Browser, Server
+from tests.web.conftest import Browser, Server, browser_of
 from tests.web.rows import a_repository
 from tests.web.standing import a_world
 from web.api.shapes import In
@@ -273,6 +273,19 @@ async def test_a_form_filled_in_before_another_change_does_not_undo_it_unasked(
     assert shown[second[0]] == second[1], "the form keeps what was entered"
     assert (await administrator.post(path + end, shown))[0] == 303, "whoever saves again means it"
     assert (await _filled_in(administrator, path, end))[second[0]] == second[1]
+
+
+async def test_a_sign_in_does_not_count_as_a_change_of_the_user(
+    server: Server, administrator: Browser
+) -> None:
+    tab = await _filled_in(administrator, "/admin/users/2", "")
+    assert (await administrator.post("/admin/users/2", {**tab, "role": "curator"}))[0] == 303
+    async with browser_of(server) as viktor:
+        await viktor.sign_in(server.link("Viktor"))
+    status, page, _ = await administrator.post("/admin/users/2", {**tab, "role": "administrator"})
+
+    assert status == 409
+    assert re.search(r"in the meantime\.</strong> <span[^>]*>Alena</span>, <time", page)
 
 
 @pytest.mark.parametrize("origin", ["", "https://elsewhere.example"])

@@ -131,6 +131,7 @@ async def test_only_the_last_change_of_a_schedule_is_undone(server: Server, admi
     with server.database.session() as session:
         assert session.get_one(RecurringJob, number).state == RecurringState.PAUSED
     undo = (await switch(f"/schedules/{number}/resume"))[1]
+    assert (await switch(f"/schedules/{number}/run"))[0] == 303, "which changes nothing about the schedule"
     assert (await switch(undo))[0] == 303
     with server.database.session() as session:
         assert session.get_one(RecurringJob, number).state == RecurringState.PAUSED
