@@ -53,14 +53,7 @@ from web.schedules.forms import (
 from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
 from web.schedules.timing import timing_in, weekday_names
 from web.site.formats import harvest_name
-from web.site.forms import (
-    Form,
-    StaleFormError,
-    filled_from,
-    keeping_other_changes,
-    locked_row,
-    read_form,
-)
+from web.site.forms import Form, StaleFormError, filled_from, keeping_other_changes, locked_row, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
