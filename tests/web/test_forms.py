@@ -292,13 +292,24 @@ async def test_a_sign_in_does_not_count_as_a_change_of_the_user(
 async def test_what_was_typed_about_something_that_is_gone_can_be_copied(
     administrator: Browser, origin: str
 ) -> None:
-    form = {"csrf_token": await administrator.token(), "set_spec": "<maps> and atlases", "priority": "-3"}
+    form = {
+        "csrf_token": await administrator.token(),
+        "set_spec": "<maps> and atlases",
+        "priority": "-3",
+        "next": "/repositories/new",
+        "time_zone": "Europe/Prague",
+        "uri-1": "https://ns.example/marc",
+        "base_url": "https://me:secret@telc.example/oai",
+        "url": "https://telc.example/oai",
+        "note": "Two:\r\nz3950://me:secret@h.example/a",
+    }
     headers = {"Origin": origin or administrator.base_url}
     url = f"{administrator.base_url}/schedules/99/edit"
     async with administrator.http.post(url, data=form, headers=headers) as answer:
         page = await answer.text()
     assert answer.status == (403 if origin else 404)
-    assert ("&lt;maps&gt; and atlases</pre>" in page) is (not origin)
+    shown = ["&lt;maps&gt; and atlases", "https://telc.example/oai", "Two:\r\nz3950://h.example/a"]
+    assert re.findall(r"<pre[^>]*>([^<]*)</pre>", page) == ([] if origin else shown)
     assert form["csrf_token"] not in page.partition("<main")[2].partition("</main")[0]
 
 
