@@ -286,6 +286,7 @@ async def test_a_sign_in_does_not_count_as_a_change_of_the_user(
 
     assert status == 409
     assert re.search(r"in the meantime\.</strong> <span[^>]*>Alena</span>, <time", page)
+    assert "<span>Now: curator: manages the archive</span>" in page, "the words of the choice"
 
 
 @pytest.mark.parametrize("origin", ["", "https://elsewhere.example"])
