@@ -312,11 +312,20 @@ def list_entries(
     return list(session.scalars(rows))
 
 
-def last_change(session: Session, kind: str, number: object) -> AuditEntry | None:
-    """Return the entry of the last change of an object, if there was one within a day."""
+def last_change(
+    session: Session, kind: str, number: object, actions: Sequence[str] = ()
+) -> AuditEntry | None:
+    """Return the entry of the last change of an object, if there was one within a day.
+
+    Sign-ins, runs and other actions that leave the object's columns as they are do not count. With
+    `actions`, only these do.
+    """
     wanted = Filter(kind=kind, number=str(number), since=datetime.now(UTC) - timedelta(days=1))
-    entries = list_entries(session, wanted, limit=_PAGE)
-    return next((entry for entry in entries if BEGUN < entry.status < _FIRST_REFUSAL), None)
+    changed = AuditEntry.before.is_distinct_from(AuditEntry.after)
+    if actions:
+        changed = AuditEntry.action.in_(actions)
+    done = AuditEntry.status.between(BEGUN + 1, _FIRST_REFUSAL - 1)
+    return session.scalar(_filtered(wanted).where(done, changed).limit(1))
 
 
 class AuditVocabulary(NamedTuple):

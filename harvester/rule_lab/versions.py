@@ -213,18 +213,18 @@ def save_version(
 ) -> RuleVersion:
     """Save new content as a new version; unchanged content makes no new version.
 
-    `based_on` is the version that was edited: raises ConflictError if there is a newer one. Raises
-    RuleFileError for invalid rules.
+    `based_on` is the version that was edited: raises ConflictError if there is a newer one with other
+    content. Raises RuleFileError for invalid rules.
     """
     # Locked until the commit: of two concurrent saves, the second one sees the first one's version.
     rule = get_rule(session, rule_id, lock=True)
     read_rules(content, RuleKind(rule.kind), source=rule.name)
-    _check_based_on(last_version(session, rule_id), based_on)
-    last = keep_found(session, settings, rule)
+    known, last = last_version(session, rule_id), keep_found(session, settings, rule)
     if last.content == content:
         # The file may have been deleted or damaged.
         write_file(settings, rule, content)
         return last
+    _check_based_on(known, based_on)
     version = _keep(session, rule, content, by=by, note=note)
     write_file(settings, rule, content)
     return version

@@ -10,7 +10,7 @@ from multidict import MultiDict
 
 from harvester.harvest_plan import Surface, carried
 from provider.holdings.collections import add_collection
-from tests.web.conftest import Browser, Server
+from tests.web.conftest import Browser, Server, browser_of
 from tests.web.rows import a_repository
 from tests.web.standing import a_world
 from web.api.shapes import In
@@ -275,17 +275,42 @@ async def test_a_form_filled_in_before_another_change_does_not_undo_it_unasked(
     assert (await _filled_in(administrator, path, end))[second[0]] == second[1]
 
 
+async def test_a_sign_in_does_not_count_as_a_change_of_the_user(
+    server: Server, administrator: Browser
+) -> None:
+    tab = await _filled_in(administrator, "/admin/users/2", "")
+    assert (await administrator.post("/admin/users/2", {**tab, "role": "curator"}))[0] == 303
+    async with browser_of(server) as viktor:
+        await viktor.sign_in(server.link("Viktor"))
+    status, page, _ = await administrator.post("/admin/users/2", {**tab, "role": "administrator"})
+
+    assert status == 409
+    assert re.search(r"in the meantime\.</strong> <span[^>]*>Alena</span>, <time", page)
+    assert "<span>Now: curator: manages the archive</span>" in page, "the words of the choice"
+
+
 @pytest.mark.parametrize("origin", ["", "https://elsewhere.example"])
 async def test_what_was_typed_about_something_that_is_gone_can_be_copied(
     administrator: Browser, origin: str
 ) -> None:
-    form = {"csrf_token": await administrator.token(), "set_spec": "<maps> and atlases", "priority": "-3"}
+    form = {
+        "csrf_token": await administrator.token(),
+        "set_spec": "<maps> and atlases",
+        "priority": "-3",
+        "next": "/repositories/new",
+        "time_zone": "Europe/Prague",
+        "uri-1": "https://ns.example/marc",
+        "base_url": "https://me:secret@telc.example/oai",
+        "url": "https://telc.example/oai",
+        "note": "Two:\r\nz3950://me:secret@h.example/a",
+    }
     headers = {"Origin": origin or administrator.base_url}
     url = f"{administrator.base_url}/schedules/99/edit"
     async with administrator.http.post(url, data=form, headers=headers) as answer:
         page = await answer.text()
     assert answer.status == (403 if origin else 404)
-    assert ("&lt;maps&gt; and atlases</pre>" in page) is (not origin)
+    shown = ["&lt;maps&gt; and atlases", "https://telc.example/oai", "Two:\r\nz3950://h.example/a"]
+    assert re.findall(r"<pre[^>]*>([^<]*)</pre>", page) == ([] if origin else shown)
     assert form["csrf_token"] not in page.partition("<main")[2].partition("</main")[0]
 
 

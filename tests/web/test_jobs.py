@@ -100,6 +100,15 @@ async def test_a_running_job_is_marked_for_the_manager_to_end(server: Server, ad
         assert session.scalars(select(Job.status)).one() == JobStatus.STOPPING
 
 
+async def test_undo_of_a_job_that_is_sent_twice_is_accepted(server: Server, administrator: Browser) -> None:
+    _insert(server, _RUNNING)
+    _, _, target = await administrator.post("/jobs/1/pause")
+    (undo,) = re.findall(r'action="(/jobs/1/resume[^"]+)"', (await administrator.get(target))[1])
+    first, second = [await administrator.post(undo) for _ in range(2)]
+    assert (first[0], second[0], second[2]) == (303, 303, "/jobs?done=job-resumed")
+    assert (await administrator.post("/jobs/1/resume"))[0] == 409
+
+
 async def test_a_job_that_has_ended_meanwhile_is_no_fault(administrator: Browser) -> None:
     status, page, _ = await administrator.post("/jobs/7/remove")
 

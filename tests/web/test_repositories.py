@@ -451,6 +451,9 @@ async def test_only_repositories_that_the_question_names_are_removed(server: Ser
     assert (status, "1 repository was changed." in result, left_out in result) == (200, True, True)
     with server.database.session() as session:
         assert session.scalars(select(Repository.repository_id)).all() == numbers[1:]
+    assert (await owner.post(path, {"repository": str(numbers[0])}))[0] == 404
+    again = await owner.post(path, {"repository": str(numbers[0]), "sure": "yes"})
+    assert again[::2] == (303, "/repositories?done=repositories-removed"), "the same click sent twice"
 
 
 _CHOICE_PAGES = {

@@ -131,9 +131,31 @@ async def test_only_the_last_change_of_a_schedule_is_undone(server: Server, admi
     with server.database.session() as session:
         assert session.get_one(RecurringJob, number).state == RecurringState.PAUSED
     undo = (await switch(f"/schedules/{number}/resume"))[1]
+    assert (await switch(f"/schedules/{number}/run"))[0] == 303, "which changes nothing about the schedule"
     assert (await switch(undo))[0] == 303
     with server.database.session() as session:
         assert session.get_one(RecurringJob, number).state == RecurringState.PAUSED
+
+
+async def test_undo_does_not_end_a_pause_of_all_schedules_but_may_be_sent_twice(
+    server: Server, administrator: Browser
+) -> None:
+    at = f"/schedules/{_planned(server)}"
+
+    async def pause() -> str:
+        _, _, target = await administrator.post(f"{at}/pause")
+        (undo,) = re.findall(rf'action="({at}/resume[^"]+)"', (await administrator.get(target))[1])
+        return str(undo)
+
+    undo = await pause()
+    twice = await asyncio.gather(*(administrator.post(undo) for _ in range(2)))
+    assert {answer[0] for answer in [*twice, await administrator.post(undo)]} == {303}
+    undo = await pause()
+    for step in ("resume", "pause"):  # by somebody else
+        await administrator.post(f"/repositories/selected/{step}", {"repository": "1"})
+    assert (await administrator.post(undo))[0] == 409
+    await administrator.post(f"{at}/resume")
+    assert (await administrator.post(await pause()))[0] == 303, "an earlier pause of all does not count"
 
 
 async def test_a_schedule_that_two_users_remove_at_once_is_removed(

@@ -52,6 +52,7 @@ from web.site.render import confirmation, render
 
 _GIGA: Final = 10**9
 _MOST_TICKED: Final = PAGE
+_REMOVED: Final = "/admin/organisations?done=organisation-removed"
 """Repositories that are offered, and assigned by one form."""
 _OTHER_OWNER: Final = mark("The owner was changed in the meantime. Check which organisation loses what.")
 _COLUMNS: Final = columns_of(
@@ -252,12 +253,17 @@ def _owned(session: Session, organisation_id: int) -> dict[str, str]:
 @administrators_only
 async def remove(request: web.Request) -> web.StreamResponse:
     """Remove the organisation."""
-    organisation, form = await _organisation_of(request), Form(values=texts_of(await request.post()))
+    try:
+        organisation = await _organisation_of(request)
+    except web.HTTPNotFound:  # the form was sent twice
+        raise web.HTTPSeeOther(_REMOVED) from None
+    form = Form(values=texts_of(await request.post()))
     number = organisation.organisation_id
 
     def work(session: Session) -> Mapping[str, Any]:
         # Locked, so that no repository is assigned to it meanwhile.
-        session.get(Organisation, number, with_for_update=True)
+        if session.get(Organisation, number, with_for_update=True) is None:
+            return {}
         refuse_stale(form, _owned(session, number), {})
         return remove_organisation(session, number)
 
@@ -268,7 +274,7 @@ async def remove(request: web.Request) -> web.StreamResponse:
     except UsageError as error:
         raise web.HTTPConflict(text=error_text(error)) from None
     about(request, "organisation", number, organisation.short_name, **ended)
-    raise web.HTTPSeeOther("/admin/organisations?done=organisation-removed")
+    raise web.HTTPSeeOther(_REMOVED)
 
 
 def _what_ends() -> str:

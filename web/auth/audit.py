@@ -9,6 +9,7 @@ from typing import Final, TypeVar
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from sqlalchemy.orm import Session
 
 from oai.actions import Action, action_of_route
 from oai.audit import Actor, Begun, Subject, begin, last_change, record, refuse, settle, snapshot
@@ -24,6 +25,7 @@ _REDIRECT: Final = 300
 _WRONG_INPUT: Final = 422
 _NO_RESPONSE: Final = 500
 _LONGEST_FILTERS: Final = 1000
+_OF_ALL: Final = ("repository.pause", "repository.resume")
 _Result = TypeVar("_Result")
 _BEGUN = web.RequestKey("begun", Begun)
 _EACH = web.RequestKey("changes_have_entries", bool)
@@ -75,13 +77,18 @@ def undo_mark(request: web.Request) -> str:
     return f"?since={request[_BEGUN].audit_id}"
 
 
-async def check_undo(request: web.Request, kind: str, number: int) -> None:
-    """Respond 409 if the request undoes a change of the object that is not its last one."""
+def check_undo(
+    session: Session, request: web.Request, kind: str, number: int, repository_id: int | None = None
+) -> None:
+    """Respond 409 if the request undoes a change of the object that is not its last one.
+
+    With `repository_id`, pausing and resuming all schedules of the repository are changes, too.
+    """
     since = request.query.get("since")
     if since is None:
         return
-    last = await database_of(request).run(last_change, kind, number)
-    if last is None or str(last.audit_id) != since:
+    both = last_change(session, kind, number), last_change(session, "repository", repository_id, _OF_ALL)
+    if str(max((entry.audit_id for entry in both if entry), default=0)) != since:
         raise web.HTTPConflict(text=_("It was changed in the meantime, and nothing was undone."))
 
 

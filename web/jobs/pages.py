@@ -196,14 +196,25 @@ async def change(request: web.Request) -> web.Response:
     """Pause, resume, stop or kill a job."""
     control = CONTROLS[request.match_info["control"]]
     job = await _job_of(request)
-    await check_undo(request, "job", job.job_id)
+
+    def work(session: Session) -> bool:
+        try:
+            change_job(session, job.job_id, control.change)
+        except UsageError:
+            status = session.scalar(select(Job.status).where(Job.job_id == job.job_id))
+            if "since" in request.query and control.undo and status in CONTROLS[control.undo].change.becomes:
+                return False  # it is undone already, by a double click for instance
+            raise
+        check_undo(session, request, "job", job.job_id)
+        return bool(control.undo)
+
     try:
-        await database_of(request).run(change_job, job.job_id, control.change)
+        can_undo = await database_of(request).run(work)
     except UsageError:
         raise web.HTTPConflict(
             text=_("The state of the job has changed, so the action is no longer possible. See Current jobs.")
         ) from None
-    undo = f"&undo=/jobs/{job.job_id}/{control.undo}{undo_mark(request)}" if control.undo else ""
+    undo = f"&undo=/jobs/{job.job_id}/{control.undo}{undo_mark(request)}" if can_undo else ""
     raise web.HTTPSeeOther(f"/jobs?done={control.done}{undo}")
 
 

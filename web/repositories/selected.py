@@ -87,7 +87,12 @@ async def _change(request: web.Request, change: _Change) -> web.StreamResponse:
     numbers = sorted(set(numbers_in(posted, "repository")))
     if not numbers:
         return await list_page(request, _("Select repositories first."))
-    ticked, missing = await several_asked_for(request, Repository, numbers[:PAGE], being_removed=True)
+    try:
+        ticked, missing = await several_asked_for(request, Repository, numbers[:PAGE], being_removed=True)
+    except web.HTTPNotFound:
+        if change.work is begin_removal_of_idle and posted.get("sure") == "yes":  # sent twice
+            raise web.HTTPSeeOther(f"/repositories?{filters_of(request).query(done=change.done)}") from None
+        raise
     names = {number: row.display_name for number, row in ticked.items()}
     left_out = [*missing.values(), *posted.getall("left_out", [])]
     if len(names) > change.most and posted.get("sure") != "yes":

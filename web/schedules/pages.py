@@ -53,14 +53,7 @@ from web.schedules.forms import (
 from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
 from web.schedules.timing import timing_in, weekday_names
 from web.site.formats import harvest_name
-from web.site.forms import (
-    Form,
-    StaleFormError,
-    filled_from,
-    keeping_other_changes,
-    locked_row,
-    read_form,
-)
+from web.site.forms import Form, StaleFormError, filled_from, keeping_other_changes, locked_row, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import PAGE_SIZES, SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
@@ -328,10 +321,16 @@ async def _switch(
     request: web.Request, change: Callable[[Session, int], bool], done: str, opposite: str
 ) -> web.Response:
     """Pause or resume the schedule, and offer to undo that if it was in the other state."""
-    await asked_for(request, RecurringJob)
+    _who, schedule = await asked_for(request, RecurringJob)
     number = number_of(request)
-    await check_undo(request, "schedule", number)
-    changed = await database_of(request).run(change, number)
+
+    def work(session: Session) -> bool:
+        changed = change(session, number)
+        if changed:  # otherwise it is undone already, by a double click for instance
+            check_undo(session, request, "schedule", number, schedule.repository_id)
+        return changed
+
+    changed = await database_of(request).run(work)
     undo = f"&undo=/schedules/{number}/{opposite}{undo_mark(request)}" if changed else ""
     raise web.HTTPSeeOther(f"/schedules?done={done}{undo}")
 

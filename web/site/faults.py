@@ -26,8 +26,14 @@ from web.site.render import render
 
 _log = logging.getLogger("web.faults")
 _INTERNAL: Final = 500
-_KEPT: Final = frozenset({BASED_ON, "left_out", "sure"})
-"""Fields that pages keep for themselves."""
+_NOT_TYPED: Final = frozenset(
+    f"{BASED_ON} described digest folder left_out next prefix sure uri "  # which pages keep for themselves
+    "access action channel deletion_policy format kind match metadata_prefix protocol role time_zone "
+    "validation".split()
+)
+"""Hidden fields and choices, without their numbers: `uri-1`."""
+_CREDENTIALS: Final = re.compile(r"(://)[^\s/?#]*@")
+"""Those of each URL in a text, which may be a list of URLs."""
 _TYPED: Final = re.compile(r"\S\s+\S|\S{12}")
 """What is worth copying: more than a number, a choice or a word."""
 
@@ -75,7 +81,9 @@ async def _typed(request: web.Request, status: int) -> Sequence[str]:
     """Return the texts that were typed into a form whose object is gone or no longer the user's."""
     if request.method != "POST" or status not in {403, 404, 409} or is_api(request):
         return ()
-    return [text for name, text in await fields_sent(request) if name not in _KEPT and _TYPED.search(text)]
+    sent = [(name.partition("-")[0], text) for name, text in await fields_sent(request)]
+    typed = [text for name, text in sent if name not in _NOT_TYPED and _TYPED.search(text)]
+    return list(dict.fromkeys(_CREDENTIALS.sub(r"\1", text) for text in typed))
 
 
 def _not_now(request: web.Request, error: Exception) -> web.StreamResponse:

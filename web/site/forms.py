@@ -89,6 +89,8 @@ class Form:
     problem: Problem | None = None
     is_stale: bool = False
     """The object was changed since the form was filled from it; `errors` have the present values."""
+    stored: Mapping[str, object] = field(default_factory=lambda: _NONE)
+    """Those values as they are stored, with which a choice finds its words."""
     changed: AuditEntry | None = None
     """That change, if the audit log has it."""
 
@@ -221,7 +223,7 @@ def refuse_stale(
             if str(stored[name]) != str(wanted.get(name))
         }
         values = {**form.values, BASED_ON: before}
-        raise StaleFormError(Form(values=values, errors=now, is_stale=True, changed=last()))
+        raise StaleFormError(Form(values=values, errors=now, is_stale=True, stored=stored, changed=last()))
 
 
 def _in_form(value: object) -> str:

@@ -49,7 +49,8 @@ def test_each_saving_is_a_version_and_writes_the_file(settings: Settings, databa
 
         assert (second.number, same.number, file.read_bytes()) == (2, 2, _OTHER)
         assert "-  <filter" in difference(list_versions(session, rule.rule_id)[1], second)
-        assert restore(session, settings, rule.rule_id, 1, by="Petr").number == 3
+        for _click in ("once", "twice"):
+            assert restore(session, settings, rule.rule_id, 1, by="Petr", based_on=2).number == 3
         assert file.read_bytes() == FILTERS
         assert [one.note for one in list_versions(session, rule.rule_id)] == [
             "version 1 again",
