@@ -77,6 +77,8 @@ SYSTEM_USER: Final = "zatva"
 DATABASE: Final = "zatva"
 _START_SECONDS: Final = 600
 _GOING_SECONDS: Final = 10
+_NO_USER: Final = "could not look up effective user ID"
+"""In the message of a program whose user has no entry in the password file, which lasts."""
 _STARTING: Final = "the database system is "
 """How a server that starts, recovers or stops refuses connections; their SQLSTATE is not available."""
 _SOCKET_LINE: Final = 4
@@ -123,7 +125,7 @@ class _Account:
             output.seek(0)
             message = output.read().decode(errors="replace").strip()
         if done.returncode:
-            if "could not look up effective user ID" in message:
+            if _NO_USER in message:
                 message += "; add an entry for this user to /etc/passwd, or set database_url"
             raise DatabaseNotReadyError(f"{' '.join(command)} ended with {done.returncode}: {message}")
 
@@ -342,7 +344,8 @@ def _running(cluster: Path, account: _Account, options: Mapping[str, str], *, go
             # A killed server takes a moment to disappear; a recovering one answers only after recovery.
             now = time.monotonic()
             started = now if _STARTING in str(error) else started
-            if now - begun > _START_SECONDS or now - started > going_seconds:
+            over = now - begun > _START_SECONDS or now - started > going_seconds
+            if over or _NO_USER in str(error):
                 reason = why_not(cluster, str(error), logged=logged, pid=keeper.postmaster_pid(cluster))
                 raise DatabaseNotReadyError(f"embedded PostgreSQL in {cluster}: {reason}") from None
             time.sleep(0.1)
