@@ -100,7 +100,6 @@ class Worker:
         self._server = PreforkServer() if can_fork and settings.manager.prefork else None
         self._drain = asyncio.Event() if drain is None else drain
         self._worker_id: int | None = None
-        self._running: asyncio.Task[None] | None = None
 
     @property
     def job_ids(self) -> frozenset[int]:
@@ -113,7 +112,6 @@ class Worker:
         If the database becomes unavailable, it waits until the database returns. Raises ConnectorException
         for any other error of the queue's statements: no later attempt would succeed.
         """
-        self._running = asyncio.current_task()
         places = concurrency or self._settings.manager.concurrency
         membership = Membership(
             host=self._host,
@@ -264,14 +262,10 @@ class Worker:
     async def _repeated(self, order: StopRequest, work: Callable[[Session], _Result]) -> _Result:
         """Return what the transaction returns; repeated until the database answers or the worker stops."""
         manager, begun = self._settings.manager, time.monotonic()
-
-        def goes_on() -> bool:
-            # A queue that lost its database also ends its tasks, and the worker then continues.
-            stops = order.worker_ends and (self._running is None or self._running.cancelling() > 0)
-            return not stops or time.monotonic() - begun < manager.stop_seconds
-
         return await repeated(
-            lambda: self._transactions.run(work), pause=manager.tick_seconds, goes_on=goes_on
+            lambda: self._transactions.run(work),
+            pause=manager.tick_seconds,
+            goes_on=lambda: not order.worker_ends or time.monotonic() - begun < manager.stop_seconds,
         )
 
     async def _keep_watch(self, worker_id: int, membership: Membership) -> None:

@@ -360,38 +360,6 @@ async def test_a_database_that_does_not_answer_for_a_moment_makes_no_job_lost(
     assert not [entry for entry in caplog.records if entry.exc_info]
 
 
-async def test_a_queue_that_loses_its_database_makes_no_job_lost(
-    quick: Settings, database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    fetch_job, lost = queue.DrainingJobManager.fetch_job, asyncio.Event()
-    after_the_loss: list[bool] = []
-    tried = asyncio.Event()
-
-    def settle(*given: Any, **named: Any) -> Any:
-        tried.set()
-        after_the_loss.append(lost.is_set())
-        if after_the_loss.count(True) < 3:
-            raise OperationalError("SELECT", {}, psycopg.OperationalError("in recovery mode"))
-        return settlement.settle(*given, **named)
-
-    async def fails_once(*given: Any, **named: Any) -> Any:
-        if tried.is_set() and not lost.is_set():
-            lost.set()
-            raise ConnectorException from psycopg.OperationalError("in recovery mode")
-        return await fetch_job(*given, **named)
-
-    monkeypatch.setattr("manager.worker.worker.settle", settle)
-    monkeypatch.setattr(queue.DrainingJobManager, "fetch_job", fails_once)
-    changed = {"retries": 0, "stop_seconds": 0.01, "lost_seconds": 60}
-    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="crash")
-    limits = quick.manager.model_copy(update=changed)
-    async with managing(quick.model_copy(update={"manager": limits}), database):
-        await until(tables.history)
-        await until(lambda: not tables("SELECT FROM oai_job"))
-    assert after_the_loss.count(True) == 3
-    assert tables.history() == [("failed", "crash")]
-
-
 @pytest.mark.parametrize("cause", [psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction])
 async def test_a_worker_names_why_the_queue_does_not_answer_and_tries_again(
     quick: Settings,
