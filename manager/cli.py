@@ -13,7 +13,6 @@ if TYPE_CHECKING:
     from oai.cli import Subcommands
     from oai.command_parser import CommandParser
 
-
 _NOTICES = "manager.notices.commands:"
 _OCCASIONS = ("error", "change", "always", "daily", "weekly")
 _LANGUAGES = ("en", "cs", "sk")

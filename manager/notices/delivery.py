@@ -11,19 +11,7 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import (
-    BigInteger,
-    ColumnElement,
-    Select,
-    case,
-    cast,
-    exists,
-    func,
-    literal,
-    null,
-    select,
-    union,
-)
+from sqlalchemy import BigInteger, ColumnElement, Select, case, exists, func, literal, select, union
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -156,7 +144,7 @@ def _stopped_schedules(rule: NoticeRule) -> Select[Any]:
 def _rejected_jobs(rule: NoticeRule) -> Select[Any]:
     """Select rejected jobs; those of schedules were rejected by earlier versions."""
     reason, rejected = Job.waiting["text"].astext, literal(RecurringState.SET_ASIDE.word)
-    return _described(Job, rejected, reason, cast(null(), BigInteger), Job.recurring_id).where(
+    return _described(Job, rejected, reason, literal(None, BigInteger), Job.recurring_id).where(
         Job.status == JobStatus.SET_ASIDE, *_only(rule, Job.repository_id, Job.recurring_id)
     )
 
@@ -341,8 +329,9 @@ class NoticeSender:
             await self._transactions.run(outbox.unsure, claimed, str(error))
         except NotSentError as error:
             again, tries = not isinstance(error, RefusedError), self._tries(claimed)
-            shown = (claimed.notice_id, claimed.tries, tries, error)
-            logger.warning("notification %d, attempt %d of %d: %s", *shown)
+            logger.warning(
+                "notification %d, attempt %d of %d: %s", claimed.notice_id, claimed.tries, tries, error
+            )
             await self._transactions.run(outbox.not_sent, claimed, str(error), tries=tries, again=again)
         except asyncio.CancelledError:
             await self._transactions.run(outbox.put_back, claimed)

@@ -65,7 +65,7 @@ async def _follow(request: web.Request, handler: Handler, action: Action) -> web
     return response
 
 
-async def look_again(request: web.Request) -> None:
+async def renew_snapshot(request: web.Request) -> None:
     """Take the object's values before the change now: others may have changed it while a server was asked."""
     begun = request[_BEGUN]
     before = await database_of(request).run(snapshot, begun.kind, begun.number)

@@ -35,7 +35,7 @@ from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import In, Out, Page, Paged, unchanged
 from web.auth.access import about, visible_repositories
-from web.auth.audit import look_again
+from web.auth.audit import renew_snapshot
 from web.auth.organisations import add_own_repository
 from web.auth.sessions import SignedIn
 from web.repositories.forms import PlacedForm, store_context
@@ -215,7 +215,7 @@ async def _refresh(call: Call) -> RepositoryOut:
     """Refresh a repository's details, sets and formats."""
     row = await call.row(Repository, "repository")
     facts = await ask_apart(identify_repository, row.base_url, call.settings, protocol=row.protocol)
-    await look_again(call.request)
+    await renew_snapshot(call.request)
 
     def write(session: Session) -> Repository:
         note_facts(session, row.repository_id, facts)

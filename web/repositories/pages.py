@@ -34,7 +34,7 @@ from oai.audit import last_change
 from oai.errors import UsageError
 from oai.reach import is_same_place
 from web.auth.access import Right, about, asked_for, needs
-from web.auth.audit import look_again
+from web.auth.audit import renew_snapshot
 from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
 from web.repositories.forms import UNASKED, policies, usable_address
@@ -209,7 +209,7 @@ async def refresh(request: web.Request) -> web.Response:
     except UNASKED as error:
         problem = problem_of(error)
         raise web.HTTPBadRequest(text=" ".join((problem.title, *problem.lines))) from None
-    await look_again(request)
+    await renew_snapshot(request)
     await database_of(request).run(note_facts, repository.repository_id, facts)
     raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-asked")
 

@@ -68,7 +68,7 @@ class Reporter:
         with self._database.session() as session, session.begin():
             return reports.write_reports(session)
 
-    def make(self) -> None:
+    def make_report(self) -> None:
         """Collect what exceeds the limit, send the others, and write the report."""
         self.collect()
         self.send()
@@ -181,7 +181,7 @@ def test_a_report_is_due_if_the_clock_was_ahead(database: Database, reporter: Re
 def test_what_arrived_within_the_hour_counts_and_reports_do_not(reporter: Reporter) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(4))
-    reporter.make()
+    reporter.make_report()
     assert reporter.send() == ["report"]
     reporter.fail(4)
     assert reporter.collect()[-1] == "collected"
@@ -358,7 +358,7 @@ def test_suspended_schedules_have_their_own_reason_unless_the_group_says_all(rep
             facts=f'{{"recurring_id": {number}, "repository_name": "Sus", "failure": {{"code": {failure}}},'
             f' "failure_reason": "reason {number}", "at": null, "job_id": null}}',
         )  # fmt: skip
-    reporter.make()
+    reporter.make_report()
     body = render("report", "en", reporter.report(), dashboard=None).body
     shown = [number for number in range(10) if f"- Sus: reason {number}; `zatva schedule resume" in body]
     assert shown == [3, 4, 5, 6, 8, 9]
@@ -375,7 +375,7 @@ def test_suspended_schedules_are_grouped_by_cause_and_named_with_the_remedy(repo
             facts=f'{{"recurring_id": {number}, "repository_name": "Sus", "failure": {{"code": "{code}"}},'
             ' "failure_reason": "so often", "at": "2026-01-01T00:00:00+00:00", "job_id": null}',
         )  # fmt: skip
-    reporter.make()
+    reporter.make_report()
     body = render("report", "en", reporter.report(), dashboard="https://zatva.example").body
     assert "2 schedules suspended. The repository's server does not accept connections." in body
     assert "1 schedule suspended. There is no repository at this address" in body
@@ -482,7 +482,7 @@ def test_only_notices_of_its_repositories_wait_for_a_report_which_is_tried_soon_
 def test_notices_are_sent_one_by_one_while_the_next_report_is_held_up(reporter: Reporter) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(5))
-    reporter.make()
+    reporter.make_report()
     reporter.tables("UPDATE notice SET due = now() + interval '8 hours' WHERE occasion = 'report'")
     reporter.fail(5)
     assert reporter.collect()[-1] == "collected"
@@ -690,7 +690,7 @@ async def test_a_rejected_report_is_sent_once_more_without_names(
 ) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(5))
-    reporter.make()
+    reporter.make_report()
     async with mail_server() as server:
         server.refuse(".", "554 5.7.1 looks like spam")
         await _sent(settings, database, server)
@@ -707,7 +707,7 @@ async def test_a_report_that_is_rejected_in_both_forms_is_given_up(
 ) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(5))
-    reporter.make()
+    reporter.make_report()
     async with mail_server() as server:
         server.refuse("RCPT", *["550 no such mailbox"] * 2)
         await _sent(settings, database, server, ticks=3)
@@ -721,7 +721,7 @@ def test_a_report_that_was_on_its_way_when_its_sender_died_is_unsure(
 ) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(5))
-    reporter.make()
+    reporter.make_report()
     reporter.claim()
     reporter.tables("UPDATE notice SET state = 'handed over', expires = now() WHERE notice_id = 6")
     with database.session() as session, session.begin():
