@@ -82,6 +82,7 @@ async def test_a_connected_account_signs_in_and_returns_to_the_page(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     assert "Sign in with eduID.cz" in (await stranger.get("/sign-in"))[1]
+    provider.metadata = {"token_endpoint_auth_methods_supported": None}
     assert await _go(stranger, "/sign-in/openid?next=/runs") == (303, "/runs")
     assert "Alena" in await _who(stranger)
     assert provider.asked[0]["scope"] == "openid profile"

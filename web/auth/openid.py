@@ -235,9 +235,9 @@ class OpenIdProvider:
             "authorization_code", redirect_uri=self._return, code=code, code_verifier=request.verifier
         )
         secret = self.secret()
-        offered = metadata.get("token_endpoint_auth_methods_supported", ["client_secret_basic"])
+        offered = metadata.get("token_endpoint_auth_methods_supported")
         way = "none" if secret is None else "client_secret_basic"
-        if secret is not None and "client_secret_basic" not in offered:
+        if secret is not None and isinstance(offered, list) and "client_secret_basic" not in offered:
             way = "client_secret_post"
         headers = {"Content-Type": "application/x-www-form-urlencoded"}
         auth = ClientAuth(self._settings.client_id, secret, way)
