@@ -100,6 +100,7 @@ class Worker:
         self._server = PreforkServer() if can_fork and settings.manager.prefork else None
         self._drain = asyncio.Event() if drain is None else drain
         self._worker_id: int | None = None
+        self._running: asyncio.Task[None] | None = None
 
     @property
     def job_ids(self) -> frozenset[int]:
@@ -112,6 +113,7 @@ class Worker:
         If the database becomes unavailable, it waits until the database returns. Raises ConnectorException
         for any other error of the queue's statements: no later attempt would succeed.
         """
+        self._running = asyncio.current_task()
         places = concurrency or self._settings.manager.concurrency
         membership = Membership(
             host=self._host,
@@ -197,6 +199,8 @@ class Worker:
             for task in (*working, drained):
                 task.cancel()
             await _ended([*working, drained], cancel_again=lambda: not self._holds_work())
+        if self._is_cancelled():  # while the tasks of a lost queue ended
+            raise asyncio.CancelledError
         why = _reason_of_loss([task.exception() for task in working if not task.cancelled()])
         return None if done else why
 
@@ -262,11 +266,18 @@ class Worker:
     async def _repeated(self, order: StopRequest, work: Callable[[Session], _Result]) -> _Result:
         """Return what the transaction returns; repeated until the database answers or the worker stops."""
         manager, begun = self._settings.manager, time.monotonic()
+
+        def goes_on() -> bool:
+            # A queue that lost its database also ends its tasks, and the worker then continues.
+            stops = order.worker_ends and self._is_cancelled()
+            return not stops or time.monotonic() - begun < manager.stop_seconds
+
         return await repeated(
-            lambda: self._transactions.run(work),
-            pause=manager.tick_seconds,
-            goes_on=lambda: not order.worker_ends or time.monotonic() - begun < manager.stop_seconds,
+            lambda: self._transactions.run(work), pause=manager.tick_seconds, goes_on=goes_on
         )
+
+    def _is_cancelled(self) -> bool:
+        return self._running is not None and self._running.cancelling() > 0
 
     async def _keep_watch(self, worker_id: int, membership: Membership) -> None:
         """Send heartbeats, and repeatedly read which jobs are to end and whether the worker is to drain."""

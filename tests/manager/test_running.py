@@ -360,6 +360,38 @@ async def test_a_database_that_does_not_answer_for_a_moment_makes_no_job_lost(
     assert not [entry for entry in caplog.records if entry.exc_info]
 
 
+async def test_a_queue_that_loses_its_database_makes_no_job_lost(
+    quick: Settings, database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_job, lost = queue.DrainingJobManager.fetch_job, asyncio.Event()
+    after_the_loss: list[bool] = []
+    tried = asyncio.Event()
+
+    def settle(*given: Any, **named: Any) -> Any:
+        tried.set()
+        after_the_loss.append(lost.is_set())
+        if after_the_loss.count(True) < 3:
+            raise OperationalError("SELECT", {}, psycopg.OperationalError("in recovery mode"))
+        return settlement.settle(*given, **named)
+
+    async def fails_once(*given: Any, **named: Any) -> Any:
+        if tried.is_set() and not lost.is_set():
+            lost.set()
+            raise ConnectorException from psycopg.OperationalError("in recovery mode")
+        return await fetch_job(*given, **named)
+
+    monkeypatch.setattr("manager.worker.worker.settle", settle)
+    monkeypatch.setattr(queue.DrainingJobManager, "fetch_job", fails_once)
+    changed = {"retries": 0, "stop_seconds": 0.01, "lost_seconds": 60}
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="crash")
+    limits = quick.manager.model_copy(update=changed)
+    async with managing(quick.model_copy(update={"manager": limits}), database):
+        await until(tables.history)
+        await until(lambda: not tables("SELECT FROM oai_job"))
+    assert after_the_loss.count(True) == 3
+    assert tables.history() == [("failed", "crash")]
+
+
 @pytest.mark.parametrize("cause", [psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction])
 async def test_a_worker_names_why_the_queue_does_not_answer_and_tries_again(
     quick: Settings,
@@ -432,6 +464,31 @@ async def test_a_worker_ends_although_the_queue_waits_for_its_database(
     monkeypatch.setattr(queue.DrainingJobManager, "fetch_job", waits)
     async with asyncio.timeout(60), managing(quick, database):
         await waiting.wait()
+
+
+async def test_a_worker_ends_although_its_queue_has_just_lost_its_database(
+    quick: Settings, database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fetch_job, settling, lost = queue.DrainingJobManager.fetch_job, asyncio.Event(), False
+    loop = asyncio.get_running_loop()
+
+    async def fails_once(*given: Any, **named: Any) -> Any:
+        nonlocal lost
+        if not lost and running_process(tables):
+            lost = True
+            raise ConnectorException from psycopg.OperationalError("in recovery mode")
+        return await fetch_job(*given, **named)
+
+    def settle(*_given: Any, **_named: Any) -> Any:
+        loop.call_soon_threadsafe(settling.set)
+        raise OperationalError("SELECT", {}, psycopg.OperationalError("in recovery mode"))
+
+    monkeypatch.setattr("manager.worker.worker.settle", settle)
+    monkeypatch.setattr(queue.DrainingJobManager, "fetch_job", fails_once)
+    hasty = quick.model_copy(update={"manager": quick.manager.model_copy(update={"stop_seconds": 0.5})})
+    tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
+    async with asyncio.timeout(60), managing(hasty, database):
+        await settling.wait()
 
 
 async def test_an_embargo_that_has_ended_is_lifted(
