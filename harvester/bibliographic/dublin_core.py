@@ -251,7 +251,7 @@ class DublinCoreConverter:
     """Dublin Core in any container, such as `oai_dc`."""
 
     name = "dublin_core"
-    version = 9
+    version = 10
     namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC})
     rank = 1
 
@@ -261,9 +261,7 @@ class DublinCoreConverter:
         return (
             name.namespace in self.namespaces
             or name.localname in _CONTAINERS
-            or any(
-                etree.QName(child).namespace in {DC, TERMS} for child in element.iterchildren(etree.Element)
-            )
+            or _borrows(element, frozenset({DC, TERMS}))
         )
 
     def declined(self, element: etree._Element) -> str:  # noqa: ARG002 as the protocol defines it
@@ -297,8 +295,19 @@ class QualifiedDublinCoreConverter(DublinCoreConverter):
         return (
             name.namespace in QUALIFIED
             or name.localname == "qualifieddc"
-            or any(etree.QName(child).namespace == TERMS for child in element.iterchildren(etree.Element))
+            or _borrows(element, frozenset({TERMS}))
         )
+
+
+def _borrows(element: etree._Element, namespaces: frozenset[str]) -> bool:
+    """Return whether an element in it is of these namespaces, and its title is not of another vocabulary.
+
+    Records of OpenAIRE have elements of Dublin Core, but names, titles and dates of DataCite.
+    """
+    children = element.iterchildren(etree.Element)
+    return any(etree.QName(child).namespace in namespaces for child in children) and all(
+        etree.QName(title).namespace in {DC, TERMS} for title in element.iter("{*}title")
+    )
 
 
 def _read(child: etree._Element, root: etree._Element, draft: DublinCoreDraft) -> None:

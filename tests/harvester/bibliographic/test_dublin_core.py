@@ -405,5 +405,15 @@ def test_a_container_of_another_name_is_known_by_its_elements() -> None:
     assert converter.convert(root).title == "Kniha"
 
 
+def test_a_format_with_titles_of_its_own_is_not_taken_for_dublin_core() -> None:
+    datacite = 'xmlns:datacite="http://datacite.org/schema/kernel-4"'
+    root = etree.fromstring(
+        f'<resource xmlns="http://namespace.openaire.eu/schema/oaire/" {datacite} {_NAMESPACES}>'
+        "<datacite:titles><datacite:title>Kniha</datacite:title></datacite:titles>"
+        "<dc:publisher>Academia</dc:publisher><dcterms:audience>Researchers</dcterms:audience></resource>"
+    )
+    assert converter_for(root) is None
+
+
 def test_no_converter_reads_what_is_neither() -> None:
     assert converter_for(etree.fromstring("<mods xmlns='http://www.loc.gov/mods/v3'/>")) is None
