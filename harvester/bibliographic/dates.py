@@ -8,22 +8,24 @@ from typing import Final
 from harvester.bibliographic.record import Years
 from harvester.bibliographic.text import fold
 
-_CENTURY_WORD: Final = r"(?:stoleti|storoci|stol|stor|century|cent|jahrhundert|jh)"
+_CENTURY_WORD: Final = r"(?:stoleti|storoci[ea]?|stol|stor|century|cent|jahrhundert|jh)"
 _ABBREVIATED: Final = re.compile(r"(?<=[\divxIVX])\.\s?st\b")
 """The abbreviation of "století" ("15. st."), but neither "21st" nor "21 St. James Street"."""
 _NTH: Final = " ?(?:th|st|nd|rd)? ?"
 _CENTURY: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]+){_NTH}{_CENTURY_WORD}\b")
 _CENTURIES: Final = re.compile(
-    rf"\b(\d{{1,2}})(?:{_NTH}{_CENTURY_WORD})?(?: a | az | and | to | )(\d{{1,2}}){_NTH}{_CENTURY_WORD}\b"
+    rf"\b(\d{{1,2}}){_NTH}{_CENTURY_WORD}?(?: a | az | and | to | )(\d{{1,2}}){_NTH}{_CENTURY_WORD}\b"
 )
 _PART: Final = re.compile(
-    r"\b(\d|first|second) ?(?:st|nd)? (polovina|polovice|pol|half|tretina|ctvrtina|stvrtina|quarter|third)\b"
+    r"\b(\d|first|second|prv\w+|druh\w+|tret\w+|posledn\w+) ?(?:st|nd)? "
+    r"(pol|polovin\w+|polovic\w+|half|tretin\w+|ctvrtin\w+|stvrtin\w+|quarter|third)\b"
 )
-_SHARES: Final = {"polovina": 2, "polovice": 2, "pol": 2, "half": 2, "tretina": 3, "third": 3}
-_NUMBERS: Final = {"first": 1, "second": 2}
+_SHARES: Final = {"pol": 2, "hal": 2, "tre": 3, "thi": 3}
+_NUMBERS: Final = {"fir": 1, "sec": 2, "prv": 1, "dru": 2, "tre": 3}
+"""Numbers and shares by the first three letters, because Czech and Slovak words are inflected."""
 _SPAN_WORDS: Final = (("pocatek", 0, 33), ("zacatek", 0, 33), ("zaciatok", 0, 33), ("early", 0, 33),
-                      ("polovina", 25, 75), ("middle", 25, 75), ("mid", 25, 75), ("konec", 67, 100),
-                      ("koniec", 67, 100), ("late", 67, 100))  # fmt: skip
+                      ("polovina", 25, 75), ("polovica", 25, 75), ("middle", 25, 75), ("mid", 25, 75),
+                      ("konec", 67, 100), ("koniec", 67, 100), ("late", 67, 100))  # fmt: skip
 _BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until|not after|ne po) (\d{3,4})$")
 _AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since|not before|ne pred) (\d{3,4})$")
 _NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
@@ -157,8 +159,8 @@ def _part_of(before: str, begin: int) -> Years | None:
     """Return the half, third or quarter of the century that the preceding words name."""
     part = _PART.search(before)
     if part:
-        number = _NUMBERS.get(part[1]) or int(part[1])
-        share = _SHARES.get(part[2], 4)
+        share = _SHARES.get(part[2][:3], 4)
+        number = int(part[1]) if part[1].isdigit() else _NUMBERS.get(part[1][:3], share)
         if 1 <= number <= share:
             return Years(first=begin + 100 * (number - 1) // share, last=begin + 100 * number // share - 1)
     for word, first, last in _SPAN_WORDS:
