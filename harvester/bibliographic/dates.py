@@ -29,7 +29,11 @@ _SPAN_WORDS: Final = (("pocatek", 0, 33), ("zacatek", 0, 33), ("zaciatok", 0, 33
 _BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until|not after|ne po) (\d{3,4})$")
 _AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since|not before|ne pred) (\d{3,4})$")
 _NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
-_SHORT_SPAN: Final = re.compile(r"(?<!\d)(\d{4})\s*(?:[-/]\s*(\d{2})|-(\d))(?!\d|[-/]\d)")
+_SHORT_SPAN: Final = re.compile(
+    r"(?<!\d)(?<!\d-\d\d/)(\d{4})\s*(?!-\s*[0-3]?\d\.? ?(?:\d{1,2}\.|[^\W\d]{3,}\.?) ?\d{4})"
+    r"(?:[-/]\s*(\d{2})|-(\d))(?!\d|[-/]\d)"
+)
+"""Digits before a month and a year are a day: "30.11.2010-5.12.2010", "30 Nov 2010 - 15 Dec 2010"."""
 _MASKED: Final = re.compile(r"(?:(?<!\w)|(?<=\b[cp]))(\d[\dux?-]{3})(?![\dux]|-(?!\d))", re.IGNORECASE)
 _PARTLY_SUPPLIED: Final = re.compile(r"(?<![\d\]])(\d{0,3})\[([\d?-]{1,4})\](\d{0,3})(?![\w\[])")
 """A year of which the cataloguer supplied some digits: "199[5]", "196[8?]", "[20]05"."""
@@ -38,7 +42,9 @@ MASKING_STOPS: Final = re.compile(
 )
 """Full stops in place of unknown digits: "189.", "18.."."""
 _NUMBERED: Final = re.compile(r"\bIS[BMS]N[\s:]*[\dXM-]+", re.IGNORECASE)
-_ISO: Final = re.compile(r"(?<!\d)(\d{4})-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?(?=$|[T\s/;,\])])")
+_ISO: Final = re.compile(
+    r"(?<!\d)(\d{4})-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]|XX|uu))?(?=$|[T\s/;,\])?~%Z+])"
+)
 _COMPACT: Final = re.compile(
     r"(?<![^\s/\[(-])((?:1\d|2[01])\d\d)(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?=$|[T\s/;,\])-])"
 )
