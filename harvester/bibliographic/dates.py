@@ -28,6 +28,13 @@ _SPAN_WORDS: Final = (("pocatek", 0, 33), ("zacatek", 0, 33), ("zaciatok", 0, 33
                       ("konec", 67, 100), ("koniec", 67, 100), ("late", 67, 100))  # fmt: skip
 _BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until|not after|ne po) (\d{3,4})$")
 _AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since|not before|ne pred) (\d{3,4})$")
+_EDTF: Final = r"(\d{4})(?:-\d\d){0,2}[?~%]?"
+_UNTIL: Final = re.compile(rf"(?:\.\.|open|unknown)?/{_EDTF}")
+_SINCE: Final = re.compile(rf"{_EDTF}/(?:\.\.|open|unknown)?")
+"""Intervals of EDTF without a beginning or an end: "../1999", "1985-04-12/..", "1999/".
+
+Blanks are not stripped: in "2005/  " a year of another calendar was the end.
+"""
 _NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
 _SHORT_SPAN: Final = re.compile(
     r"(?<!\d)(?<!\d-\d\d/)(\d{4})\s*(?!-\s*[0-3]?\d\.? ?(?:\d{1,2}\.|[^\W\d]{3,}\.?) ?\d{4})"
@@ -175,11 +182,11 @@ def _part_of(before: str, begin: int) -> Years | None:
     return None
 
 
-def _one_sided(_text: str, plain: str) -> Years | None:
-    found = _BEFORE.match(plain)
+def _one_sided(text: str, plain: str) -> Years | None:
+    found = _BEFORE.match(plain) or _UNTIL.fullmatch(text)
     if found:
         return Years(last=int(found[1]))
-    found = _AFTER.match(plain)
+    found = _AFTER.match(plain) or _SINCE.fullmatch(text)
     return Years(first=int(found[1])) if found else None
 
 
