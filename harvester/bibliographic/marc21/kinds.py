@@ -38,8 +38,8 @@ _NAMED_KINDS: Final = {
 _LEADER_TYPE: Final = re.compile(r"^[\d\s|#^-]*[acdnopsx]([a-z])")
 """The type in a leader of another length: the letter after the status."""
 _LEADER: Final = 24
-_UNIMARC_CODED: Final = 35
-"""Characters of field 100 $a in UNIMARC, some of whose records lose the last blank."""
+_UNIMARC_CODED: Final = re.compile(r"\d{8}")
+"""Begins field 100 $a in UNIMARC, whose length differs because servers remove blanks."""
 _OTHER_FORMATS: Final = frozenset({"unimarc", "mab", "mab2", "intermarc", "danmarc", "danmarc2", "normarc"})
 _FIELDS: Final = frozenset({"leader", "controlfield", "datafield", "fixfield", "varfield"})
 _OAI_MARC: Final = "oai_marc"
@@ -101,12 +101,12 @@ def _records(element: etree._Element) -> list[etree._Element]:
 
 
 def _is_unimarc(record: etree._Element) -> bool:
-    """Return whether a record that declares no format has UNIMARC's title and coded data (100 $a)."""
+    """Return whether a record that declares no format has UNIMARC's title, and no name in field 100."""
     fields = {one.get("tag"): one for one in record if local_name(one) == "datafield"}
-    if "200" not in fields or "245" in fields or "100" not in fields:
+    if "200" not in fields or "245" in fields:
         return False
-    coded = next((one.text or "" for one in fields["100"] if one.get("code") == "a"), "")
-    return len(coded) >= _UNIMARC_CODED and coded[:8].isdigit()
+    coded = next((one.text or "" for one in fields.get("100", ()) if one.get("code") == "a"), "")
+    return "100" not in fields or _UNIMARC_CODED.match(coded) is not None
 
 
 def _kind(record: etree._Element) -> str:
