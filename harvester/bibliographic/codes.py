@@ -28,7 +28,8 @@ _LABELLED: Final = re.compile(
 _DIGITS: Final = re.compile(r"m?[\dx \u2010-\u2015-]+", re.IGNORECASE)
 _QUALIFIER: Final = re.compile(r"(?<=[\dXx])\s*\([^()]*\)\s*$")
 """What is in brackets after a number: "(1. sv.)"."""
-_BETWEEN: Final = re.compile(r"[,;]\s+")
+BETWEEN: Final = re.compile(r"[,;]\s+")
+"""What separates the numbers of a list."""
 _NO_DIGIT: Final = re.compile(r"[^\dXx]")
 
 
@@ -199,7 +200,7 @@ def identify_all(text: str, scheme: str) -> list[tuple[str, str, str, bool]]:
     >>> identify_all("ISSN 0317-8471, 1803-8271", "")
     [('ISSN 0317-8471', 'issn', '0317-8471', True), ('1803-8271', 'issn', '1803-8271', True)]
     """
-    first, *others = _BETWEEN.split(text)
+    first, *others = BETWEEN.split(text)
     kind = identify(first, scheme)[0] if others else ""
     if not all((number := checked_number(one)) and number[0] == kind for one in (first, *others)):
         return [(text, *identify(text, scheme))]

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from harvester.bibliographic.codes import (
+    BETWEEN,
     find_doi,
     find_isbn,
     find_ismn,
@@ -249,7 +250,7 @@ def _take_checked(
     found: OpenField, draft: MarcDraft, scheme: str, codes: str, find: Find, qualifiers: list[str]
 ) -> None:
     """Read numbers that have a check digit, and verify it."""
-    for code, value in found.pairs(codes):
+    for code, value in [(code, one) for code, given in found.pairs(codes) for one in _listed(given, find)]:
         known = find(value)
         state = _STATES[code]
         beside = [*_QUALIFIER.findall(value), *qualifiers]
@@ -261,6 +262,12 @@ def _take_checked(
             state = "invalid"
             draft.broken(found.written, value, f"the check digit of this {scheme.upper()} is wrong")
         _add(draft, scheme, known[0], value, state, beside)
+
+
+def _listed(text: str, find: Find) -> list[str]:
+    """Return the numbers of a list; another text is not divided."""
+    parts = [part.strip() for part in BETWEEN.split(text)]
+    return parts if all(map(find, parts)) else [text]
 
 
 def _add(draft: MarcDraft, scheme: str, value: str, found: str, state: str, qualifiers: list[str]) -> None:

@@ -500,6 +500,14 @@ def test_identifiers_are_normalised_and_checked(line: str, identifier: Identifie
     )
 
 
+def test_each_isbn_of_a_list_in_one_subfield_is_an_identifier() -> None:
+    record = converted("020 ## $a80-200-0129-8 (1. díl) ; 80-7106-239-8 (2. díl)", "245 10 $aX")
+    assert [(one.value, one.qualifier, one.state) for one in record.identifiers] == [
+        ("9788020001290", "1. díl", "valid"),
+        ("8071062398", "2. díl", "invalid"),
+    ]
+
+
 def test_places_and_publishers_keep_together() -> None:
     record = converted(
         "245 10 $aX",
