@@ -151,16 +151,17 @@ def _read_years(data: str, draft: MarcDraft) -> None:
         draft.likely_years = first or Years()
         return
     draft.years = years
-    draft.vague = not _UNKNOWN_DIGITS.isdisjoint(data[7:11])
+    draft.vague = years.first is None or not _UNKNOWN_DIGITS.isdisjoint(data[7:11])
 
 
 def coded_years(type_: str, first: str, second: str) -> Years | None:
     """Return the span of the dates in field 008; empty if none is known, None if they are invalid."""
     begin, end = _date(first), _date(second)
-    if type_ == _BC or (begin is None and not first.strip(_BLANK + "u")):
+    if type_ == _BC:
         return Years()
     if begin is None:
-        return None
+        known = end.last if end and type_ in _SPANS else None
+        return None if first.strip(_BLANK + "u") else Years(last=known)
     if type_ in _SPANS:
         blank = not second.strip(_BLANK)
         open_end = type_ in ("cmu" if blank else "cdikmu") and (blank or second in {_OPEN, "uuuu"})

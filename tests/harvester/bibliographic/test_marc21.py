@@ -357,6 +357,10 @@ def test_years_come_from_008_and_else_from_the_imprint(fixed: str, years: Years)
         ("m19uu1985", "1973-", Years(first=1973, last=1985)),
         ("m19uu9999", "1875-", Years(first=1900)),
         ("m19uu9999", "", Years(first=1900)),
+        ("muuuu1950", "", Years(last=1950)),
+        ("muuuu1950", "1948-1950", Years(first=1948, last=1950)),
+        ("muuuu1950", "1960", Years(last=1950)),
+        ("muuuu9999", "1948", Years(first=1948, last=1948)),
     ],
 )
 def test_a_date_in_words_and_the_digits_of_008_complete_each_other(
