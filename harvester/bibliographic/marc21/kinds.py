@@ -35,8 +35,8 @@ _NAMED_KINDS: Final = {
     "community": "community information",
 }  # fmt: skip
 """Values of the attribute `type`, in lower case."""
-_LEADER_TYPE: Final = re.compile(r"^[\d\s|#^-]*[acdnopsx]([a-z])")
-"""The type in a leader of another length: the letter after the status."""
+_LEADER_TYPE: Final = re.compile(r"^[\d\s|#^-]*([acdnopsx])([a-z])")
+"""The status, and the type after it, in a leader of another length."""
 _LEADER: Final = 24
 _UNIMARC_CODED: Final = re.compile(r"\d{8}")
 """Begins field 100 $a in UNIMARC, whose length differs because servers remove blanks."""
@@ -85,9 +85,11 @@ def declined(element: etree._Element) -> str:
             return f"the format is {written!r}, not MARC 21; only MARC 21 is converted"
     if any(map(_is_unimarc, _records(element))):
         return "its fields are UNIMARC's (title in 200, none in 245); only MARC 21 is converted"
-    kinds = [kind for kind, _ in marc_records(element).records]
+    found = marc_records(element)
+    kinds = [kind for kind, _ in found.records]
     if BIBLIOGRAPHIC in kinds:
-        return ""
+        gone = all(map(is_deleted, found.of_kind(BIBLIOGRAPHIC)))
+        return "a deleted record, by its status (leader position 5)" if gone else ""
     if not kinds:
         return "the MARC collection contains no record"
     named = " and ".join(dict.fromkeys(kinds))
@@ -109,10 +111,21 @@ def _is_unimarc(record: etree._Element) -> bool:
     return "100" not in fields or _UNIMARC_CODED.match(coded) is not None
 
 
-def _kind(record: etree._Element) -> str:
+def is_deleted(record: etree._Element) -> bool:
+    """Return whether its leader has the status deleted, which some systems send instead of a header."""
+    return _status_and_type(record)[0] == "d"
+
+
+def _status_and_type(record: etree._Element) -> tuple[str, str]:
     leader = next((one.text or "" for one in record if local_name(one) == "leader"), "")
+    if len(leader) == _LEADER:
+        return leader[5], leader[6]
     found = _LEADER_TYPE.match(leader)
-    type_ = leader[6] if len(leader) == _LEADER else found[1] if found else ""
+    return (found[1], found[2]) if found else ("", "")
+
+
+def _kind(record: etree._Element) -> str:
+    type_ = _status_and_type(record)[1]
     if type_ in _KINDS:
         return _KINDS[type_]
     if type_ in _BIBLIOGRAPHIC_TYPES:

@@ -106,6 +106,15 @@ def test_an_undeclared_unimarc_record_is_left_out() -> None:
         assert Marc21Converter().declined(etree.fromstring(marcxml(*fields))) == ""
 
 
+def test_a_record_with_the_status_deleted_is_left_out() -> None:
+    deleted = marcxml("245 10 $aSmazaný záznam", leader="00000dam a2200000 i 4500")
+    reason = "a deleted record, by its status (leader position 5)"
+    assert Marc21Converter().declined(etree.fromstring(deleted)) == reason
+    collection = _collection(deleted, marcxml("245 10 $aKniha"))
+    assert Marc21Converter().declined(collection) == ""
+    assert Marc21Converter().convert(collection).title == "Kniha"
+
+
 def test_the_bibliographic_record_of_a_collection_is_converted_with_its_holdings() -> None:
     collection = _collection(
         marcxml("852 ## $aABA001$hI 1", "856 40 $uhttps://x.example/1", leader=_HOLDINGS, fixed=None),
