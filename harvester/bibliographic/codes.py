@@ -5,6 +5,7 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
+from harvester.bibliographic.marc21.code_lists import LANGUAGES
 from harvester.bibliographic.text import fold
 
 _ISBN: Final = re.compile(
@@ -85,6 +86,20 @@ def language_code(text: str) -> str | None:
         code = _TERMINOLOGY.get(first, first)
         return None if code in _NO_LANGUAGE else code
     return _NAMES.get(fold(word))
+
+
+def language_codes(text: str) -> list[str] | None:
+    """Return the codes in a list or an address, except those of no language; None if one is unknown.
+
+    >>> language_codes("eng; zxx; cs"), language_codes("http://id.loc.gov/vocabulary/iso639-2/cze")
+    (['eng', 'cze'], ['cze'])
+    """
+    word = text.rpartition("/")[2] if is_address(text) else text
+    parts = [part.strip().lower() for part in re.split("[,;]", word)]
+    codes = [language_code(part) or "" for part in parts if part not in _NO_LANGUAGE]
+    # Alone, a code of three letters need not be in MARC's list; "English, Old" is no list of languages.
+    alone = word == text and len(parts) == 1
+    return codes if all(codes) and (alone or LANGUAGES.issuperset(codes)) else None
 
 
 def split_codes(text: str) -> list[str]:

@@ -11,7 +11,7 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.bibliographic.codes import identify_all, is_address, is_identifier, language_code
+from harvester.bibliographic.codes import identify_all, is_address, is_identifier, language_codes
 from harvester.bibliographic.dates import find_years
 from harvester.bibliographic.marc21.code_lists import RELATORS
 from harvester.bibliographic.marc21.relators import relator
@@ -379,13 +379,12 @@ def _take_type(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_language(found: Element, draft: DublinCoreDraft) -> None:
-    code = language_code(found.text)
-    if code is None:
+    codes = language_codes(found.text)
+    if codes is None:
         draft.note(found, NoteKind.BROKEN, "unknown language")
-    else:
-        draft.languages[code] = None
-    if fold(found.text) != code and code is not None:
+    elif codes != [fold(found.text)]:
         draft.note(found, NoteKind.KEPT)
+    draft.languages.update(dict.fromkeys(codes or ()))
 
 
 def _take_identifier(found: Element, draft: DublinCoreDraft) -> None:
