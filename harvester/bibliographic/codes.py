@@ -5,6 +5,7 @@ import re
 from typing import Final
 from urllib.parse import unquote
 
+from harvester.bibliographic.marc21.code_lists import LANGUAGES
 from harvester.bibliographic.text import fold
 
 _ISBN: Final = re.compile(
@@ -28,7 +29,8 @@ _LABELLED: Final = re.compile(
 _DIGITS: Final = re.compile(r"m?[\dx \u2010-\u2015-]+", re.IGNORECASE)
 _QUALIFIER: Final = re.compile(r"(?<=[\dXx])\s*\([^()]*\)\s*$")
 """What is in brackets after a number: "(1. sv.)"."""
-_BETWEEN: Final = re.compile(r"[,;]\s+")
+BETWEEN: Final = re.compile(r"[,;]\s+")
+"""What separates the numbers of a list."""
 _NO_DIGIT: Final = re.compile(r"[^\dXx]")
 
 
@@ -84,6 +86,20 @@ def language_code(text: str) -> str | None:
         code = _TERMINOLOGY.get(first, first)
         return None if code in _NO_LANGUAGE else code
     return _NAMES.get(fold(word))
+
+
+def language_codes(text: str) -> list[str] | None:
+    """Return the codes in a list or an address, except those of no language; None if one is unknown.
+
+    >>> language_codes("eng; zxx; cs"), language_codes("http://id.loc.gov/vocabulary/iso639-2/cze")
+    (['eng', 'cze'], ['cze'])
+    """
+    word = text.rpartition("/")[2] if is_address(text) else text
+    parts = [part.strip().lower() for part in re.split("[,;]", word)]
+    codes = [language_code(part) or "" for part in parts if part not in _NO_LANGUAGE]
+    # Alone, a code of three letters need not be in MARC's list; "English, Old" is no list of languages.
+    alone = word == text and len(parts) == 1
+    return codes if all(codes) and (alone or LANGUAGES.issuperset(codes)) else None
 
 
 def split_codes(text: str) -> list[str]:
@@ -199,7 +215,7 @@ def identify_all(text: str, scheme: str) -> list[tuple[str, str, str, bool]]:
     >>> identify_all("ISSN 0317-8471, 1803-8271", "")
     [('ISSN 0317-8471', 'issn', '0317-8471', True), ('1803-8271', 'issn', '1803-8271', True)]
     """
-    first, *others = _BETWEEN.split(text)
+    first, *others = BETWEEN.split(text)
     kind = identify(first, scheme)[0] if others else ""
     if not all((number := checked_number(one)) and number[0] == kind for one in (first, *others)):
         return [(text, *identify(text, scheme))]

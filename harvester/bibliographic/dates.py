@@ -8,26 +8,39 @@ from typing import Final
 from harvester.bibliographic.record import Years
 from harvester.bibliographic.text import fold
 
-_CENTURY_WORD: Final = r"(?:stoleti|storoci|stol|stor|century|cent|jahrhundert|jh)"
+_CENTURY_WORD: Final = r"(?:stoleti|storoci[ea]?|stol|stor|century|cent|jahrhundert|jh)"
 _ABBREVIATED: Final = re.compile(r"(?<=[\divxIVX])\.\s?st\b")
 """The abbreviation of "století" ("15. st."), but neither "21st" nor "21 St. James Street"."""
 _NTH: Final = " ?(?:th|st|nd|rd)? ?"
 _CENTURY: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]+){_NTH}{_CENTURY_WORD}\b")
 _CENTURIES: Final = re.compile(
-    rf"\b(\d{{1,2}})(?:{_NTH}{_CENTURY_WORD})?(?: a | az | and | to | )(\d{{1,2}}){_NTH}{_CENTURY_WORD}\b"
+    rf"\b(\d{{1,2}}){_NTH}{_CENTURY_WORD}?(?: a | az | and | to | )(\d{{1,2}}){_NTH}{_CENTURY_WORD}\b"
 )
 _PART: Final = re.compile(
-    r"\b(\d|first|second) ?(?:st|nd)? (polovina|polovice|pol|half|tretina|ctvrtina|stvrtina|quarter|third)\b"
+    r"\b(\d|first|second|prv\w+|druh\w+|tret\w+|posledn\w+) ?(?:st|nd)? "
+    r"(pol|polovin\w+|polovic\w+|half|tretin\w+|ctvrtin\w+|stvrtin\w+|quarter|third)\b"
 )
-_SHARES: Final = {"polovina": 2, "polovice": 2, "pol": 2, "half": 2, "tretina": 3, "third": 3}
-_NUMBERS: Final = {"first": 1, "second": 2}
+_SHARES: Final = {"pol": 2, "hal": 2, "tre": 3, "thi": 3}
+_NUMBERS: Final = {"fir": 1, "sec": 2, "prv": 1, "dru": 2, "tre": 3}
+"""Numbers and shares by the first three letters, because Czech and Slovak words are inflected."""
 _SPAN_WORDS: Final = (("pocatek", 0, 33), ("zacatek", 0, 33), ("zaciatok", 0, 33), ("early", 0, 33),
-                      ("polovina", 25, 75), ("middle", 25, 75), ("mid", 25, 75), ("konec", 67, 100),
-                      ("koniec", 67, 100), ("late", 67, 100))  # fmt: skip
+                      ("polovina", 25, 75), ("polovica", 25, 75), ("middle", 25, 75), ("mid", 25, 75),
+                      ("konec", 67, 100), ("koniec", 67, 100), ("late", 67, 100))  # fmt: skip
 _BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until|not after|ne po) (\d{3,4})$")
 _AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since|not before|ne pred) (\d{3,4})$")
+_EDTF: Final = r"(\d{4})(?:-\d\d){0,2}[?~%]?"
+_UNTIL: Final = re.compile(rf"(?:\.\.|open|unknown)?/{_EDTF}")
+_SINCE: Final = re.compile(rf"{_EDTF}/(?:\.\.|open|unknown)?")
+"""Intervals of EDTF without a beginning or an end: "../1999", "1985-04-12/..", "1999/".
+
+Blanks are not stripped: in "2005/  " a year of another calendar was the end.
+"""
 _NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
-_SHORT_SPAN: Final = re.compile(r"(?<!\d)(\d{4})\s*(?:[-/]\s*(\d{2})|-(\d))(?!\d|[-/]\d)")
+_SHORT_SPAN: Final = re.compile(
+    r"(?<!\d)(?<!\d-\d\d/)(\d{4})\s*(?!-\s*[0-3]?\d\.? ?(?:\d{1,2}\.|[^\W\d]{3,}\.?) ?\d{4})"
+    r"(?:[-/]\s*(\d{2})|-(\d))(?!\d|[-/]\d)"
+)
+"""Digits before a month and a year are a day: "30.11.2010-5.12.2010", "30 Nov 2010 - 15 Dec 2010"."""
 _MASKED: Final = re.compile(r"(?:(?<!\w)|(?<=\b[cp]))(\d[\dux?-]{3})(?![\dux]|-(?!\d))", re.IGNORECASE)
 _PARTLY_SUPPLIED: Final = re.compile(r"(?<![\d\]])(\d{0,3})\[([\d?-]{1,4})\](\d{0,3})(?![\w\[])")
 """A year of which the cataloguer supplied some digits: "199[5]", "196[8?]", "[20]05"."""
@@ -36,7 +49,9 @@ MASKING_STOPS: Final = re.compile(
 )
 """Full stops in place of unknown digits: "189.", "18.."."""
 _NUMBERED: Final = re.compile(r"\bIS[BMS]N[\s:]*[\dXM-]+", re.IGNORECASE)
-_ISO: Final = re.compile(r"(?<!\d)(\d{4})-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]))?(?=$|[T\s/;,\])])")
+_ISO: Final = re.compile(
+    r"(?<!\d)(\d{4})-(?:0[1-9]|1[0-2])(?:-(?:0[1-9]|[12]\d|3[01]|XX|uu))?(?=$|[T\s/;,\])?~%Z+])"
+)
 _COMPACT: Final = re.compile(
     r"(?<![^\s/\[(-])((?:1\d|2[01])\d\d)(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?=$|[T\s/;,\])-])"
 )
@@ -157,8 +172,8 @@ def _part_of(before: str, begin: int) -> Years | None:
     """Return the half, third or quarter of the century that the preceding words name."""
     part = _PART.search(before)
     if part:
-        number = _NUMBERS.get(part[1]) or int(part[1])
-        share = _SHARES.get(part[2], 4)
+        share = _SHARES.get(part[2][:3], 4)
+        number = int(part[1]) if part[1].isdigit() else _NUMBERS.get(part[1][:3], share)
         if 1 <= number <= share:
             return Years(first=begin + 100 * (number - 1) // share, last=begin + 100 * number // share - 1)
     for word, first, last in _SPAN_WORDS:
@@ -167,11 +182,11 @@ def _part_of(before: str, begin: int) -> Years | None:
     return None
 
 
-def _one_sided(_text: str, plain: str) -> Years | None:
-    found = _BEFORE.match(plain)
+def _one_sided(text: str, plain: str) -> Years | None:
+    found = _BEFORE.match(plain) or _UNTIL.fullmatch(text)
     if found:
         return Years(last=int(found[1]))
-    found = _AFTER.match(plain)
+    found = _AFTER.match(plain) or _SINCE.fullmatch(text)
     return Years(first=int(found[1])) if found else None
 
 

@@ -11,7 +11,7 @@ from typing import Final
 
 from lxml import etree
 
-from harvester.bibliographic.codes import identify_all, is_address, is_identifier, language_code
+from harvester.bibliographic.codes import identify_all, is_address, is_identifier, language_codes
 from harvester.bibliographic.dates import find_years
 from harvester.bibliographic.marc21.code_lists import RELATORS
 from harvester.bibliographic.marc21.relators import relator
@@ -251,7 +251,7 @@ class DublinCoreConverter:
     """Dublin Core in any container, such as `oai_dc`."""
 
     name = "dublin_core"
-    version = 9
+    version = 10
     namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC})
     rank = 1
 
@@ -259,11 +259,7 @@ class DublinCoreConverter:
         """Return whether it is a container of Dublin Core: by its name, or by an element in it."""
         name = etree.QName(element)
         return (
-            name.namespace in self.namespaces
-            or name.localname in _CONTAINERS
-            or any(
-                etree.QName(child).namespace in {DC, TERMS} for child in element.iterchildren(etree.Element)
-            )
+            name.namespace in self.namespaces or name.localname in _CONTAINERS or _borrows(element, DC, TERMS)
         )
 
     def declined(self, element: etree._Element) -> str:  # noqa: ARG002 as the protocol defines it
@@ -294,11 +290,18 @@ class QualifiedDublinCoreConverter(DublinCoreConverter):
     def reads(self, element: etree._Element) -> bool:
         """Return whether it is a container of qualified Dublin Core, or an element in it is a DCMI term."""
         name = etree.QName(element)
-        return (
-            name.namespace in QUALIFIED
-            or name.localname == "qualifieddc"
-            or any(etree.QName(child).namespace == TERMS for child in element.iterchildren(etree.Element))
-        )
+        return name.namespace in QUALIFIED or name.localname == "qualifieddc" or _borrows(element, TERMS)
+
+
+def _borrows(element: etree._Element, *namespaces: str) -> bool:
+    """Return whether an element in it is of these namespaces, and its title is not of another vocabulary.
+
+    Records of OpenAIRE have elements of Dublin Core, but names, titles and dates of DataCite.
+    """
+    children = element.iterchildren(etree.Element)
+    return any(etree.QName(child).namespace in namespaces for child in children) and all(
+        etree.QName(title).namespace in {DC, TERMS} for title in element.iter("{*}title")
+    )
 
 
 def _read(child: etree._Element, root: etree._Element, draft: DublinCoreDraft) -> None:
@@ -370,13 +373,12 @@ def _take_type(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_language(found: Element, draft: DublinCoreDraft) -> None:
-    code = language_code(found.text)
-    if code is None:
+    codes = language_codes(found.text)
+    if codes is None:
         draft.note(found, NoteKind.BROKEN, "unknown language")
-    else:
-        draft.languages[code] = None
-    if fold(found.text) != code and code is not None:
+    elif codes != [fold(found.text)]:
         draft.note(found, NoteKind.KEPT)
+    draft.languages.update(dict.fromkeys(codes or ()))
 
 
 def _take_identifier(found: Element, draft: DublinCoreDraft) -> None:

@@ -12,8 +12,12 @@ from oai.vocabulary import OAI_DC_NAMESPACE, OAI_DC_SCHEMA
 from provider.aggregate import harvested
 from provider.aggregate.models import AggregateFormat, AggregateRecord
 from provider.aggregate.stored_records import UnreadableRecordError, metadata_vocabulary
+from provider.protocol.formats import FORMATS
 
 OAI_DC: Final = "oai_dc"
+_EXAMPLES: Final = 10
+"""Records that are read for the address of a schema, which not all records name."""
+_SCHEMAS: Final = {known.namespace: known.schema for known in FORMATS.values()}
 _NOT_IN_PREFIX: Final = re.compile(r"[^A-Za-z0-9\-_.!~*'()]")
 
 
@@ -31,8 +35,17 @@ class Formats:
         wanted = (repository_id, prefix)
         if wanted not in self.known:
             # Published records keep their format, even if the source now states another namespace.
-            self.known[wanted] = self._used(repository_id, prefix) or self._own_format(repository_id, prefix)
+            found = self._used(repository_id, prefix) or self._own_format(repository_id, prefix)
+            self._add_schema(found, repository_id, prefix)
+            self.known[wanted] = found
         return self.known[wanted]
+
+    def _add_schema(self, format_id: int, repository_id: int, prefix: str) -> None:
+        """Store the address of the schema if it was not known when the format was created."""
+        stored = self.session.get_one(AggregateFormat, format_id)
+        if not stored.schema:
+            namespace, schema = self._vocabulary(repository_id, prefix)
+            stored.schema = schema if namespace == stored.namespace else ""
 
     def _used(self, repository_id: int, prefix: str) -> int | None:
         of_this_name = select(AggregateFormat.id).where(AggregateFormat.harvested_prefix == prefix)
@@ -62,7 +75,7 @@ class Formats:
         return made.id
 
     def _vocabulary(self, repository_id: int, prefix: str) -> tuple[str, str]:
-        """Return namespace and schema from ListMetadataFormats, otherwise from a record's metadata."""
+        """Return namespace and schema from ListMetadataFormats, otherwise from records' metadata."""
         formats, mappings = harvested.METADATA_FORMAT.c, harvested.PREFIX_MAPPING.c
         declared = self.session.execute(
             select(formats.metadata_namespace, formats.metadata_schema)
@@ -71,14 +84,16 @@ class Formats:
             .order_by(formats.prefix_id)
         ).first()
         if declared is not None and declared[0]:
-            return declared[0], declared[1]
-        if prefix == OAI_DC:
-            return OAI_DC_NAMESPACE, OAI_DC_SCHEMA
-        return self._shown(repository_id, prefix)
+            namespace, schema = declared
+        elif prefix == OAI_DC:
+            namespace, schema = OAI_DC_NAMESPACE, OAI_DC_SCHEMA
+        else:
+            namespace, schema = self._shown(repository_id, prefix)
+        return namespace, schema or _SCHEMAS.get(namespace, "")
 
     def _shown(self, repository_id: int, prefix: str) -> tuple[str, str]:
         record, repository = harvested.RECORD.c, harvested.REPOSITORY.c
-        example = self.session.execute(
+        examples = self.session.execute(
             select(repository.base_dir, record.filename, record.identifier)
             .join(harvested.REPOSITORY, repository.repository_id == record.repository_id)
             .where(
@@ -87,14 +102,18 @@ class Formats:
                 record.status != harvested.DELETED,
                 record.filename.is_not(None),
             )
-            .limit(1)
-        ).first()
-        if example is None:
-            return "", ""
-        try:
-            return metadata_vocabulary(self.store / example[0], example[1], example[2])
-        except UnreadableRecordError:
-            return "", ""
+            .limit(_EXAMPLES)
+        )
+        first = ""
+        for base_dir, filename, identifier in examples:
+            try:
+                namespace, schema = metadata_vocabulary(self.store / base_dir, filename, identifier)
+            except UnreadableRecordError:
+                continue
+            first = first or namespace
+            if schema and namespace == first:
+                return namespace, schema
+        return first, ""
 
     def _free_prefix(self, prefix: str) -> str:
         """Return the prefix, with a number appended if another format has it."""

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from harvester.bibliographic.codes import (
+    BETWEEN,
     find_doi,
     find_isbn,
     find_ismn,
@@ -150,16 +151,17 @@ def _read_years(data: str, draft: MarcDraft) -> None:
         draft.likely_years = first or Years()
         return
     draft.years = years
-    draft.vague = not _UNKNOWN_DIGITS.isdisjoint(data[7:11])
+    draft.vague = years.first is None or not _UNKNOWN_DIGITS.isdisjoint(data[7:11])
 
 
 def coded_years(type_: str, first: str, second: str) -> Years | None:
     """Return the span of the dates in field 008; empty if none is known, None if they are invalid."""
     begin, end = _date(first), _date(second)
-    if type_ == _BC or (begin is None and not first.strip(_BLANK + "u")):
+    if type_ == _BC:
         return Years()
     if begin is None:
-        return None
+        known = end.last if end and type_ in _SPANS else None
+        return None if first.strip(_BLANK + "u") else Years(last=known)
     if type_ in _SPANS:
         blank = not second.strip(_BLANK)
         open_end = type_ in ("cmu" if blank else "cdikmu") and (blank or second in {_OPEN, "uuuu"})
@@ -249,7 +251,7 @@ def _take_checked(
     found: OpenField, draft: MarcDraft, scheme: str, codes: str, find: Find, qualifiers: list[str]
 ) -> None:
     """Read numbers that have a check digit, and verify it."""
-    for code, value in found.pairs(codes):
+    for code, value in [(code, one) for code, given in found.pairs(codes) for one in _listed(given, find)]:
         known = find(value)
         state = _STATES[code]
         beside = [*_QUALIFIER.findall(value), *qualifiers]
@@ -261,6 +263,12 @@ def _take_checked(
             state = "invalid"
             draft.broken(found.written, value, f"the check digit of this {scheme.upper()} is wrong")
         _add(draft, scheme, known[0], value, state, beside)
+
+
+def _listed(text: str, find: Find) -> list[str]:
+    """Return the numbers of a list; another text is not divided."""
+    parts = [part.strip() for part in BETWEEN.split(text)]
+    return parts if all(map(find, parts)) else [text]
 
 
 def _add(draft: MarcDraft, scheme: str, value: str, found: str, state: str, qualifiers: list[str]) -> None:

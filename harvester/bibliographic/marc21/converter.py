@@ -178,7 +178,7 @@ class Marc21Converter:
     """MARC 21 in MARCXML, MarcXchange or `oai_marc`."""
 
     name = "marc21"
-    version = 9
+    version = 10
     namespaces = NAMESPACES
     rank = 10
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 
 from lxml import etree
 
-from harvester.bibliographic.marc21.kinds import BIBLIOGRAPHIC, HOLDINGS, local_name, marc_records
+from harvester.bibliographic.marc21.kinds import BIBLIOGRAPHIC, HOLDINGS, is_deleted, local_name, marc_records
 from harvester.bibliographic.punctuation import unmarked
 from harvester.bibliographic.record import Note, NoteKind, RawField
 from harvester.bibliographic.text import has_controls, tidy
@@ -156,7 +156,7 @@ def read_marc(element: etree._Element) -> FieldReading:
     The collection's holdings are read, too; its other records are noted.
     """
     found = marc_records(element)
-    records = found.of_kind(BIBLIOGRAPHIC)
+    records = sorted(found.of_kind(BIBLIOGRAPHIC), key=is_deleted)
     if not records:
         reading = FieldReading()
         reading.broken.append(_broken("record", _text(element), "no bibliographic record found"))

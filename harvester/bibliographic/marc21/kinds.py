@@ -35,11 +35,11 @@ _NAMED_KINDS: Final = {
     "community": "community information",
 }  # fmt: skip
 """Values of the attribute `type`, in lower case."""
-_LEADER_TYPE: Final = re.compile(r"^[\d\s|#^-]*[acdnopsx]([a-z])")
-"""The type in a leader of another length: the letter after the status."""
+_LEADER_TYPE: Final = re.compile(r"^[\d\s|#^-]*([acdnopsx])([a-z])")
+"""The status, and the type after it, in a leader of another length."""
 _LEADER: Final = 24
-_UNIMARC_CODED: Final = 35
-"""Characters of field 100 $a in UNIMARC, some of whose records lose the last blank."""
+_UNIMARC_CODED: Final = re.compile(r"\d{8}")
+"""Begins field 100 $a in UNIMARC, whose length differs because servers remove blanks."""
 _OTHER_FORMATS: Final = frozenset({"unimarc", "mab", "mab2", "intermarc", "danmarc", "danmarc2", "normarc"})
 _FIELDS: Final = frozenset({"leader", "controlfield", "datafield", "fixfield", "varfield"})
 _OAI_MARC: Final = "oai_marc"
@@ -85,9 +85,11 @@ def declined(element: etree._Element) -> str:
             return f"the format is {written!r}, not MARC 21; only MARC 21 is converted"
     if any(map(_is_unimarc, _records(element))):
         return "its fields are UNIMARC's (title in 200, none in 245); only MARC 21 is converted"
-    kinds = [kind for kind, _ in marc_records(element).records]
+    found = marc_records(element)
+    kinds = [kind for kind, _ in found.records]
     if BIBLIOGRAPHIC in kinds:
-        return ""
+        gone = all(map(is_deleted, found.of_kind(BIBLIOGRAPHIC)))
+        return "a deleted record, by its status (leader position 5)" if gone else ""
     if not kinds:
         return "the MARC collection contains no record"
     named = " and ".join(dict.fromkeys(kinds))
@@ -101,18 +103,29 @@ def _records(element: etree._Element) -> list[etree._Element]:
 
 
 def _is_unimarc(record: etree._Element) -> bool:
-    """Return whether a record that declares no format has UNIMARC's title and coded data (100 $a)."""
+    """Return whether a record that declares no format has UNIMARC's title, and no name in field 100."""
     fields = {one.get("tag"): one for one in record if local_name(one) == "datafield"}
-    if "200" not in fields or "245" in fields or "100" not in fields:
+    if "200" not in fields or "245" in fields:
         return False
-    coded = next((one.text or "" for one in fields["100"] if one.get("code") == "a"), "")
-    return len(coded) >= _UNIMARC_CODED and coded[:8].isdigit()
+    coded = next((one.text or "" for one in fields.get("100", ()) if one.get("code") == "a"), "")
+    return "100" not in fields or _UNIMARC_CODED.match(coded) is not None
+
+
+def is_deleted(record: etree._Element) -> bool:
+    """Return whether its leader has the status deleted, which some systems send instead of a header."""
+    return _status_and_type(record)[0] == "d"
+
+
+def _status_and_type(record: etree._Element) -> tuple[str, str]:
+    leader = next((one.text or "" for one in record if local_name(one) == "leader"), "")
+    if len(leader) == _LEADER:
+        return leader[5], leader[6]
+    found = _LEADER_TYPE.match(leader)
+    return (found[1], found[2]) if found else ("", "")
 
 
 def _kind(record: etree._Element) -> str:
-    leader = next((one.text or "" for one in record if local_name(one) == "leader"), "")
-    found = _LEADER_TYPE.match(leader)
-    type_ = leader[6] if len(leader) == _LEADER else found[1] if found else ""
+    type_ = _status_and_type(record)[1]
     if type_ in _KINDS:
         return _KINDS[type_]
     if type_ in _BIBLIOGRAPHIC_TYPES:

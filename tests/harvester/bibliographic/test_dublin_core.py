@@ -385,6 +385,26 @@ def test_identifiers_are_told_apart() -> None:
     assert record.links == (Link(url="https://doi.org/10.1000/A.1"), Link(url="http://repository.example/1"))
 
 
+@pytest.mark.parametrize(
+    ("written", "languages", "kind"),
+    [
+        ("eng; cze", ("eng", "cze"), NoteKind.KEPT),
+        ("en-US,de", ("eng", "ger"), NoteKind.KEPT),
+        ("http://id.loc.gov/vocabulary/iso639-2/cze", ("cze",), NoteKind.KEPT),
+        ("https://x.example/abc", (), NoteKind.BROKEN),
+        ("zxx", (), NoteKind.KEPT),
+        ("und; cs", ("cze",), NoteKind.KEPT),
+        ("English, Old", (), NoteKind.BROKEN),
+    ],
+)
+def test_languages_in_lists_and_addresses_are_read(
+    written: str, languages: tuple[str, ...], kind: NoteKind
+) -> None:
+    record = _converted(f"<dc:title>X</dc:title><dc:language>{written}</dc:language>")
+    assert record.languages == languages
+    assert [(one.kind, one.text) for one in record.notes] == [(kind, written)]
+
+
 def test_what_cannot_be_read_is_told() -> None:
     record = _converted(
         "stray<dc:language>tongues</dc:language><dc:date>bez data</dc:date><dc:nonsense>x</dc:nonsense>"
@@ -403,6 +423,16 @@ def test_a_container_of_another_name_is_known_by_its_elements() -> None:
     converter = converter_for(root)
     assert converter is not None
     assert converter.convert(root).title == "Kniha"
+
+
+def test_a_format_with_titles_of_its_own_is_not_taken_for_dublin_core() -> None:
+    datacite = 'xmlns:datacite="http://datacite.org/schema/kernel-4"'
+    root = etree.fromstring(
+        f'<resource xmlns="http://namespace.openaire.eu/schema/oaire/" {datacite} {_NAMESPACES}>'
+        "<datacite:titles><datacite:title>Kniha</datacite:title></datacite:titles>"
+        "<dc:publisher>Academia</dc:publisher><dcterms:audience>Researchers</dcterms:audience></resource>"
+    )
+    assert converter_for(root) is None
 
 
 def test_no_converter_reads_what_is_neither() -> None:

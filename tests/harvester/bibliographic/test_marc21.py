@@ -357,6 +357,10 @@ def test_years_come_from_008_and_else_from_the_imprint(fixed: str, years: Years)
         ("m19uu1985", "1973-", Years(first=1973, last=1985)),
         ("m19uu9999", "1875-", Years(first=1900)),
         ("m19uu9999", "", Years(first=1900)),
+        ("muuuu1950", "", Years(last=1950)),
+        ("muuuu1950", "1948-1950", Years(first=1948, last=1950)),
+        ("muuuu1950", "1960", Years(last=1950)),
+        ("muuuu9999", "1948", Years(first=1948, last=1948)),
     ],
 )
 def test_a_date_in_words_and_the_digits_of_008_complete_each_other(
@@ -498,6 +502,14 @@ def test_identifiers_are_normalised_and_checked(line: str, identifier: Identifie
     assert ("check digit" in str(faults(record)) or "this is no" in str(faults(record))) == (
         identifier.state == "invalid"
     )
+
+
+def test_each_isbn_of_a_list_in_one_subfield_is_an_identifier() -> None:
+    record = converted("020 ## $a80-200-0129-8 (1. díl) ; 80-7106-239-8 (2. díl)", "245 10 $aX")
+    assert [(one.value, one.qualifier, one.state) for one in record.identifiers] == [
+        ("9788020001290", "1. díl", "valid"),
+        ("8071062398", "2. díl", "invalid"),
+    ]
 
 
 def test_places_and_publishers_keep_together() -> None:

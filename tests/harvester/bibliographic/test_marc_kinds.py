@@ -98,10 +98,21 @@ def test_the_attribute_names_the_kind_where_the_leader_does_not() -> None:
 
 def test_an_undeclared_unimarc_record_is_left_out() -> None:
     coded = "100 ## $a20120101d2012    m  y0frey50      ba"
-    unimarc = marcxml(coded, "200 1# $aLe livre", "210 ## $aParis")
-    assert "UNIMARC's" in Marc21Converter().declined(etree.fromstring(unimarc))
+    folded = "100 ## $a20010315d1998 m y0czey0103 ba"
+    for begin in ([coded], [folded], []):
+        unimarc = marcxml(*begin, "200 1# $aLe livre", "210 ## $aParis")
+        assert "UNIMARC's" in Marc21Converter().declined(etree.fromstring(unimarc))
     for fields in ((coded, "200 1# $aX", "245 10 $aX"), ("100 1# $aHus, Jan", "200 ## $aX")):
         assert Marc21Converter().declined(etree.fromstring(marcxml(*fields))) == ""
+
+
+def test_a_record_with_the_status_deleted_is_left_out() -> None:
+    deleted = marcxml("245 10 $aSmazaný záznam", leader="00000dam a2200000 i 4500")
+    reason = "a deleted record, by its status (leader position 5)"
+    assert Marc21Converter().declined(etree.fromstring(deleted)) == reason
+    collection = _collection(deleted, marcxml("245 10 $aKniha"))
+    assert Marc21Converter().declined(collection) == ""
+    assert Marc21Converter().convert(collection).title == "Kniha"
 
 
 def test_the_bibliographic_record_of_a_collection_is_converted_with_its_holdings() -> None:

@@ -126,6 +126,8 @@ def test_structure_of_the_leader(leader: str, finding: str | None) -> None:
         ("300 ## $ax$9y", None),
         ("300 ## $ax$82\\x$83\\x$6880-01", None),
         ("490 0# $ax$lone$ltwo", "repeated_subfield 490$l"),
+        ("800 1# $aHus, Jan$tKnihy$7am", None),
+        ("883 0# $81\\p$ax$c0,95$d20130529$qDE-101", None),
         ("590 ## $?x", None),
         ("659 ## $?x", None),
         ("866 30 $av. 1-", None),
