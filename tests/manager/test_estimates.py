@@ -8,8 +8,10 @@ import pytest
 
 from manager.jobs import views as jobs
 from manager.jobs.estimates import Capacity, TimedJob, starts
+from manager.jobs.reasons import Code, WaitReason
 from manager.jobs.views import JobView
 from oai.database import Database
+from oai.datestamps import format_datestamp
 from oai.settings import Settings
 from tests.manager.conftest import Tables, managing, until
 
@@ -104,6 +106,26 @@ def test_a_repository_that_asked_to_be_left_alone_is_not_expected_to_begin_befor
     waiting = '{"code": "not before", "until": "2050-01-01T00:00:00Z"}'
     tables.add("oai_job", **schedule(tables, 10), waiting=waiting)
     assert views(database)[1].estimate.start == datetime(2050, 1, 1, tzinfo=UTC)
+
+
+def test_maintenance_is_the_reason_before_the_jobs_within_it_are_due(
+    database: Database, tables: Tables
+) -> None:
+    worker(tables, 5)
+    maintained, other = schedule(tables, 10), schedule(tables, 10)
+    now = datetime.now(UTC).replace(microsecond=0)
+    within, end, after = (now + timedelta(hours=hours) for hours in (1, 4, 5))
+    window = {"kind": "maintenance", "repository_id": maintained["repository_id"], "ends": end}
+    tables.add("mute", **window, starts=now + timedelta(minutes=30))
+    tables.add("oai_job", **maintained, harvest_start_time=within)
+    tables.add("oai_job", **maintained, harvest_start_time=after)
+    tables.add("oai_job", **other, harvest_start_time=within)
+    found = views(database)
+    until_end = WaitReason(code=Code.MAINTENANCE, facts={"until": format_datestamp(end)})
+    assert (found[1].reason, found[1].estimate.start) == (until_end, end)
+    for number, begin in ((2, after), (3, within)):
+        due = WaitReason(code=Code.DUE, facts={"at": format_datestamp(begin)})
+        assert (found[number].reason, found[number].estimate.start) == (due, begin)
 
 
 def test_a_paused_job_holds_no_place(database: Database, tables: Tables) -> None:
