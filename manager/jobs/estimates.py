@@ -223,7 +223,7 @@ class Estimate:
     """The estimate for a job; None marks what cannot be estimated."""
 
     position: int | None = None
-    """Its place among the waiting jobs; 1 for the next one."""
+    """Its place among the jobs that could begin now; 1 for the next one, None for other jobs."""
     start: datetime | None = None
     """When it should begin (UTC), or when it began."""
     seconds: float | None = None
@@ -241,9 +241,9 @@ def estimate(
     The end of a running harvest is estimated from its own rate and the size that the repository reports, or
     else from the duration of the schedule's earlier runs, without which a job has no duration. Waiting jobs
     begin in their order as soon as a worker place, their repository and their host are free and the overall
-    limit allows it; turns between owners are not simulated. The position is the number of jobs that should
-    begin before, plus one; jobs without a known start count as if they began when they are due, after those
-    that begin at that time.
+    limit allows it; turns between owners are not simulated. Jobs have a position if they are due and their
+    repository may be harvested now: the number of such jobs that should begin before, plus one; jobs without
+    a known start count as if they began now, after those that do.
     """
     usual = _usual_seconds(session, {job.recurring_id for job, *_ in rows})
     left: dict[int, float | None] = {}
@@ -282,15 +282,15 @@ def _in_line(
     running = [timed(job) for job, *_ in rows if job.status not in (*_WAITING, *_OFF)]
     waiting = sorted((job for job, *_ in rows if job.status in _WAITING), key=lambda job: _order(job, now))
     begin = starts([timed(job) for job in waiting], running, _capacity(session), now)
-
-    def turn(job: Job) -> tuple[datetime, bool]:
-        return begin.get(job.job_id) or max(earliest[job.job_id], now), job.job_id not in begin
-
+    ready = [job for job in waiting if job.status == JobStatus.QUEUED or earliest[job.job_id] <= now]
     # The sort is stable: jobs that begin at the same time keep their order.
-    in_turn = sorted(waiting, key=turn)
+    in_turn = sorted(ready, key=lambda job: (begin.get(job.job_id, now), job.job_id not in begin))
+    positions = {job.job_id: position for position, job in enumerate(in_turn, 1)}
     return {
-        job.job_id: Estimate(position=position, start=begin.get(job.job_id), seconds=left[job.job_id])
-        for position, job in enumerate(in_turn, 1)
+        job.job_id: Estimate(
+            position=positions.get(job.job_id), start=begin.get(job.job_id), seconds=left[job.job_id]
+        )
+        for job in waiting
     }
 
 

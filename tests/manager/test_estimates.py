@@ -207,13 +207,27 @@ def test_a_job_without_an_estimate_is_not_behind_jobs_that_are_due_later(
 ) -> None:
     worker(tables, 2)
     busy, other = schedule(tables, None), schedule(tables, 10)
-    soon, later = (datetime.now(UTC) + timedelta(minutes=minutes) for minutes in (19, 9000))
+    later = datetime.now(UTC) + timedelta(minutes=9000)
     tables.add("oai_job", **busy, status=1, process_id=5)
-    tables.add("oai_job", **busy, harvest_start_time=soon)
+    tables.add("oai_job", **busy)
     tables.add("oai_job", **other, harvest_start_time=later)
     found = views(database)
     assert (found[2].estimate.position, found[2].estimate.start) == (1, None)
-    assert (found[3].estimate.position, found[3].estimate.start) == (2, later)
+    assert (found[3].estimate.position, found[3].estimate.start) == (None, later)
+
+
+def test_only_jobs_that_could_begin_now_have_a_position(database: Database, tables: Tables) -> None:
+    worker(tables, 1)
+    maintained, locked = schedule(tables, 10), schedule(tables, 10)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    tables.add("mute", kind="maintenance", repository_id=maintained["repository_id"], ends=later)
+    tables.add("oai_job", **maintained)
+    tables.add("oai_job", **locked, waiting='{"code": "locked", "until": "2050-01-01T00:00:00Z"}')
+    tables.add("oai_job", **schedule(tables, 10), harvest_start_time=later)
+    tables.add("oai_job", **schedule(tables, None), waiting='{"code": "worker"}')
+    tables.add("oai_job", **schedule(tables, 10), status=2)
+    positions = {number: view.estimate.position for number, view in views(database).items()}
+    assert positions == {1: None, 2: None, 3: None, 4: 2, 5: 1}
 
 
 def test_ten_thousand_jobs_of_one_host_are_estimated_at_once() -> None:
