@@ -11,7 +11,7 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.models import Harvest
-from manager.jobs.reasons import Code, WaitReason
+from manager.jobs.reasons import Code, Maintenance, WaitReason
 from manager.leader.admission import host_of
 from manager.models import Job, JobStatus, Leader, RecurringJob
 from manager.worker import registry
@@ -223,7 +223,7 @@ class Estimate:
     """The estimate for a job; None marks what cannot be estimated."""
 
     position: int | None = None
-    """Its place among the waiting jobs; 1 for the next one."""
+    """Its place among the jobs that could begin now; 1 for the next one, None for other jobs."""
     start: datetime | None = None
     """When it should begin (UTC), or when it began."""
     seconds: float | None = None
@@ -231,16 +231,19 @@ class Estimate:
 
 
 def estimate(
-    session: Session, rows: Sequence[tuple[Job, Harvest | None, str]], now: datetime
+    session: Session,
+    rows: Sequence[tuple[Job, Harvest | None, str]],
+    now: datetime,
+    maintenance: Maintenance,
 ) -> dict[int, Estimate]:
     """Return an estimate for each job; these must be all jobs, with their harvests' rows and base URLs.
 
     The end of a running harvest is estimated from its own rate and the size that the repository reports, or
     else from the duration of the schedule's earlier runs, without which a job has no duration. Waiting jobs
     begin in their order as soon as a worker place, their repository and their host are free and the overall
-    limit allows it; turns between owners are not simulated. The position is the number of jobs that should
-    begin before, plus one; jobs without a known start count as if they began when they are due, after those
-    that begin at that time.
+    limit allows it; turns between owners are not simulated. Jobs have a position if they are due and their
+    repository may be harvested now: the number of such jobs that should begin before, plus one; jobs without
+    a known start count as if they began now, after those that do.
     """
     usual = _usual_seconds(session, {job.recurring_id for job, *_ in rows})
     left: dict[int, float | None] = {}
@@ -253,7 +256,7 @@ def estimate(
             found[job.job_id] = Estimate(start=job.started, seconds=left[job.job_id])
         elif job.status in _OFF:
             found[job.job_id] = Estimate(seconds=seconds)
-    return found | _in_line(session, rows, left, now)
+    return found | _in_line(session, rows, left, now, maintenance)
 
 
 def _in_line(
@@ -261,31 +264,33 @@ def _in_line(
     rows: Sequence[tuple[Job, Harvest | None, str]],
     left: Mapping[int, float | None],
     now: datetime,
+    maintenance: Maintenance,
 ) -> dict[int, Estimate]:
     """Return the estimates of the waiting jobs; `left` is how long each job takes or continues to run."""
     hosts = {job.job_id: host_of(base_url) for job, _, base_url in rows}
+    earliest = {job.job_id: _earliest(job, maintenance) for job, *_ in rows}
 
     def timed(job: Job) -> TimedJob:
         return TimedJob(
             job_id=job.job_id,
             repository_id=job.repository_id,
             host=hosts[job.job_id],
-            earliest=_earliest(job),
+            earliest=earliest[job.job_id],
             seconds=left[job.job_id],
         )
 
     running = [timed(job) for job, *_ in rows if job.status not in (*_WAITING, *_OFF)]
     waiting = sorted((job for job, *_ in rows if job.status in _WAITING), key=lambda job: _order(job, now))
     begin = starts([timed(job) for job in waiting], running, _capacity(session), now)
-
-    def turn(job: Job) -> tuple[datetime, bool]:
-        return begin.get(job.job_id) or max(_earliest(job), now), job.job_id not in begin
-
+    ready = [job for job in waiting if job.status == JobStatus.QUEUED or earliest[job.job_id] <= now]
     # The sort is stable: jobs that begin at the same time keep their order.
-    in_turn = sorted(waiting, key=turn)
+    in_turn = sorted(ready, key=lambda job: (begin.get(job.job_id, now), job.job_id not in begin))
+    positions = {job.job_id: position for position, job in enumerate(in_turn, 1)}
     return {
-        job.job_id: Estimate(position=position, start=begin.get(job.job_id), seconds=left[job.job_id])
-        for position, job in enumerate(in_turn, 1)
+        job.job_id: Estimate(
+            position=positions.get(job.job_id), start=begin.get(job.job_id), seconds=left[job.job_id]
+        )
+        for job in waiting
     }
 
 
@@ -325,12 +330,13 @@ def _order(job: Job, now: datetime) -> tuple[bool, bool, int, datetime, int]:
     return (later, not queued, 0 if later else -job.priority, job.harvest_start_time, job.job_id)
 
 
-def _earliest(job: Job) -> datetime:
+def _earliest(job: Job, maintenance: Maintenance) -> datetime:
     """Return when the job is due, or when its repository may be asked again."""
+    due = maintenance.end(job.repository_id, job.harvest_start_time) or job.harvest_start_time
     reason = WaitReason.from_json(job.waiting)
     if reason is not None and reason.code in {Code.NOT_BEFORE, Code.MAINTENANCE, Code.LOCKED}:
         try:
-            return max(job.harvest_start_time, parse_datestamp(str(reason.facts.get("until"))).moment)
+            return max(due, parse_datestamp(str(reason.facts.get("until"))).moment)
         except ValueError:
-            return job.harvest_start_time
-    return job.harvest_start_time
+            return due
+    return due

@@ -1,11 +1,16 @@
 """Reasons why a job waits: a code with facts, as stored in `oai_job.waiting`, and its sentence."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any, Final, Self
 
+from sqlalchemy import func, select
+from sqlalchemy.orm import Session
+
 from harvester.models import RepositoryLock
+from manager.notices.models import Mute, MuteKind
 from oai.datestamps import format_datestamp
 
 
@@ -85,6 +90,35 @@ def locked_by(lock: RepositoryLock) -> WaitReason:
     """Return the reason that a job waits for a lock of its repository."""
     facts = {"holder": lock.holder, "reason": lock.reason, "until": format_datestamp(lock.expires)}
     return WaitReason(code=Code.LOCKED, facts=facts)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Maintenance:
+    """The maintenance windows that are not over."""
+
+    windows: Sequence[Mute]
+
+    def of(self, repository_id: int) -> list[Mute]:
+        """Return the windows of the repository, which include those of all repositories."""
+        return [row for row in self.windows if row.repository_id in (None, repository_id)]
+
+    def end(self, repository_id: int, due: datetime) -> datetime | None:
+        """Return the end of the window in which a harvest is due; None if no window delays it."""
+        around = [row for row in self.of(repository_id) if row.starts <= due]
+        return max((row.ends for row in around if row.ends is not None and due < row.ends), default=None)
+
+    def reason(self, repository_id: int, due: datetime) -> WaitReason | None:
+        """Return the reason that a harvest does not begin when it is due; None if no window delays it."""
+        end = self.end(repository_id, due)
+        if end is None:
+            return None
+        return WaitReason(code=Code.MAINTENANCE, facts={"until": format_datestamp(end)})
+
+
+def find_maintenance(session: Session) -> Maintenance:
+    """Return the maintenance windows of now and later, by their start."""
+    windows = select(Mute).where(Mute.kind == MuteKind.MAINTENANCE, Mute.ends > func.now())
+    return Maintenance(windows=session.scalars(windows.order_by(Mute.starts, Mute.mute_id)).all())
 
 
 class _Facts(dict[str, Any]):

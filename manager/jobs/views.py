@@ -26,7 +26,7 @@ from harvester.bibliographic.imports import RUNNING
 from harvester.bibliographic.models import Import
 from harvester.models import Harvest, History, Repository
 from manager.jobs.estimates import Estimate, JobProgress, estimate, progress_of, wait_of
-from manager.jobs.reasons import Code, WaitReason
+from manager.jobs.reasons import Code, Maintenance, WaitReason, find_maintenance
 from manager.models import IN_HAND, Job, JobStatus
 from manager.schedules.service import database_now
 from oai.datestamps import format_datestamp
@@ -181,8 +181,9 @@ def _views(
     after: JobPlace | None = None,
 ) -> list[JobView]:
     now = database_now(session)
+    maintenance = find_maintenance(session)
     first = session.execute(_rows(most)).all()
-    estimates = estimate(session, [(row[0], row[2], row[4]) for row in first], now)
+    estimates = estimate(session, [(row[0], row[2], row[4]) for row in first], now, maintenance)
     all_of_them = not wanted and after is None
     rows = first if all_of_them else session.execute(_rows(most, *wanted, after=after)).all()
     importing = _importing(session, [job for job, _, harvest, *_ in rows if harvest is None])
@@ -192,7 +193,7 @@ def _views(
             (name, protocol),
             harvest,
             estimates.get(job.job_id, Estimate()),
-            _state(job, harvest, now, importing=job.job_id in importing),
+            _state(job, harvest, now, maintenance, importing=job.job_id in importing),
             now,
         )
         for job, name, harvest, protocol, _ in rows
@@ -327,7 +328,7 @@ def _view(
 
 
 def _state(
-    job: Job, harvest: Harvest | None, now: datetime, *, importing: bool
+    job: Job, harvest: Harvest | None, now: datetime, maintenance: Maintenance, *, importing: bool
 ) -> tuple[str, WaitReason | None]:
     """Return the state word, and the reason why the job waits or is in an unusual state."""
     if job.status == JobStatus.IN_PROGRESS:
@@ -340,8 +341,9 @@ def _state(
     if job.status != JobStatus.SCHEDULED:
         return word, None
     if job.harvest_start_time > now:
+        held = None if job.attempt else maintenance.reason(job.repository_id, job.harvest_start_time)
         code = Code.RETRY if job.attempt else Code.DUE
-        return word, WaitReason(code=code, facts={"at": format_datestamp(job.harvest_start_time)})
+        return word, held or WaitReason(code=code, facts={"at": format_datestamp(job.harvest_start_time)})
     return word, WaitReason.from_json(job.waiting) or WaitReason(code=Code.MANAGER)
 
 

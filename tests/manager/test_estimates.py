@@ -8,8 +8,10 @@ import pytest
 
 from manager.jobs import views as jobs
 from manager.jobs.estimates import Capacity, TimedJob, starts
+from manager.jobs.reasons import Code, WaitReason
 from manager.jobs.views import JobView
 from oai.database import Database
+from oai.datestamps import format_datestamp
 from oai.settings import Settings
 from tests.manager.conftest import Tables, managing, until
 
@@ -106,6 +108,26 @@ def test_a_repository_that_asked_to_be_left_alone_is_not_expected_to_begin_befor
     assert views(database)[1].estimate.start == datetime(2050, 1, 1, tzinfo=UTC)
 
 
+def test_maintenance_is_the_reason_before_the_jobs_within_it_are_due(
+    database: Database, tables: Tables
+) -> None:
+    worker(tables, 5)
+    maintained, other = schedule(tables, 10), schedule(tables, 10)
+    now = datetime.now(UTC).replace(microsecond=0)
+    within, end, after = (now + timedelta(hours=hours) for hours in (1, 4, 5))
+    window = {"kind": "maintenance", "repository_id": maintained["repository_id"], "ends": end}
+    tables.add("mute", **window, starts=now + timedelta(minutes=30))
+    tables.add("oai_job", **maintained, harvest_start_time=within)
+    tables.add("oai_job", **maintained, harvest_start_time=after)
+    tables.add("oai_job", **other, harvest_start_time=within)
+    found = views(database)
+    until_end = WaitReason(code=Code.MAINTENANCE, facts={"until": format_datestamp(end)})
+    assert (found[1].reason, found[1].estimate.start) == (until_end, end)
+    for number, begin in ((2, after), (3, within)):
+        due = WaitReason(code=Code.DUE, facts={"at": format_datestamp(begin)})
+        assert (found[number].reason, found[number].estimate.start) == (due, begin)
+
+
 def test_a_paused_job_holds_no_place(database: Database, tables: Tables) -> None:
     worker(tables, 1)
     tables.add("oai_job", **schedule(tables, 10), status=4)
@@ -185,13 +207,27 @@ def test_a_job_without_an_estimate_is_not_behind_jobs_that_are_due_later(
 ) -> None:
     worker(tables, 2)
     busy, other = schedule(tables, None), schedule(tables, 10)
-    soon, later = (datetime.now(UTC) + timedelta(minutes=minutes) for minutes in (19, 9000))
+    later = datetime.now(UTC) + timedelta(minutes=9000)
     tables.add("oai_job", **busy, status=1, process_id=5)
-    tables.add("oai_job", **busy, harvest_start_time=soon)
+    tables.add("oai_job", **busy)
     tables.add("oai_job", **other, harvest_start_time=later)
     found = views(database)
     assert (found[2].estimate.position, found[2].estimate.start) == (1, None)
-    assert (found[3].estimate.position, found[3].estimate.start) == (2, later)
+    assert (found[3].estimate.position, found[3].estimate.start) == (None, later)
+
+
+def test_only_jobs_that_could_begin_now_have_a_position(database: Database, tables: Tables) -> None:
+    worker(tables, 1)
+    maintained, locked = schedule(tables, 10), schedule(tables, 10)
+    later = datetime.now(UTC) + timedelta(hours=1)
+    tables.add("mute", kind="maintenance", repository_id=maintained["repository_id"], ends=later)
+    tables.add("oai_job", **maintained)
+    tables.add("oai_job", **locked, waiting='{"code": "locked", "until": "2050-01-01T00:00:00Z"}')
+    tables.add("oai_job", **schedule(tables, 10), harvest_start_time=later)
+    tables.add("oai_job", **schedule(tables, None), waiting='{"code": "worker"}')
+    tables.add("oai_job", **schedule(tables, 10), status=2)
+    positions = {number: view.estimate.position for number, view in views(database).items()}
+    assert positions == {1: None, 2: None, 3: None, 4: 2, 5: 1}
 
 
 def test_ten_thousand_jobs_of_one_host_are_estimated_at_once() -> None:

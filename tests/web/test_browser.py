@@ -6,17 +6,40 @@ from datetime import timedelta
 
 import pytest
 from playwright.async_api import Browser, Dialog, Page, Route, expect
-from sqlalchemy import select, text
+from sqlalchemy import func, select, text
 
+from manager.models import RecurringJob, RecurringState
 from manager.notices.models import Mute
 from oai.datestamps import utc_now
 from oai.errors import required
 from tests.chromium import console_messages
 from tests.web.conftest import Server, enter, sign_in
 from tests.web.repository import repository
-from tests.web.rows import a_bibliographic_record, a_repository, a_run
+from tests.web.rows import a_bibliographic_record, a_repository, a_run, a_schedule
 
 pytestmark = pytest.mark.browser
+
+
+async def test_all_shown_repositories_are_selected_with_one_box(server: Server, page: Page) -> None:
+    console = console_messages(page)
+    with server.database.session() as session:
+        for at in range(3):
+            a_schedule(session, a_repository(session, f"Library {at}", f"r{at}"))
+        session.commit()
+    await sign_in(page, server)
+    await page.goto(f"{server.base_url}/repositories")
+    every, second = page.get_by_label("Select all shown"), page.get_by_label("Select Library 1")
+    await every.check()
+    await second.uncheck()
+    await expect(every).not_to_be_checked()
+    await second.check()
+    await expect(every).to_be_checked()
+    await page.get_by_role("button", name="Pause", exact=True).click()
+    await expect(page).to_have_url(re.compile("done="))
+    with server.database.session() as session:
+        paused = select(func.count()).where(RecurringJob.state == RecurringState.PAUSED)
+        assert session.scalar(paused) == 3
+    assert console == []
 
 
 async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: Page) -> None:

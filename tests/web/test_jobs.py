@@ -161,6 +161,19 @@ async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, view
     assert "starts as soon as possible" in page
 
 
+async def test_a_planned_job_waits_for_its_time_and_not_for_others(server: Server, viewer: Browser) -> None:
+    later = "INSERT INTO oai_job (repository_id, harvest_start_time) VALUES (1, now() + interval '22 h')"
+    _insert(server, later, later)
+
+    for path in ("/jobs?view=planned", "/jobs/2", "/repositories/1"):
+        row = (await viewer.get(path))[1].partition('<tr id="job-2">')[2].partition("</tr>")[0]
+        assert "<span>planned</span>" in row, path
+        assert "ahead" not in row, path
+        assert "in the queue" not in row, path
+        assert "due <time" in row, path
+    assert "Current and planned jobs" in (await viewer.get("/repositories/1"))[1]
+
+
 async def test_exported_reasons_have_their_times_in_utc_as_all_columns(
     server: Server, viewer: Browser
 ) -> None:

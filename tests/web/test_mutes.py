@@ -8,10 +8,13 @@ from playwright.async_api import expect
 from sqlalchemy import insert
 
 from harvester.models import Repository
+from manager.models import Job
+from manager.notices.models import MuteKind
+from manager.notices.mutes import mute
 from oai.failures import FailureCode
 from tests.chromium import console_messages
 from tests.web.conftest import Browser, Server, enter
-from tests.web.rows import a_repository, a_run
+from tests.web.rows import a_repository, a_run, a_schedule
 
 
 @pytest.fixture
@@ -87,3 +90,25 @@ async def test_the_api_mutes_lists_and_ends(server: Server, administrator: Brows
         assert [one["kind"] for one in (await answer.json())["items"]] == ["maintenance"]
     async with http.get(f"{base}/mutes", params={"past": "true"}) as answer:
         assert len((await answer.json())["items"]) == 2
+
+
+async def test_maintenance_to_come_is_shown_wherever_due_times_are(
+    server: Server, administrator: Browser
+) -> None:
+    begin = datetime.now(UTC) + timedelta(hours=1)
+    with server.database.session() as session:
+        repository = a_repository(session)
+        schedule = a_schedule(session, repository)
+        number = repository.repository_id
+        due = begin + timedelta(minutes=30)
+        session.add(Job(repository_id=number, recurring_id=schedule.id, harvest_start_time=due))
+        ends = begin + timedelta(hours=4)
+        mute(session, number, MuteKind.MAINTENANCE, note="moving", starts=begin, ends=ends)
+        session.commit()
+    pages = ["/", "/jobs?view=planned", "/repositories", "/schedules", f"/repositories/{number}"]
+
+    assert [path for path in pages if "maintenance until" not in (await administrator.get(path))[1]] == []
+    assert "no harvest of this repository begins. moving" in (await administrator.get(pages[-1]))[1]
+    answer = await administrator.post("/alerts/mutes/1/end", {"next": pages[-1]})
+    assert answer[::2] == (303, f"{pages[-1]}?done=unmuted")
+    assert [path for path in pages if "maintenance until" in (await administrator.get(path))[1]] == []

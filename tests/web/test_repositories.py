@@ -471,6 +471,29 @@ _CHOICE_PAGES = {
 """Pages on which a repository is chosen, and the name of the field."""
 
 
+async def test_repositories_are_chosen_in_the_order_of_the_readers_alphabet(
+    server: Server, administrator: Browser
+) -> None:
+    names = ["Šumava", "Sušice", "Cvikov", "Choceň", "hora", "Čáslav", "Česká knihovna", "Ivančice"]
+    with server.database.session() as session:
+        for at, name in enumerate(names):
+            a_repository(session, name, f"r{at}")
+        session.commit()
+
+    async def offered(language: str) -> list[str]:
+        path, headers = f"{server.base_url}/schedules/new", {"Accept-Language": language}
+        async with administrator.http.get(path, headers=headers) as answer:
+            page = await answer.text()
+        return [str(one.text) for one in HTML(page).iterfind(".//select[@name='repository']/option")]
+
+    assert await offered("cs") == [
+        "Cvikov", "Čáslav", "Česká knihovna", "hora", "Choceň", "Ivančice", "Sušice", "Šumava"
+    ]  # fmt: skip
+    assert await offered("en") == [
+        "Čáslav", "Česká knihovna", "Choceň", "Cvikov", "hora", "Ivančice", "Šumava", "Sušice"
+    ]  # fmt: skip
+
+
 async def test_repositories_of_one_name_are_told_apart_wherever_one_is_chosen(
     server: Server, administrator: Browser
 ) -> None:

@@ -120,10 +120,11 @@ async def acknowledge_run(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def end(request: web.Request) -> web.Response:
-    """End it now."""
+    """End it now, and return to the page with the button."""
     _who, row = await asked_for(request, Mute)
     await database_of(request).run(end_mute, row.mute_id)
-    raise web.HTTPSeeOther("/alerts/mutes?done=unmuted")
+    path = local_path({"next": "/alerts/mutes", **await request.post()})
+    raise web.HTTPSeeOther(f"{path.partition('?')[0]}?done=unmuted")
 
 
 def mute_kinds() -> dict[str, str]:

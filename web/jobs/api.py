@@ -33,7 +33,7 @@ class ProgressOut(Out, JobProgress):
 class EstimateOut(Out):
     """Expected times; null if they cannot be estimated."""
 
-    position: int | None = Field(description="Position in the queue; 1 is the next job.")
+    position: int | None = Field(description="Position in the queue; 1 is the next job. Null: not due.")
     start: datetime | None
     seconds: float | None
 

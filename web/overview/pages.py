@@ -121,6 +121,7 @@ def _glossary() -> list[tuple[str, str]]:
 
 def _states() -> list[tuple[str, str]]:
     return [
+        ("planned", _("It waits for its due time.")),
         ("queued", _("It starts when a worker is free; the reason for waiting is shown beside it.")),
         ("running", _("Records are being received.")),
         ("waiting", _("The repository asked the harvester to wait.")),

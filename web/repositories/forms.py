@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
+from unicodedata import normalize
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -17,11 +18,13 @@ from harvester.protocols import protocol_of
 from harvester.recognition import check_base_url
 from harvester.repositories import unused_folder
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
+from oai.folding import folded
+from oai.languages import SOURCE
 from web.auth.access import visible_repositories, who_asks
 from web.auth.organisations import own_folder
 from web.auth.sessions import SignedIn
 from web.site.forms import FormModel, relative_folder
-from web.site.i18n import _, error_text
+from web.site.i18n import _, error_text, language
 from web.site.keys import SETTINGS, database_of
 
 UNASKED: Final = (RemoteError, TryLaterError, SettingsError)
@@ -33,6 +36,8 @@ _DETAILS: Final[tuple[Callable[[int, str], str], ...]] = (
     lambda number, address: f"{address.partition('://')[2]}, {number}",
 )
 """What distinguishes repositories of one name; the first that does is shown."""
+_LETTERS: Final = {"č": "c", "ch": "h", "ř": "r", "š": "s", "ž": "z"}
+"""Letters of the Czech and Slovak alphabets, and the letter that each follows; other accents do not count."""
 
 
 def usable_address(value: str, protocol: str | None = None) -> str:
@@ -88,9 +93,18 @@ def suggested_folder(session: Session, who: SignedIn, base_url: str) -> str:
 
 
 async def repository_choices(request: web.Request) -> list[tuple[int, str]]:
-    """Return the repositories that the user may see, for a choice, told apart."""
+    """Return the repositories that the user may see, for a choice, told apart, in alphabetical order."""
     among = visible_repositories(who_asks(request))
-    return told_apart(await database_of(request).run(name_repositories, among=among))
+    choices = told_apart(await database_of(request).run(name_repositories, among=among))
+    return sorted(choices, key=lambda choice: _in_alphabet(choice[1]))
+
+
+def _in_alphabet(name: str) -> str:
+    """Return a sort key for the reader's alphabet."""
+    name = normalize("NFC", name).lower()
+    for letter, before in _LETTERS.items() if language.get() != SOURCE else ():
+        name = name.replace(letter, f"{before}\uffff")
+    return folded(name)
 
 
 def told_apart(rows: Sequence[Row[int, str, str]]) -> list[tuple[int, str]]:

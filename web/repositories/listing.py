@@ -7,6 +7,7 @@ from urllib.parse import urlencode
 from aiohttp import web
 
 from harvester.locks import being_removed
+from manager.jobs.reasons import find_maintenance
 from manager.repository_lists import (
     Listed,
     Order,
@@ -127,6 +128,7 @@ async def list_page(request: web.Request, fault: str = "") -> web.Response:
         repositories=repositories,
         states=states,
         removing=await database.run(being_removed, [one.repository_id for one in repositories]),
+        maintenance=await database.run(find_maintenance),
         strips={number: run_strip(state.runs) for number, state in states.items()},
         shown=shown,
         filters=filters,

@@ -25,7 +25,7 @@ from harvester.repositories import (
     note_facts,
 )
 from harvester.vocabulary import DeletionPolicy
-from manager.jobs.reasons import locked_by
+from manager.jobs.reasons import find_maintenance, locked_by
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
 from manager.schedules.service import add_schedule, count_schedules, find_schedules, sample_repository
@@ -117,6 +117,7 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         form=form,
         details=details,
         locked=reason(locked_by(details.lock)) if details.lock else None,
+        maintenance=await database.run(find_maintenance),
         access=access_of(details.repository.protocol),
         schedules=await database.run(find_schedules, repository_id=number, limit=_SCHEDULES),
         schedule_count=await database.run(count_schedules, number),

@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 from harvester.access import access_of
 from harvester.models import Repository
 from harvester.probing.findings import Profile
+from manager.jobs.reasons import find_maintenance
 from manager.models import RecurringJob
 from manager.rule_access import check_rule_access
 from manager.schedules.calendar import DueGroup, due_groups, due_times, schedule_names
@@ -186,7 +187,8 @@ async def listing(request: web.Request) -> web.Response:
 async def _list(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, Any]:
     after = number_in(request, "after") or 0
     found = await database_of(request).run(find_schedules, limit=PAGE + 1, after=after, **chosen)
-    return {"page": page_of(found, lambda view: view.schedule.id, behind=after)}
+    maintenance = await database_of(request).run(find_maintenance)
+    return {"page": page_of(found, lambda view: view.schedule.id, behind=after), "maintenance": maintenance}
 
 
 async def _week(request: web.Request, chosen: Mapping[str, Any]) -> dict[str, Any]:

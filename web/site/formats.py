@@ -231,6 +231,7 @@ class Look:
 _UNKNOWN: Final = Look(icon="dot", tone="neutral")
 
 _LOOKS: Final[Mapping[str, Look]] = {
+    "planned": Look(icon="clock", tone="neutral"),
     "queued": Look(icon="clock", tone="neutral"),
     "starting": Look(icon="play", tone="active"),
     "running": Look(icon="play", tone="active"),

@@ -117,6 +117,21 @@
     }
   };
 
+  // A box that ticks all rows of its form, and that shows whether all are ticked.
+  const offerSelectingAll = () => {
+    for (const all of document.querySelectorAll("[data-select-all]")) {
+      const boxes = [...all.form.querySelectorAll("tbody [type=checkbox]")];
+      all.closest("label").hidden = false;
+      all.form.addEventListener("change", ({ target }) => {
+        if (target === all) {
+          boxes.forEach((box) => { box.checked = all.checked; });
+        } else {
+          all.checked = boxes.every((box) => box.checked);
+        }
+      });
+    }
+  };
+
   // A menu closes by Escape, and as soon as somebody goes on elsewhere.
   const tendMenus = () => {
     for (const menu of document.querySelectorAll("details.menu, details.what")) {
@@ -208,6 +223,7 @@
   setInterval(tellTimes, 30_000);
   setInterval(countOn, 1000);
   offerCopies();
+  offerSelectingAll();
   tendMenus();
   sendOnce();
   askBeforeLeaving();
