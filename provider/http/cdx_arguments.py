@@ -252,9 +252,9 @@ def _number(arguments: Arguments, name: str) -> int | None:
 
 
 def _names(arguments: Arguments, dialect: Dialect) -> list[str]:
-    """Return the requested fields."""
+    """Return the requested fields, each once: otherwise a short request could make lines of any length."""
     given = arguments.get("fl") or arguments.get("fields") or ""
-    names = [name for name in given.split(",") if name]
+    names = list(dict.fromkeys(name for name in given.split(",") if name))
     for name in names:
         if name not in dialect.names:
             raise UsageError(f"unknown field {name!r}; the fields are {', '.join(dialect.columns)}")

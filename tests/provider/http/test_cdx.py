@@ -206,6 +206,13 @@ async def test_json_has_an_object_a_line(reading: Provider) -> None:
     assert json.loads(rest).keys() == {"url", "mime", "status", "digest", "offset", "filename"}
 
 
+@pytest.mark.parametrize("argument", ["fl", "fields"])
+@pytest.mark.usefixtures("kept_archive")
+async def test_a_field_that_is_named_several_times_is_written_once(reading: Provider, argument: str) -> None:
+    named = await lines(reading, url="http://a.example/x", **{argument: "url,mime"})
+    assert await lines(reading, url="http://a.example/x", **{argument: "url,mime" + ",url" * 1000}) == named
+
+
 @pytest.mark.usefixtures("kept_archive")
 async def test_nothing_found_is_no_fault(reading: Provider) -> None:
     response = await reading.client.head("/cdx?url=nowhere.example")
