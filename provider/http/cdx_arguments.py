@@ -37,6 +37,7 @@ class CdxLimits:
 
     lines: int
     examined: int
+    filter_seconds: float
     rules: Sequence[Access]
 
 
@@ -117,6 +118,7 @@ def _query(arguments: Arguments, dialect: Dialect, limits: CdxLimits) -> tuple[Q
         onward=name == RANGE,
         limit=limits.lines,
         examined=limits.examined,
+        filter_seconds=limits.filter_seconds,
         rules=tuple(limits.rules),
     )
     order, closest = _order(arguments, dialect, query)
