@@ -82,7 +82,8 @@ def field_name(name: str) -> str:
     return known
 
 
-_MOST_FILTERS: Final = 20
+MOST_FILTERS: Final = 20
+"""And collapses."""
 _LONGEST_NUMBER: Final = 18
 _LONGEST_EXPRESSION: Final = 1000
 _LARGEST_PROGRAM: Final = 2500
@@ -168,8 +169,8 @@ class FilterSyntax:
 
     def read(self, texts: Sequence[str]) -> tuple[Test, ...]:
         """Parse filters, all of which must match. Raises UsageError for an invalid filter."""
-        if len(texts) > _MOST_FILTERS:
-            raise UsageError(f"{len(texts)} filters exceed the limit of {_MOST_FILTERS}")
+        if len(texts) > MOST_FILTERS:
+            raise UsageError(f"{len(texts)} filters exceed the limit of {MOST_FILTERS}")
         return tuple(self._filter(text) for text in texts if text or self.whole_line is None)
 
     def _filter(self, text: str) -> Test:

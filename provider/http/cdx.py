@@ -29,6 +29,8 @@ PURPOSE: Final = "resume key of look-ups"
 PATH: Final = "/cdx"
 _OF_THE_FIRST: Final = frozenset({"resumeKey", "offset"})
 """Arguments that the request for the next captures does not repeat."""
+_SIFTING: Final = frozenset({"filter", "collapse", "collapseToFirst", "collapseToLast", "collapseTime"})
+"""Arguments with which even a look-up of a single URL is lengthy."""
 
 
 class ResumeKeys:
@@ -106,7 +108,7 @@ def _is_lengthy(request: web.Request) -> bool:
     wide = request.query.get("matchType", MatchType.EXACT) != MatchType.EXACT or "*" in request.query.get(
         "url", ""
     )
-    return wide or "filter" in request.query
+    return wide or not _SIFTING.isdisjoint(request.query)
 
 
 def _response(

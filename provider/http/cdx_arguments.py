@@ -16,7 +16,14 @@ from multidict import MultiMapping
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
-from provider.holdings.capture import Collapse, Field, FoundCapture, read_collapse, read_number
+from provider.holdings.capture import (
+    MOST_FILTERS,
+    Collapse,
+    Field,
+    FoundCapture,
+    read_collapse,
+    read_number,
+)
 from provider.holdings.index_reads import ReadOrder
 from provider.holdings.lookup import LookupPlace, MatchType, Query
 from provider.http import cdx_ordering
@@ -208,6 +215,8 @@ def _collapsed_and_sorted(
 def _collapses(arguments: Arguments, dialect: Dialect) -> tuple[list[Collapse], list[Step]]:
     """Return the collapses that keep the first capture, and the steps of all others."""
     given = next((arguments.getall(name) for name in dialect.collapses if arguments.get(name)), [])
+    if len(given) > MOST_FILTERS:
+        raise UsageError(f"{len(given)} collapses exceed the limit of {MOST_FILTERS}")
     first = [collapse for text in given if (collapse := read_collapse(text)) is not None]
     steps: list[Step] = []
     if dialect.collapses_last and (last := read_collapse(arguments.get(dialect.collapses_last))):
