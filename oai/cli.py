@@ -291,16 +291,18 @@ def account_name() -> str | None:
 def _print_error(error: "ZatvaError", *, verbose: bool) -> int:
     """Print the error; with `verbose`, also the traceback of the exception being handled."""
     if verbose:
-        traceback.print_exc()
+        write_error(traceback.format_exc().rstrip())
     write_error(f"zatva: {error}")
     return error.exit_code
 
 
 def write_error(text: str) -> None:
     """Print the text on standard error, also with `--quiet`, unless nothing can be written there."""
+    from oai.console import lines_of
+
     # The exit code of the command must not become that of a full disk on which standard error is.
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{text}\n")
+        sys.stderr.write(f"{lines_of(text)}\n")
 
 
 def _as_zatva_error(error: Exception, invocation: Invocation | None) -> "ZatvaError | None":

@@ -3,6 +3,7 @@
 import codecs
 import contextlib
 import json
+import re
 import shutil
 import sys
 import time
@@ -22,7 +23,12 @@ _SHOWN = 20
 """Lines of each kind in a report for people."""
 _LEAST_WIDTH = 12
 """To which a column of text is cut at most."""
+_DIRECTIONS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
+"""Characters that change the direction of text, and with it the order in which the rest is shown."""
 _ESCAPED = {code: f"\\x{code:02x}" for code in (*range(32), *range(127, 160)) if chr(code) != "\t"}
+_ESCAPED |= {code: f"\\u{code:04x}" for code in _DIRECTIONS}
+_ESCAPED_IN_LINES = {code: text for code, text in _ESCAPED.items() if chr(code) != "\n"}
+_RAW_IN_JSON = re.compile(r"[\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 
 
 def one_line(text: str) -> str:
@@ -36,6 +42,11 @@ def one_line(text: str) -> str:
 def one_entry(text: str) -> str:
     """Return the text likewise, but with its lines, of which all but the first are indented."""
     return "\n  ".join(map(one_line, text.split("\n")))
+
+
+def lines_of(text: str) -> str:
+    """Return the text likewise, but with its line breaks."""
+    return text.replace("\r\n", "\n").translate(_ESCAPED_IN_LINES)
 
 
 def counted(number: int, noun: str) -> str:
@@ -99,7 +110,7 @@ class Console:
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
         """Print one result: with `--json` the object on one line, otherwise the text."""
-        self._print(self._json(data) if self.as_json else text)
+        self._print(self._json(data) if self.as_json else lines_of(text))
 
     def facts(self, data: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -> None:
         """Print the properties of one object, one per line; with `--json` the object.
@@ -130,7 +141,8 @@ class Console:
             # During a progress bar, standard error is what prints above it. A note that cannot be written, as
             # on a full disk, must neither end a service nor change the exit code of finished work.
             with contextlib.suppress(OSError):
-                print(text, file=sys.stderr if self.err is sys.__stderr__ else self.err, flush=True)
+                err = sys.stderr if self.err is sys.__stderr__ else self.err
+                print(lines_of(text), file=err, flush=True)
 
     def waiting(self, seconds: float, reason: str) -> None:
         """Note that the next request waits, and why."""
@@ -150,7 +162,8 @@ class Console:
     def _json(self, data: Mapping[str, Any]) -> str:
         # Escapes are readable in every encoding; characters that it lacks would be replaced.
         escaped = codecs.lookup(self.out.encoding or "utf-8").name != "utf-8"
-        return json.dumps(data, default=_plain, ensure_ascii=escaped)
+        text = json.dumps(data, default=_plain, ensure_ascii=escaped)
+        return _RAW_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
     def _print(self, text: str) -> None:
         print(text, file=self.out, flush=True)
@@ -201,7 +214,9 @@ def _bar(label: str, err: TextIO) -> Iterator[Advance]:
         def advance(done: int, *, total: int | None = None, note: str = "") -> None:
             rate = f"{done / max(time.monotonic() - begun, 0.001):,.0f}/s"
             of_total = f" of {total:,}" if total else ""
-            progress.update(task, completed=done, total=total, of_total=of_total, rate=rate, note=note)
+            progress.update(
+                task, completed=done, total=total, of_total=of_total, rate=rate, note=one_line(note)
+            )
 
         yield advance
 

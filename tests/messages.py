@@ -38,6 +38,7 @@ from web.site.i18n import CATALOGUES
 _WEB: Final = CATALOGUES.parent
 _ROOT: Final = _WEB.parent
 _SPEAKING: Final = {
+    "harvester/bibliographic/condition_trial.py": "UsageError",
     "harvester/bibliographic/conditions.py": "UsageError",
     "harvester/bibliographic/filtering_sets.py": "UsageError",
     "harvester/bibliographic/sources.py": "UsageError",

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
+from lxml import etree
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.candidates import read_sample
@@ -19,9 +20,13 @@ from harvester.bibliographic.converters import (
 from harvester.bibliographic.record import RawField
 from harvester.bibliographic.sources import choose_prefix
 from harvester.repositories import base_folder, get_repository
+from harvester.rules.rule_expressions import TooMuchError
+from harvester.rules.rule_limits import Evaluation, Evaluator, RuleLimits
+from oai.errors import UsageError
 from oai.settings import Settings
 
 _SHOWN: Final = 10
+_DAY: Final = 86_400.0
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,12 +53,39 @@ class Trial:
 
 
 def try_conditions(
-    session: Session, settings: Settings, rules: Conditions, repository_ids: Sequence[int], *, most: int
+    session: Session,
+    settings: Settings,
+    rules: Conditions,
+    repository_ids: Sequence[int],
+    *,
+    most: int,
+    seconds: float = _DAY,
 ) -> Trial:
     """Try the conditions on up to `most` stored records of each repository, chosen practically at random.
 
-    The samples contain the first ten accepted and the first ten rejected records.
+    The samples contain the first ten accepted and the first ten rejected records. Raises UsageError if it
+    takes longer than `seconds`.
     """
+    evaluation = Evaluator(RuleLimits(seconds=seconds)).on(etree.Element("trial"))
+    try:
+        return _tried(session, settings, rules, repository_ids, evaluation, most=most)
+    except TooMuchError:
+        raise UsageError(
+            "the conditions take longer than %(seconds)s seconds on these records; write simpler regular "
+            "expressions, or try fewer records",
+            seconds=f"{seconds:g}",
+        ) from None
+
+
+def _tried(
+    session: Session,
+    settings: Settings,
+    rules: Conditions,
+    repository_ids: Sequence[int],
+    evaluation: Evaluation,
+    *,
+    most: int,
+) -> Trial:
     trial = Trial(true_of=[0] * len(rules.conditions))
     for repository_id in repository_ids:
         folder = base_folder(get_repository(session, repository_id), settings)
@@ -67,10 +99,13 @@ def try_conditions(
                 trial.unreadable += 1
                 continue
             title, fields = read
+            held = []
             for place, condition in enumerate(rules.conditions):
-                trial.true_of[place] += condition.accepts(fields)
+                evaluation.check()
+                held.append(condition.accepts(fields, evaluation.matches))
+                trial.true_of[place] += held[-1]
             tried = Tried(repository_id=repository_id, identifier=candidate.identifier, title=title)
-            _note(trial, tried, chosen=rules.accepts(fields))
+            _note(trial, tried, chosen=rules.joined(held))
     return trial
 
 

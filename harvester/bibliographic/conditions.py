@@ -13,7 +13,7 @@ count.
 
 import dataclasses
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Final
@@ -35,6 +35,8 @@ _MARC: Final = re.compile(r"LDR|[0-9X]{3}")
 _SIGNS: Final = frozenset("#+*&@%")
 _SIGNS_OF_WORDS: Final = re.compile(r"((?<=[\w\u0300-\u036f])[#+*&@%]+|[#+*&@%]+(?=\w))")
 """Signs that belong to a word, as in `C#` and `R&D`; between blanks, they are punctuation of ISBD."""
+Matching = Callable[[Expression, str], bool]
+"""Returns whether an expression occurs in a value; may raise TooMuchError."""
 _EXAMPLE: Final = Phrase("write it as `245$a contains slovník`, `008/35-37 equals cze` or `not 655 exists`")
 
 
@@ -109,13 +111,13 @@ class Condition:
         line = f"{'not ' if self.inverted else ''}{self.place} {self.operator}"
         return line if self.operator is Operator.EXISTS else f"{line} {self.value}"
 
-    def accepts(self, fields: Iterable[RawField]) -> bool:
+    def accepts(self, fields: Iterable[RawField], matching: Matching = Expression.matches) -> bool:
         """Return whether a field of the record satisfies the condition; if inverted, whether none does."""
-        return any(self._is_so(found) for found in fields) is not self.inverted
+        return any(self._is_so(found, matching) for found in fields) is not self.inverted
 
-    def _is_so(self, found: RawField) -> bool:
+    def _is_so(self, found: RawField, matching: Matching) -> bool:
         return self._named(found) and any(
-            self._compared(self._cut(value))
+            self._compared(self._cut(value), matching)
             for code, value in found.values
             if not self.subfield or code == self.subfield
         )
@@ -136,11 +138,11 @@ class Condition:
             return value
         return value[self.first_character : (self.last_character or 0) + 1]
 
-    def _compared(self, value: str) -> bool:
+    def _compared(self, value: str, matching: Matching) -> bool:
         if self.operator is Operator.EXISTS:
             return bool(value.strip())
         if self._expression is not None:
-            return self._expression.matches(value)
+            return matching(self._expression, value)
         folded = fold(value)
         if self.operator is Operator.EQUALS:
             return folded == self._folded and _with_signs(value, folded) == self._words
@@ -165,10 +167,13 @@ class Conditions:
 
     def accepts(self, fields: Sequence[RawField]) -> bool:
         """Return whether the record is accepted; without conditions, every record is."""
+        return self.joined(condition.accepts(fields) for condition in self.conditions)
+
+    def joined(self, held: Iterable[bool]) -> bool:
+        """Return whether a record is accepted for which the conditions hold or not, in their order."""
         if not self.conditions:
             return True
-        join = all if self.match is Match.ALL else any
-        return join(condition.accepts(fields) for condition in self.conditions)
+        return all(held) if self.match is Match.ALL else any(held)
 
 
 def parse_condition(line: str) -> Condition:

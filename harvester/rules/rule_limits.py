@@ -112,6 +112,10 @@ class Evaluation:
         )
         return bool(answer["matches"])
 
+    def check(self) -> None:
+        """Raise TooMuchError if the time is over."""
+        self._watch(0)
+
     def _find_elsewhere(self, path: RecordPath, record: str) -> list[FoundNode]:
         answer = self._ask(
             task="find",

@@ -428,6 +428,13 @@ class ProviderSettings(Section):
         le=10_000_000,
         description="Maximum captures examined per CDX request (continue with resumeKey).",
     )
+    cdx_filter_seconds: float = Field(
+        5,
+        gt=0,
+        le=3600,
+        description="Maximum seconds of processor time for the filters of a CDX request (continue with "
+        "resumeKey).",
+    )
     cdx_dialect: Literal["zatva", "pywb", "outbackcdx", "openwayback"] = Field(
         "zatva",
         description="Dialect of CDX look-ups without the argument `dialect`.",

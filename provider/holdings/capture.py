@@ -82,9 +82,12 @@ def field_name(name: str) -> str:
     return known
 
 
-_MOST_FILTERS: Final = 20
+MOST_FILTERS: Final = 20
+"""And collapses."""
 _LONGEST_NUMBER: Final = 18
 _LONGEST_EXPRESSION: Final = 1000
+_LARGEST_PROGRAM: Final = 2500
+"""In instructions of RE2, whose time for a text grows with them; `\\pL` has 1,200 of them."""
 _OPTIONS: Final = re2.Options()
 _OPTIONS.log_errors = False
 _OPTIONS.max_mem = 1 << 20
@@ -166,8 +169,8 @@ class FilterSyntax:
 
     def read(self, texts: Sequence[str]) -> tuple[Test, ...]:
         """Parse filters, all of which must match. Raises UsageError for an invalid filter."""
-        if len(texts) > _MOST_FILTERS:
-            raise UsageError(f"{len(texts)} filters exceed the limit of {_MOST_FILTERS}")
+        if len(texts) > MOST_FILTERS:
+            raise UsageError(f"{len(texts)} filters exceed the limit of {MOST_FILTERS}")
         return tuple(self._filter(text) for text in texts if text or self.whole_line is None)
 
     def _filter(self, text: str) -> Test:
@@ -211,8 +214,14 @@ def _compiled(expression: str) -> "re2._Regexp[str]":
             f"an expression of {len(expression):,} characters exceeds the limit of {_LONGEST_EXPRESSION:,}"
         )
     try:
-        return re2.compile(expression, _OPTIONS)
+        pattern = re2.compile(expression, _OPTIONS)
     except re2.error as error:
         message = error.args[0]
         reason = message.decode(errors="replace") if isinstance(message, bytes) else str(message)
         raise UsageError(f"{expression!r} is not an RE2 regular expression: {reason}") from None
+    if pattern.programsize > _LARGEST_PROGRAM:
+        raise UsageError(
+            f"{expression!r} is too complex for a filter: RE2 compiles it to {pattern.programsize:,} "
+            f"instructions, more than {_LARGEST_PROGRAM:,}; use fewer repetitions and classes of characters"
+        )
+    return pattern

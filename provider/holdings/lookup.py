@@ -3,10 +3,12 @@
 A look-up compares URL keys (`provider.holdings.urlkeys`), or the spellings of URLs as long as documents
 lack their keys. It uses one index, on key or URL and capture time, in batches of bounded size. Filters are
 applied here and not in the database, so that a look-up that finds little is bounded, too: it ends after a
-given number of rows, and can be continued from there.
+given number of rows or time of the filters, and can be continued from there.
 """
 
+import math
 import re
+import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import datetime
@@ -97,6 +99,8 @@ class Query:
     limit: int
     examined: int | None = None
     """The look-up ends after about this many index rows; None: no limit."""
+    filter_seconds: float = math.inf
+    """The look-up ends when its filters have used this much processor time."""
     rules: Sequence[Access] = tuple(Access)
     """Only documents with one of these effective rules."""
     hidden: bool = False
@@ -121,7 +125,7 @@ class LookupResult:
     end: LookupPlace | None
     """Where to continue; None if there are no more captures."""
     cut: bool = False
-    """Whether the look-up ended because of its limit on index rows."""
+    """Whether the look-up ended because of its limit on index rows or on the time of filters."""
 
 
 def read_wildcard(url: str) -> tuple[str, MatchType]:
@@ -175,17 +179,21 @@ def _filter(session: Session, query: Query) -> LookupResult:
     edge = _edge(session, place, rule)
     found: list[FoundCapture] = []
     examined = 0
+    spent = 0.0
     meant = _meant(query, rule, keyed=place.keyed)
     groups = _groups(session, query, rule, place, edge)
     for batch in batches(session, groups, _reading(query, keyed=place.keyed), edge, _at_once(query)):
         if query.examined is not None and examined >= query.examined:
             return LookupResult(found=found, end=place, cut=True)
         for row in batch.rows:
-            if len(found) == query.limit:
-                return LookupResult(found=found, end=place)
+            if len(found) == query.limit or spent > query.filter_seconds:
+                return LookupResult(found=found, end=place, cut=len(found) < query.limit)
             one = _found(row, rule)
             run = place.run
-            if meant(one) and _is_wanted(one, query):
+            begun = time.thread_time()  # other threads and the database do not count
+            is_wanted = meant(one) and _is_wanted(one, query)
+            spent += time.thread_time() - begun
+            if is_wanted:
                 run = query.collapse.run(one) if query.collapse else None
                 if run is None or run != place.run:
                     found.append(one)

@@ -101,7 +101,8 @@ class Admission:
 
     Lengthy work, such as a page of a list, may use a quarter of the threads, or as many as given: building
     pages occupies one core however many threads do it, and with more of them a single record waits longer
-    (docs/performance.md).
+    (docs/performance.md). With four threads and more, lengthy look-ups may use another quarter, so that lists
+    do not wait for them.
 
     The counters change only in the event loop's thread: a finished thread schedules the change there.
     """
@@ -119,6 +120,8 @@ class Admission:
         self._pool = pool or ThreadPoolExecutor(max_workers=threads, thread_name_prefix="provider")
         self._free = asyncio.Semaphore(threads)
         self._free_for_lengthy = asyncio.Semaphore(lengthy or max(1, threads // 4))
+        quarter = threads // 4
+        self._free_for_look_ups = asyncio.Semaphore(quarter) if quarter else self._free_for_lengthy
         self._results: set[asyncio.Timeout] = set()
         self._end: float | None = None
         """When results are no longer waited for, by the loop's clock."""
@@ -132,7 +135,12 @@ class Admission:
         """Threads that are working."""
 
     async def run(
-        self, work: Callable[[], _Result], *, lengthy: bool = False, patient: bool = False
+        self,
+        work: Callable[[], _Result],
+        *,
+        lengthy: bool = False,
+        look_up: bool = False,
+        patient: bool = False,
     ) -> _Result:
         """Do the blocking work in a thread and return its result.
 
@@ -140,7 +148,7 @@ class Admission:
         A caller that disconnects while it waits leaves no work behind; if its work has started, the running
         statement is cancelled.
         """
-        doors = [self._free_for_lengthy, self._free] if lengthy else [self._free]
+        doors = [self._narrow(look_up=look_up), self._free] if lengthy else [self._free]
         await self._enter(doors, patient=patient)
         loop = asyncio.get_running_loop()
         call = self._statements.call()
@@ -166,6 +174,9 @@ class Admission:
         except asyncio.CancelledError:
             self._statements.cancel(call)
             raise
+
+    def _narrow(self, *, look_up: bool) -> asyncio.Semaphore:
+        return self._free_for_look_ups if look_up else self._free_for_lengthy
 
     def begin(self, work: Callable[[], object]) -> None:
         """Begin work whose result does not matter, without waiting for a free thread."""
@@ -235,18 +246,20 @@ async def admitted(
     work: Callable[[], _Result],
     *,
     lengthy: bool = False,
+    look_up: bool = False,
     where: web.AppKey[Admission] = ADMISSION,
 ) -> _Result:
     """Do a request's blocking database work in the provider's bounded pool, and return its result.
 
-    `lengthy` work leaves three quarters of the threads to other requests.
+    `lengthy` work leaves three quarters of the threads to other requests, or half of them together with
+    lengthy work that is a `look_up`.
 
     Raises TryLater, which is the answer 503 with Retry-After, if no thread becomes free in time, the
     database cannot be reached, or a statement takes too long. The work must not write to the client,
     because a slow reader would hold its thread.
     """
     try:
-        return await request.app[where].run(work, lengthy=lengthy)
+        return await request.app[where].run(work, lengthy=lengthy, look_up=look_up)
     except TryLaterError as error:
         raise TryLater(Why.BUSY, str(error), _RETRY_BUSY) from None
     except (OperationalError, InterfaceError, PoolTimeoutError) as error:

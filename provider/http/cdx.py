@@ -29,6 +29,8 @@ PURPOSE: Final = "resume key of look-ups"
 PATH: Final = "/cdx"
 _OF_THE_FIRST: Final = frozenset({"resumeKey", "offset"})
 """Arguments that the request for the next captures does not repeat."""
+_SIFTING: Final = frozenset({"filter", "collapse", "collapseToFirst", "collapseToLast", "collapseTime"})
+"""Arguments with which even a look-up of a single URL is lengthy."""
 
 
 class ResumeKeys:
@@ -76,7 +78,10 @@ def add_routes(app: web.Application) -> None:
 async def _answer(request: web.Request) -> web.Response:
     settings, database = request.app[SETTINGS].provider, request.app[DATABASE]
     limits = CdxLimits(
-        lines=settings.cdx_lines, examined=settings.cdx_examined, rules=readable_rules(request)
+        lines=settings.cdx_lines,
+        examined=settings.cdx_examined,
+        filter_seconds=settings.cdx_filter_seconds,
+        rules=readable_rules(request),
     )
     name = request.query.get("dialect") or settings.cdx_dialect
     dialect = DIALECTS.get(name, DIALECTS[settings.cdx_dialect])
@@ -92,7 +97,7 @@ async def _answer(request: web.Request) -> web.Response:
         return _response(request, asked, result, keys, key)
 
     try:
-        return await admitted(request, work, lengthy=_is_lengthy(request))
+        return await admitted(request, work, lengthy=_is_lengthy(request), look_up=True)
     except UsageError as error:
         content_type, text = dialect.refuse(str(error))
         return web.Response(status=400, text=text, content_type=content_type, charset="utf-8")
@@ -103,7 +108,7 @@ def _is_lengthy(request: web.Request) -> bool:
     wide = request.query.get("matchType", MatchType.EXACT) != MatchType.EXACT or "*" in request.query.get(
         "url", ""
     )
-    return wide or "filter" in request.query
+    return wide or not _SIFTING.isdisjoint(request.query)
 
 
 def _response(
@@ -126,14 +131,16 @@ def _response(
 
 def _next_key(asked: Asked, result: LookupResult, keys: ResumeKeys) -> str | None:
     """Return the key to continue; raises UsageError if the client cannot continue."""
-    if asked.whole and result.end is not None:
+    if asked.whole and result.end is not None and not result.cut:
         raise UsageError(
             f"more than {asked.query.limit:,} captures match, and this sort, collapse or limit needs all of "
             "them; narrow the request (url, from, to, filter)"
         )
-    if result.cut and not asked.with_key:
+    if result.cut and not (asked.continues and asked.with_key):
+        advice = ", or continue with showResumeKey=true and resumeKey" if asked.continues else ""
         raise UsageError(
-            f"the limit of {asked.query.examined:,} captures per request was reached before the end; "
-            "narrow the request (url, from, to), or continue with showResumeKey=true and resumeKey"
+            f"the limit of {asked.query.examined:,} captures per request, or of "
+            f"{asked.query.filter_seconds:g} seconds for its filters, was reached before the end; "
+            f"narrow the request (url, from, to){advice}"
         )
     return keys.write(result.end, asked.query) if result.end is not None and asked.continues else None

@@ -16,7 +16,14 @@ from multidict import MultiMapping
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
-from provider.holdings.capture import Collapse, Field, FoundCapture, read_collapse, read_number
+from provider.holdings.capture import (
+    MOST_FILTERS,
+    Collapse,
+    Field,
+    FoundCapture,
+    read_collapse,
+    read_number,
+)
 from provider.holdings.index_reads import ReadOrder
 from provider.holdings.lookup import LookupPlace, MatchType, Query
 from provider.http import cdx_ordering
@@ -37,6 +44,7 @@ class CdxLimits:
 
     lines: int
     examined: int
+    filter_seconds: float
     rules: Sequence[Access]
 
 
@@ -117,6 +125,7 @@ def _query(arguments: Arguments, dialect: Dialect, limits: CdxLimits) -> tuple[Q
         onward=name == RANGE,
         limit=limits.lines,
         examined=limits.examined,
+        filter_seconds=limits.filter_seconds,
         rules=tuple(limits.rules),
     )
     order, closest = _order(arguments, dialect, query)
@@ -206,6 +215,8 @@ def _collapsed_and_sorted(
 def _collapses(arguments: Arguments, dialect: Dialect) -> tuple[list[Collapse], list[Step]]:
     """Return the collapses that keep the first capture, and the steps of all others."""
     given = next((arguments.getall(name) for name in dialect.collapses if arguments.get(name)), [])
+    if len(given) > MOST_FILTERS:
+        raise UsageError(f"{len(given)} collapses exceed the limit of {MOST_FILTERS}")
     first = [collapse for text in given if (collapse := read_collapse(text)) is not None]
     steps: list[Step] = []
     if dialect.collapses_last and (last := read_collapse(arguments.get(dialect.collapses_last))):
@@ -252,9 +263,9 @@ def _number(arguments: Arguments, name: str) -> int | None:
 
 
 def _names(arguments: Arguments, dialect: Dialect) -> list[str]:
-    """Return the requested fields."""
+    """Return the requested fields, each once: otherwise a short request could make lines of any length."""
     given = arguments.get("fl") or arguments.get("fields") or ""
-    names = [name for name in given.split(",") if name]
+    names = list(dict.fromkeys(name for name in given.split(",") if name))
     for name in names:
         if name not in dialect.names:
             raise UsageError(f"unknown field {name!r}; the fields are {', '.join(dialect.columns)}")

@@ -234,7 +234,7 @@ async def next_piece(request: web.Request, query: Query) -> LookupResult:
         with database.session() as session:
             return find_captures(session, query)
 
-    return await admitted(request, work, lengthy=True)
+    return await admitted(request, work, lengthy=True, look_up=True)
 
 
 def _links(request: web.Request, path: str) -> Links:

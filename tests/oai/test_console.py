@@ -1,10 +1,12 @@
 """How commands word what they tell."""
 
 import json
+import sys
 from io import StringIO
 
 import pytest
 
+from oai.cli import write_error
 from oai.console import Console, _aligned, counted
 
 
@@ -40,14 +42,23 @@ def test_a_table_is_cut_to_the_terminal_by_its_widest_columns() -> None:
 
 def test_only_json_has_texts_with_their_control_characters() -> None:
     outputs = [StringIO(), StringIO()]
-    row = {"name": "a\x1b[31m\r\n\x9bb: c"}
+    row = {"name": "a\x1b[31m\r\n\x9bb: \u202ec"}
     for output, as_json in zip(outputs, (False, True), strict=True):
         console = Console(as_json=as_json, out=output)
         console.table([row], {"name": "Name"}, empty="")
         console.facts(row)
-    cell, facts = r"a\x1b[31m\x0d\x0a\x9bb: c", "name: a\\x1b[31m\\x0d\n  \\x9bb: c"
-    assert outputs[0].getvalue() == f"Name\n{cell}\n{facts}\n"
-    assert [json.loads(line) for line in outputs[1].getvalue().splitlines()] == [row, row]
+        console.result(row, f"{row['name']}\td")
+    cell, facts = r"a\x1b[31m\x0d\x0a\x9bb: \u202ec", "name: a\\x1b[31m\\x0d\n  \\x9bb: \\u202ec"
+    assert outputs[0].getvalue() == f"Name\n{cell}\n{facts}\na\\x1b[31m\n\\x9bb: \\u202ec\td\n"
+    lines = outputs[1].getvalue().splitlines()
+    assert [json.loads(line) for line in lines] == [row, row, row]
+    assert all(r"\u009bb: \u202ec" in line for line in lines), "it is escaped for terminals, too"
+
+
+def test_notes_and_errors_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+    Console(err=sys.stderr).note("a\x9b31m\nb\x9d0;c\u2066")
+    write_error("d\x9b31m\r\ne\x1b[m")
+    assert capsys.readouterr().err == "a\\x9b31m\nb\\x9d0;c\\u2066\nd\\x9b31m\ne\\x1b[m\n"
 
 
 def test_columns_without_any_value_are_left_out_where_there_is_no_room() -> None:

@@ -245,7 +245,7 @@ async def get_records(session: ClientSession, identifiers: list[str]) -> set[int
     return statuses
 
 
-async def test_lists_leave_most_of_the_threads_to_others(database: Database) -> None:
+async def test_lists_and_look_ups_leave_half_of_the_threads_to_others(database: Database) -> None:
     doors = Admission(threads=4, waiting_room=10, wait_seconds=20, statements=Statements([database.engine]))
     begun, over = threading.Semaphore(0), threading.Event()
 
@@ -255,9 +255,11 @@ async def test_lists_leave_most_of_the_threads_to_others(database: Database) -> 
 
     pages = [asyncio.create_task(doors.run(page, lengthy=True)) for _ in range(4)]
     await asyncio.to_thread(begun.acquire)
+    look_ups = [asyncio.create_task(doors.run(page, lengthy=True, look_up=True)) for _ in range(4)]
+    await asyncio.to_thread(begun.acquire)
     assert await doors.run(lambda: "at once") == "at once"
-    assert (doors.working, doors.waiting) == (1, 3)
+    assert (doors.working, doors.waiting) == (2, 6)
     over.set()
-    await asyncio.gather(*pages)
+    await asyncio.gather(*pages, *look_ups)
     await doors.close()
     assert (doors.working, doors.waiting) == (0, 0)

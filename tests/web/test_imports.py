@@ -151,15 +151,18 @@ async def test_a_source_is_set_and_a_template_that_leads_nowhere_is_refused(
 
 
 async def test_a_set_is_tried_on_stored_records_before_it_is_saved(
-    server: Server, administrator: Browser, repository: int
+    server: Server, administrator: Browser, repository: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = {"sample_repository": str(repository), "sample_samples": "100"}
     extra = {"field-3": "655", "operator-3": "exists", "match": "any"}
     _, tried, _ = await administrator.post("/imports/sets/new", {**_SET, **sample, **extra, "do": "try"})
     with server.database.session() as session:
         assert list_sets(session) == []
+    monkeypatch.setattr("web.rules.trials.SECONDS", 0)
+    status, late, _ = await administrator.post("/imports/sets/new", {**_SET, **sample, "do": "try"})
     _, _, target = await administrator.post("/imports/sets/new", {**_SET, "do": "save"})
 
+    assert (status, "longer than 0 seconds on these records" in late) == (422, True)
     assert "Of 2 stored records, 1 would be imported and 1 skipped." in tried
     assert "It matches none of the samples." in tried
     assert target == "/imports/sets?done=set-saved"

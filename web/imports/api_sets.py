@@ -6,7 +6,6 @@ from typing import Annotated, Final
 from pydantic import AfterValidator, Field
 
 from harvester.bibliographic import filtering_sets
-from harvester.bibliographic.condition_trial import try_conditions
 from harvester.bibliographic.conditions import Conditions, Match, parse_condition
 from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.models import Repository
@@ -17,6 +16,7 @@ from web.api.operations import Call, Operations
 from web.api.shapes import In, Out
 from web.auth.access import about, asked_for
 from web.auth.set_owners import change_seen_set, may_change, name_for, remove_seen_set, set_seen, sets_seen
+from web.rules.trials import TRIALS
 from web.site.i18n import _
 
 OPERATIONS: Final = Operations("imports")
@@ -166,8 +166,8 @@ async def _try(call: Call) -> FilteringSetTrialOut:
     """Test conditions on stored records, without saving."""
     asked = call.sent(SetTrial)
     _who, repository = await asked_for(call.request, Repository, asked.repository)
-    trial = await call.database.run(
-        try_conditions, call.settings, asked.rules, [repository.repository_id], most=asked.samples
+    trial = await call.request.config_dict[TRIALS].conditions(
+        asked.rules, repository.repository_id, samples=asked.samples
     )
     return FilteringSetTrialOut.model_validate(trial)
 

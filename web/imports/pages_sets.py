@@ -12,7 +12,7 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic import filtering_sets
-from harvester.bibliographic.condition_trial import Trial, try_conditions
+from harvester.bibliographic.condition_trial import Trial
 from harvester.bibliographic.conditions import Condition, Conditions, Match, Operator, parse_condition
 from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.bibliographic.models import FilteringSet
@@ -22,6 +22,7 @@ from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, who_asks
 from web.auth.set_owners import change_seen_set, may_change, name_for, remove_seen_set, set_seen, sets_seen
 from web.repositories.forms import repository_choices
+from web.rules.trials import TRIALS
 from web.site.forms import (
     Form,
     FormModel,
@@ -33,7 +34,7 @@ from web.site.forms import (
     texts_of,
 )
 from web.site.i18n import _, error_text
-from web.site.keys import SETTINGS, database_of
+from web.site.keys import database_of
 from web.site.params import NUMBER, number_of
 from web.site.render import confirmation, render
 
@@ -261,13 +262,12 @@ async def _try(request: web.Request, state: _EditorState) -> web.Response:
         return await _page(request, replace(state, errors=errors))
     _who, repository = await asked_for(request, Repository, asked.repository)
     rules = read_conditions(state.values).rules
-    trial = await database_of(request).run(
-        try_conditions,
-        request.config_dict[SETTINGS],
-        rules,
-        [repository.repository_id],
-        most=asked.samples,
-    )
+    try:
+        trial = await request.config_dict[TRIALS].conditions(
+            rules, repository.repository_id, samples=asked.samples
+        )
+    except UsageError as error:
+        return await _page(request, replace(state, errors={"conditions": error_text(error)}))
     return await _page(request, replace(state, trial=trial, conditions=tuple(rules.conditions)))
 
 

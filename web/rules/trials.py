@@ -1,4 +1,4 @@
-"""Trials of rules on stored records or on a first page of a live list, a few at a time."""
+"""Trials of rules and conditions on stored records or on a first page of a live list, a few at a time."""
 
 import asyncio
 import time
@@ -10,6 +10,8 @@ from aiohttp import web
 from lxml import etree
 from pydantic import Field
 
+from harvester.bibliographic import condition_trial
+from harvester.bibliographic.conditions import Conditions
 from harvester.harvest_plan import LONGEST_SELECTION, PREFIX
 from harvester.models import Repository
 from harvester.rule_lab.fields import FoundField, found_fields, values_of_record
@@ -73,6 +75,20 @@ class Trials:
                 samples.records,
                 seconds=SECONDS,
                 unreadable=samples.unreadable,
+            )
+
+    async def conditions(
+        self, rules: Conditions, repository_id: int, *, samples: int
+    ) -> condition_trial.Trial:
+        """Try the conditions of a filtering set on stored records. Raises UsageError if it takes too long."""
+        async with self._turn:
+            return await self.database.run(
+                condition_trial.try_conditions,
+                self.settings,
+                rules,
+                [repository_id],
+                most=samples,
+                seconds=SECONDS,
             )
 
     async def fields(self, asked: SampleForm, repository: Repository) -> list[FoundField]:

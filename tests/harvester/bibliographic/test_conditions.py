@@ -9,6 +9,7 @@ from harvester.bibliographic.filtering_sets import add_set, edit_set, get_set, l
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.record import RawField
 from harvester.bibliographic.sources import SourceSettings, save_source
+from harvester.rules.rule_expressions import Expression
 from oai.database import Database
 from oai.errors import UsageError
 from tests.harvester.bibliographic.conftest import Catalogue
@@ -165,3 +166,24 @@ async def test_conditions_are_tried_on_stored_records(catalogue: Catalogue) -> N
     assert (trial.looked_at, trial.chosen, trial.passed_over, trial.true_of) == (3, 2, 1, [2, 0])
     assert [one.title for one in trial.passed_over_sample] == ["The Czech Language"]
     assert list(never_true(trial, rules)) == ["245$a contains xyzzy"]
+
+
+async def test_a_trial_of_costly_conditions_ends_at_its_limit(catalogue: Catalogue) -> None:
+    rules = Conditions(match=Match.ALL, conditions=[parse_condition("245$a matches (x?){900}x{900}y")])
+    repositories = [catalogue.repository_id]
+    with (
+        catalogue.database.session() as session,
+        pytest.raises(UsageError, match="longer than 0 seconds on these records"),
+    ):
+        try_conditions(session, catalogue.settings, rules, repositories, most=100, seconds=0)
+
+
+def test_a_costly_expression_is_given_to_what_limits_it() -> None:
+    asked = []
+
+    def matching(expression: Expression, value: str) -> bool:
+        asked.append((expression.pattern, value))
+        return False
+
+    assert not parse_condition("245$a matches ^Slov").accepts(_FIELDS, matching)
+    assert asked == [("^Slov", "Slovník staré češtiny")]

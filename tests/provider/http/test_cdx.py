@@ -206,6 +206,13 @@ async def test_json_has_an_object_a_line(reading: Provider) -> None:
     assert json.loads(rest).keys() == {"url", "mime", "status", "digest", "offset", "filename"}
 
 
+@pytest.mark.parametrize("argument", ["fl", "fields"])
+@pytest.mark.usefixtures("kept_archive")
+async def test_a_field_that_is_named_several_times_is_written_once(reading: Provider, argument: str) -> None:
+    named = await lines(reading, url="http://a.example/x", **{argument: "url,mime"})
+    assert await lines(reading, url="http://a.example/x", **{argument: "url,mime" + ",url" * 1000}) == named
+
+
 @pytest.mark.usefixtures("kept_archive")
 async def test_nothing_found_is_no_fault(reading: Provider) -> None:
     response = await reading.client.head("/cdx?url=nowhere.example")
@@ -241,6 +248,10 @@ async def test_nothing_found_is_no_fault(reading: Provider) -> None:
         ("url=a.example&filter=colour:red", "unknown field 'colour'; the fields are urlkey"),
         ("url=a.example&filter=status:(", "'(' is not an RE2 regular expression: missing ): ("),
         ("url=a.example&filter=status:" + "x" * 1001, "1,001 characters"),
+        (
+            "url=a.example&filter=url:[\\pL]*(((x?){20}){20})y",
+            "2,843 instructions, more than 2,500; use fewer",
+        ),
         ("url=a.example" + "&filter=status:200" * 21, "21 filters exceed the limit of 20"),
         ("url=a.example&collapse=colour", "unknown field 'colour'; the fields are urlkey"),
         ("url=a.example&collapse=timestamp:0", "collapse 'timestamp:0'"),

@@ -330,6 +330,7 @@ REFUSED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("url=a.example&limit=-0", "limit '-0' is not a number"),
         ("url=a.example&offset=10000", "offset 10000 exceeds the limit"),
         ("url=a.example&showDupeCount=true", "unknown showDupeCount 'true'"),
+        ("url=a.example" + "&collapse=urlkey" * 21, "21 collapses exceed the limit of 20"),
         ("url=a.example&sort=default", "unknown sort 'default'; allowed are regular"),
         ("url=a.example&page=1", "unknown argument 'page'"),
     ],

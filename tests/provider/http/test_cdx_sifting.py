@@ -217,6 +217,36 @@ async def test_a_bound_on_what_is_examined_loses_nothing(
             assert sorted(line for piece in pieces for line in piece) == sorted(whole), (keyed, query)
 
 
+@pytest.mark.parametrize("query", [query for query in WHOLE if "filter" in query or "collapse" in query])
+async def test_a_bound_on_the_time_of_filters_loses_nothing(
+    reading: Provider, kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient, query: str
+) -> None:
+    app = create_app(small_pages(kept.settings, cdx_filter_seconds=1e-9), kept_database, base_url=BASE_URL)
+    bounded = Provider(client=await aiohttp_client(app))
+    query += "&filter=url:http.*"
+    whole = await lines(reading, query)
+    pieces = await in_pieces(bounded, query)
+    assert len(pieces) > len(whole) > 0
+    assert [line for piece in pieces for line in piece] == whole
+
+
+@pytest.mark.parametrize(
+    ("query", "continues"),
+    [("", True), ("*&dialect=openwayback&sort=reverse", False), ("&dialect=openwayback&last=true", False)],
+)
+async def test_filters_that_take_too_long_are_refused_unless_the_client_continues(
+    kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient, query: str, *, continues: bool
+) -> None:
+    app = create_app(small_pages(kept.settings, cdx_filter_seconds=1e-9), kept_database, base_url=BASE_URL)
+    client = await aiohttp_client(app)
+    asked = f"/cdx?url=a.example{query}&filter=status:200"
+    response = await client.get(asked)
+    assert response.status == 400
+    assert "or of 1e-09 seconds for its filters, was reached" in await response.text()
+    assert ("showResumeKey" in await response.text()) is continues
+    assert (await client.get(f"{asked}&showResumeKey=true")).status == (200 if continues else 400)
+
+
 def withhold(database: Database, prefix: str) -> None:
     with database.session() as session:
         add_collection(session, "collection:c")
