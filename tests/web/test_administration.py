@@ -41,6 +41,7 @@ async def test_a_test_mail_is_sent_and_a_refusal_is_shown(server: Server, admini
         where = (await administrator.post("/admin/health/mail", {"to": "alena@library.example"}))[2]
         assert where == "/admin/health?done=mail-sent"
         assert [one.to for one in mail.mails] == [["alena@library.example"]]
+        assert "(web.base_url)" in (await administrator.get("/admin/health"))[1]
     status, page, _ = await administrator.post("/admin/health/mail", {"to": "alena@library.example"})
     assert (status, "127.0.0.1" in page, "refused" in page) == (422, True, True)
     assert (await administrator.post("/admin/health/mail", {"to": "nobody"}))[0] == 422
