@@ -189,7 +189,7 @@ def _in_our_namespace(root: etree._Element, verb: Verb, url: str, body: bytes) -
         note = f"the answer's namespace is {found!r}, not {OAI_NAMESPACE!r}"
     else:
         reason = f"XML with the root element {root.tag!r}, not OAI-PMH 2.0"
-        raise NotOaiPmhError(url, reason, body, other_xml=True)
+        raise NotOaiPmhError(url, reason, body, other_xml=name.lower() != "html")
     for element in [root, *root.iterchildren(etree.Element)]:
         _adopt_one(element)
     for element in root.iterfind("*" if name == verb else f"{OAI}{verb}/*"):

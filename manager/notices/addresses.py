@@ -13,7 +13,15 @@ from sqlalchemy import case, func, or_, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from manager.notices.models import Channel, Notice, NoticeAddress, NoticeMailCount, NoticeRule, Occasion
+from manager.notices.models import (
+    Because,
+    Channel,
+    Notice,
+    NoticeAddress,
+    NoticeMailCount,
+    NoticeRule,
+    Occasion,
+)
 from manager.notices.outbox import Claimed, NotSentError, postpone
 from manager.schedules.service import database_now
 from oai.errors import UsageError
@@ -110,7 +118,7 @@ def unconfirmed_of(session: Session, rules: Iterable[NoticeRule]) -> Mapping[int
 def with_link(session: Session, facts: Mapping[str, Any], dashboard: str | None) -> dict[str, Any]:
     """Return the facts of a confirmation mail with its link, which is stored nowhere."""
     if not dashboard:
-        raise NotSentError("no link can be written to confirm the address; set web.base_url")
+        raise NotSentError(Because.NO_LINK)
     address_id, asked = int(facts["address_id"]), str(facts["asked"])
     code = _codes(session, address_id, asked)[0]
     return {**facts, "link": f"{dashboard.rstrip('/')}/alerts/confirm?address={address_id}&code={code}"}
@@ -247,8 +255,7 @@ def admit(session: Session, claimed: Claimed, *, per_hour: int) -> bool:
     )
     if organisation is None or per_hour == 0 or _counted(session, organisation, per_hour):
         return True
-    reason = f"postponed: {per_hour} mails per hour for an organisation (mail.per_hour)"
-    postpone(session, claimed, _HOUR + timedelta(hours=1), reason)
+    postpone(session, claimed, _HOUR + timedelta(hours=1), Because.POSTPONED % {"number": per_hour})
     return False
 
 

@@ -102,6 +102,30 @@ class NoticeState(StrEnum):
     """One of many: it is in the report `report_id`, or waits for the report to be written."""
 
 
+class Because(StrEnum):
+    """Why a message waits or was not sent, as in `last_error`, if it is not what another program said.
+
+    In stored texts, a number is in the place of `%(number)s`.
+    """
+
+    UNCONFIRMED = "the recipient has not confirmed the address yet"
+    NO_LINK = "no link can be written to confirm the address; set web.base_url"
+    BEHIND = "waits for message %(number)s"
+    POSTPONED = "postponed: %(number)s mails per hour for an organisation (mail.per_hour)"
+    NO_MAIL_SERVER = "no mail server is set; set mail.host"
+    SENT_AGAIN = "the sending process ended; the message is sent again"
+    DOUBTFUL = (
+        "the sending process ended while the message was on its way; it may have been delivered, so it "
+        "is not sent again"
+    )
+    # Of webhooks and services, after the target.
+    NO_ANSWER = "no answer in %(number)s seconds"
+    NO_CONNECTION = "no connection; the sender's log has the reason"
+    NO_WHOLE_ANSWER = "no complete answer; the sender's log has the reason"
+    STATUS = "HTTP status %(number)s"
+    GONE = "HTTP status %(number)s; the receiver does not accept further messages"
+
+
 class MuteKind(StrEnum):
     """Why failures need no attention for a time."""
 

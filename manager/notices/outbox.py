@@ -9,8 +9,10 @@ from sqlalchemy import (
     ColumnElement,
     Select,
     Subquery,
+    Text,
     and_,
     case,
+    cast,
     delete,
     exists,
     func,
@@ -23,6 +25,7 @@ from sqlalchemy.orm import Session, aliased, joinedload
 
 from manager.models import RecurringJob, StoreAuditSchedule
 from manager.notices.models import (
+    Because,
     Channel,
     Notice,
     NoticeAddress,
@@ -200,12 +203,13 @@ def mark_waiting(session: Session) -> None:
     The confirmation of their address, an earlier notice whose attempts fail, or a report.
     """
     rows, first = _queues(), aliased(Notice)
-    behind = func.concat("waits for message ", func.coalesce(first.report_id, first.notice_id))
+    number = cast(func.coalesce(first.report_id, first.notice_id), Text)
+    behind = func.replace(Because.BEHIND.value, "%(number)s", number)
     fails = and_(first.state == NoticeState.WAITING, first.tries > 0)
     unsent = update(Notice).execution_options(synchronize_session=False)
     session.execute(
         unsent.where(Notice.ended.is_(None), Notice.last_error.is_(None), _is_unconfirmed()).values(
-            last_error="the recipient has not confirmed the address yet"
+            last_error=Because.UNCONFIRMED.value
         )
     )
     session.execute(
@@ -305,10 +309,6 @@ def take_up_abandoned(session: Session) -> int:
     a program is sent again under the same number, by which the program recognises it.
     """
     doubtful = and_(Notice.state == NoticeState.HANDED, Notice.channel == Channel.MAIL)
-    reason = (
-        "the sending process ended while the message was on its way; it may have been delivered, so it "
-        "is not sent again"
-    )
     abandoned = (
         update(Notice)
         .where(
@@ -319,7 +319,7 @@ def take_up_abandoned(session: Session) -> int:
         .values(
             state=case((doubtful, NoticeState.UNSURE.value), else_=NoticeState.WAITING.value),
             ended=case((doubtful, func.now())),
-            last_error=case((doubtful, reason), else_="the sending process ended; the message is sent again"),
+            last_error=case((doubtful, Because.DOUBTFUL.value), else_=Because.SENT_AGAIN.value),
             expires=None,
         )
         .returning(Notice.notice_id)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from manager.notices.letters import Letter
+from manager.notices.models import Because
 from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError
 from oai.child import module_command
 from oai.errors import SettingsError
@@ -43,7 +44,8 @@ async def send(
     try:
         output, _ = await asyncio.wait_for(process.communicate(json.dumps(wanted).encode()), settings.timeout)
     except TimeoutError:
-        raise NotSentError(f"{name}: no answer in {settings.timeout:g} seconds") from None
+        words = Because.NO_ANSWER % {"number": f"{settings.timeout:g}"}
+        raise NotSentError(f"{name}: {words}") from None
     finally:
         if process.returncode is None:
             process.kill()

@@ -1,5 +1,6 @@
 """Administration: a test mail, draining a worker, limits, pausing with one click and undoing it."""
 
+import os
 import re
 from urllib.parse import quote
 
@@ -8,6 +9,7 @@ from playwright.async_api import Page as Tab
 from playwright.async_api import expect
 from sqlalchemy import select, text
 
+from manager.leader.lock import leadership
 from manager.models import Job, JobStatus, Worker
 from manager.schedules.service import run_now
 from oai.outgoing import MailSettings
@@ -34,6 +36,13 @@ def a_worker(server: Server) -> int:
         return row.worker_id
 
 
+async def test_the_manager_is_named_in_the_readers_language(server: Server, administrator: Browser) -> None:
+    await administrator.post("/account/language", {"language": "cs"})
+    async with leadership(server.database, poll_seconds=0.05, lost_seconds=60):
+        for path in ("/", "/admin/workers", "/admin/health"):
+            assert f", proces {os.getpid()}</span>" in (await administrator.get(path))[1], path
+
+
 async def test_a_test_mail_is_sent_and_a_refusal_is_shown(server: Server, administrator: Browser) -> None:
     assert "mail.host" in (await administrator.get("/admin/health"))[1]
     async with mail_server() as mail:
@@ -41,6 +50,9 @@ async def test_a_test_mail_is_sent_and_a_refusal_is_shown(server: Server, admini
         where = (await administrator.post("/admin/health/mail", {"to": "alena@library.example"}))[2]
         assert where == "/admin/health?done=mail-sent"
         assert [one.to for one in mail.mails] == [["alena@library.example"]]
+        page = (await administrator.get("/admin/health"))[1]
+        assert "(web.base_url)" in page
+        assert "without encryption" in page
     status, page, _ = await administrator.post("/admin/health/mail", {"to": "alena@library.example"})
     assert (status, "127.0.0.1" in page, "refused" in page) == (422, True, True)
     assert (await administrator.post("/admin/health/mail", {"to": "nobody"}))[0] == 422

@@ -11,12 +11,16 @@ from harvester.models import Repository
 from manager.notices.models import Notice, NoticeDigest, NoticeRule
 from manager.notices.rules import put_trial_into_outbox
 from oai.audit import AuditEntry
+from oai.languages import SOURCE
 from oai.owners import owner_of
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
+from web.alerts.forms import reason_of
 from web.auth.organisations import find_organisation, give_repository, remove_organisation
 from web.models import ReportCard, User
 from web.repositories.report_card import make_card
+from web.site.i18n import use_language
+from web.site.keys import SETTINGS
 
 FORM = {"kind": "change", "channel": "mail", "target": "jana@mzk.example, petr@mzk.example", "language": "cs"}
 
@@ -128,6 +132,56 @@ async def test_a_trial_goes_into_the_outbox_once_a_minute_and_shows_its_state(
     _, page = await administrator.get("/alerts")
     for words in ("test message", "given up", "no such mailbox", "not running"):
         assert words in page
+
+
+@pytest.mark.parametrize("has_address", [True, False])
+async def test_a_partner_reads_the_next_step_while_the_address_is_not_confirmed(
+    server: Server, owner: Browser, *, has_address: bool
+) -> None:
+    old = server.app[SETTINGS]
+    changed = {"web": old.web.model_copy(update={"base_url": server.base_url if has_address else None})}
+    server.app._state[SETTINGS] = old.model_copy(update=changed)  # noqa: SLF001 read once
+    number = _repository(server, "mzk")
+    expected = (
+        "A link was sent to each address" if has_address else "ask an administrator to set web.base_url"
+    )
+    for path, form in (
+        (f"/alerts/rules/new?repository={number}", FORM),
+        ("/alerts/rules/1", {**FORM, "kind": "always"}),
+        ("/alerts/rules/1/test", {}),
+    ):
+        target = (await owner.post(path, form))[2]
+        assert expected in (await owner.get(target))[1], path
+
+
+@pytest.mark.parametrize(
+    ("state", "stored", "expected"),
+    [
+        ("waiting", "the recipient has not confirmed the address yet", "příjemce zatím nepotvrdil"),
+        ("waiting", "waits for message 12", "čeká na zprávu 12"),
+        ("waiting", "https://a.example/1: no answer in 0.5 seconds", "bez odpovědi do 0.5 s"),
+        ("waiting", "https://a.example/1: HTTP status 500", "stav HTTP 500"),
+        ("muted", "maintenance: until 12 o'clock", "údržba: until 12 o'clock"),
+        ("muted", "acknowledged", "vzato na vědomí"),
+        (
+            "collected",
+            "collected for a report at 2026-01-01 10:30 UTC",
+            "čeká na souhrn v čase 1. 1. 2026 10:30",
+        ),
+        ("given up", "554 100% spam", None),
+        ("collected", None, None),
+    ],
+)
+def test_reasons_of_messages_are_in_the_readers_language(
+    state: str, stored: str | None, expected: str | None
+) -> None:
+    due = datetime(2026, 1, 1, 10, 30, tzinfo=UTC)
+    use_language("cs")
+    try:
+        found = reason_of(Notice(state=state, last_error=stored, target="https://a.example/1", due=due))
+    finally:
+        use_language(SOURCE)
+    assert expected is None if found is None else found.startswith(expected or "?")
 
 
 async def test_partners_see_neither_the_houses_rules_nor_their_messages(

@@ -134,7 +134,9 @@ _FAILURES = (
         b"<title>Just a moment...</title>",
         "The server&#39;s protection against bots refuses this program.",
     ),
-    (200, b"<html/>", "The answer is XML, but not OAI-PMH."),
+    (200, b"<rss/>", "The answer is XML, but not OAI-PMH."),
+    (200, b"<html/>", "The server answered, but not with OAI-PMH."),
+    (200, b"<HTML xmlns='http://www.w3.org/1999/xhtml'/>", "The server answered, but not with OAI-PMH."),
     (200, b"hello", "The server answered, but not with OAI-PMH."),
 )
 

@@ -34,6 +34,7 @@ async def test_base_url_and_folder_are_enough_to_add_a_repository(
         "kept permanently",
         "marc21",
         "Books &amp; more",
+        "<dt>Granularity</dt><dd>second</dd>",
     ):
         assert fact in page
     with server.database.session() as session:

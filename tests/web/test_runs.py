@@ -438,6 +438,7 @@ async def test_the_log_has_levels_and_is_kept_as_a_file(server: Server, viewer: 
     assert "forgotten since" in errors
     assert '<span class="why">The record is broken XML, for example a bracket' in errors
     assert '<span class="reason" lang="en">HTTP status 500</span>' in errors
+    assert errors.count("<time ") == 1, "that of the failure, which ended the run"
     assert "the Content-Type is wrong" not in errors
     assert [line.split()[0] for line in kept.splitlines()[1:]] == ["ERROR", "ERROR", "WARNING", "ERROR"]
     for path in ("/runs/2/log", "/runs/2/log.txt"):

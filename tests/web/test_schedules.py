@@ -58,6 +58,7 @@ async def test_a_schedule_is_added_with_what_its_form_says(server: Server, admin
     _, page = await administrator.get(target)
     assert "every week on Monday at 01:30" in page, "on the reader's clock, as the week shows it"
     assert "books:old" in page
+    assert "strict validation" in page
 
 
 async def test_a_form_with_faults_comes_back_as_it_was(server: Server, administrator: Browser) -> None:

@@ -211,6 +211,7 @@ async def _health(request: web.Request, form: Form) -> web.Response:
         status=422 if form.errors else 200,
         form=form,
         mail=request.config_dict[SETTINGS].mail,
+        base_url=request.config_dict[SETTINGS].web.base_url,
         manager=await database.run(manager_status),
         archive=await database.run(archive_status),
         disk_spaces=await database.run(

@@ -1,17 +1,29 @@
 """The form of a notification rule and the labels of its choices."""
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
 from pydantic import Field, field_validator
 
-from manager.notices.models import Channel, Kind, Language, NoticeRule, NoticeState, Occasion
+from manager.notices.models import (
+    Because,
+    Channel,
+    Kind,
+    Language,
+    Notice,
+    NoticeRule,
+    NoticeState,
+    Occasion,
+)
 from manager.notices.rules import RuleColumns
+from web.site.formats import clock
 from web.site.forms import FormModel, empty_is_none
 from web.site.i18n import _
 
 _LONGEST: Final = 2000
 _LANGUAGES: Final = {Language.ENGLISH: "English", Language.CZECH: "Čeština", Language.SLOVAK: "Slovenčina"}
+_NUMBER: Final = re.compile(r"\d+(\.\d+)?")
 
 
 class AlertForm(FormModel):
@@ -104,6 +116,24 @@ def occasions() -> dict[str, str]:
         Occasion.DIGEST_CONFIRM: _("link to confirm the digest"),
         Occasion.DIGEST: _("weekly digest"),
     }
+
+
+def reason_of(notice: Notice) -> str | None:
+    """Return why a message waits or was not sent; None if another program said it (`last_error`)."""
+    # The target is in its own column.
+    stored = (notice.last_error or "").removeprefix(f"{notice.target}: ")
+    if notice.state == NoticeState.COLLECTED and stored:
+        words = _(
+            "collected for a report at %(time)s, or when the report before it is sent; many messages for one "
+            "recipient within an hour (manager.notices_at_once)"
+        )
+        return words % {"time": clock(notice.due)}
+    if notice.state == NoticeState.MUTED:
+        kind, colon, note = stored.partition(": ")
+        return f"{_(kind)}{colon}{note}"
+    number = _NUMBER.search(stored)
+    words = _NUMBER.sub("%(number)s", stored, count=1)
+    return _(words) % {"number": number and number[0]} if words in set(Because) else None
 
 
 def state_words() -> Mapping[str, str]:

@@ -32,6 +32,7 @@ from web.alerts.forms import (
     kinds,
     language_choices,
     occasions,
+    reason_of,
     state_words,
     values_of,
 )
@@ -151,7 +152,7 @@ async def add(request: web.Request) -> web.Response:
     about(request, "notification rule", made.rule_id)
     if made.signing_key is not None:
         return render(request, "alert_key.html", rule=made, key=made.signing_key)
-    raise web.HTTPSeeOther("/alerts?done=alert-added")
+    raise web.HTTPSeeOther(await _done(request, made, "alert-added"))
 
 
 @needs(Right.HARVEST)
@@ -184,15 +185,22 @@ async def change(request: web.Request) -> web.Response:
         return await _form(request, repository, form.refused(error, "target"), rule)
     if changed.signing_key is not None and changed.signing_key != rule.signing_key:
         return render(request, "alert_key.html", rule=changed, key=changed.signing_key)
-    raise web.HTTPSeeOther("/alerts?done=alert-changed")
+    raise web.HTTPSeeOther(await _done(request, changed, "alert-changed"))
 
 
 @needs(Right.HARVEST)
 async def test(request: web.Request) -> web.Response:
     """Queue a test message, which the manager sends."""
-    await asked_for(request, NoticeRule)
+    _who, rule = await asked_for(request, NoticeRule)
     await database_of(request).run(put_trial_into_outbox, number_of(request))
-    raise web.HTTPSeeOther("/alerts?done=alert-tried")
+    raise web.HTTPSeeOther(await _done(request, rule, "alert-tried"))
+
+
+async def _done(request: web.Request, rule: NoticeRule, done: str) -> str:
+    """Return the page after that step, which names the next one if addresses are not confirmed."""
+    if await database_of(request).run(unconfirmed_of, [rule]):
+        done = "alert-unconfirmed" if request.config_dict[SETTINGS].web.base_url else "alert-unlinked"
+    return f"/alerts?done={done}"
 
 
 @needs(Right.HARVEST)
@@ -307,6 +315,7 @@ def _words() -> dict[str, Any]:
         "language_names": dict(language_choices()),
         "occasions": occasions(),
         "state_words": state_words(),
+        "reason_of": reason_of,
     }
 
 

@@ -25,9 +25,9 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Line:
-    """A log line; `at` is set for the first and last line, `error` (its id) for a quarantined record.
+    """A log line; `at` is not known of warnings, `error` is the id of a quarantined record.
 
-    The text of the other lines is technical, in English; pages explain it by the failure.
+    The text of warnings and errors is technical, in English; pages explain it by the failure.
     """
 
     level: Level
@@ -47,7 +47,10 @@ def lines_of(run: History, errors: Iterable[Quarantined]) -> list[Line]:
     lines = [Line(level=Level.INFO, text=begun, at=run.harvest_start_time)]
     lines += [line_of(note, kept) for note in notes_of(run.warnings, run.warning_failures)]
     if run.failure_reason:
-        lines.append(Line(level=Level.ERROR, text=run.failure_reason, failure=run.failure))
+        failed = Line(
+            level=Level.ERROR, text=run.failure_reason, failure=run.failure, at=run.harvest_end_time
+        )
+        lines.append(failed)
     ended = _("Ended: %(status)s; records processed: %(records)s, requests: %(requests)s.") % {
         "status": _(run.status),
         "records": f"{run.record_count:,}",

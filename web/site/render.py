@@ -95,6 +95,14 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "repository-asked": mark("The repository's details were refreshed."),
     "repository-unlocked": mark("The lock was cleared. Harvests that wait begin within moments."),
     "alert-added": mark("The rule was added. Send a test message to check the delivery."),
+    "alert-unconfirmed": mark(
+        "The rule is saved. A link was sent to each address that is not confirmed; messages to it, also "
+        "tests, follow once the recipient has confirmed it."
+    ),
+    "alert-unlinked": mark(
+        "The rule is saved, but links to confirm its addresses cannot be sent, so nothing is sent to them: "
+        "ask an administrator to set web.base_url or to confirm the addresses."
+    ),
     "alert-changed": mark("The rule was changed."),
     "alert-removed": mark("The rule was removed."),
     "links-sent": mark("The manager is sending the links; see their state under Messages."),
