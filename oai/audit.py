@@ -222,6 +222,9 @@ def snapshot(session: Session, kind: str, number: str | None) -> Snapshot | None
         return None
     found, columns = row
     name = next((columns[label] for label in table.labels if columns.get(label)), None)
+    if name is None and kind != "repository" and columns.get("repository_id") is not None:
+        of = snapshot(session, "repository", str(columns["repository_id"]))
+        name = of.name if of else None
     return Snapshot(number=found, name=name, columns=columns)
 
 

@@ -4,8 +4,10 @@ import io
 import re
 from collections import defaultdict
 from datetime import timedelta
+from typing import Any
 
 import pytest
+from lxml import html
 from sqlalchemy import func, insert, select, update
 
 from harvester.models import Repository
@@ -174,6 +176,41 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
     assert '<data value="schedule.pause">Pozastavit plán</data>' in page
     assert f'<data value="schedule">plán</data> <span class="mono">{number}</span>' in page
     assert '<option value="schedule.pause">Pozastavit plán</option>' in page
+
+
+async def test_the_page_uses_the_words_of_the_forms_and_names_the_repository(
+    server: Server, administrator: Browser, viewer: Browser
+) -> None:
+    number = _a_schedule(server)
+    dated = {"metadata_prefix": "marc21", "frequency": "daily at 02:30", "harvest_from": "2020-01-01"}
+    mute = {"repository": "1", "kind": "maintenance", "hours": "4", "note": "move"}
+    rule = {
+        "repository": "all",
+        "kind": "error",
+        "channel": "mail",
+        "target": "j@mzk.example",
+        "language": "cs",
+    }
+    for path, form in (
+        (f"/schedules/{number}/edit", dated),
+        ("/alerts/mutes/new", mute),
+        ("/alerts/rules/new?repository=1", rule),
+    ):
+        status, answer, _ = await administrator.post(path, form)
+        assert status == 303, answer
+    await viewer.post(f"/schedules/{number}/pause")
+
+    async with administrator.http.get(
+        server.base_url + "/admin/audit", headers={"Accept-Language": "cs"}
+    ) as answered:
+        page: Any = html.fromstring(await answered.text())
+
+    shown = [" ".join(one.text_content().split()) for one in page.find_class("under")]
+    assert any(re.fullmatch(r"Od data změny: .+ → 1\. 1\. 2020", one) for one in shown)
+    assert {"Typ: údržba", "Typ: Selhání", "Způsob doručení: E-mailem", "Jazyk: Čeština"} <= set(shown)
+    assert "odmítnuto: 1 (chybí oprávnění)" in shown
+    muted = page.xpath("//tr[td/span/data[@value='mute.add']]")[0]
+    assert "Library of Telč" in muted.text_content()
 
 
 def test_each_verb_and_kind_that_the_code_writes_has_words() -> None:

@@ -164,6 +164,31 @@ async def test_a_previewed_schedule_is_brought_into_sight_and_stays_in_its_card(
     assert await page.locator("form.card").evaluate(width) <= 0
 
 
+async def test_a_previewed_schedule_goes_when_the_form_changes(server: Server, page: Page) -> None:
+    async with repository() as address:
+        await enter(page, server, path="/repositories/new")
+        await page.get_by_label("Base URL").fill(f"{address}/oai")
+        await page.get_by_role("button", name="Check address", exact=True).click()
+        await page.get_by_role("button", name="Continue").last.click()
+        plan = page.locator(".plan")
+        await page.get_by_label("Name").fill("Telč")
+        await expect(plan).to_contain_text("Every week on Saturday")
+        await page.get_by_label("Every day").check()
+        await expect(plan).to_contain_text("The form was changed. Preview the schedule again.")
+        await expect(plan).not_to_contain_text("Saturday")
+        await page.get_by_role("button", name="Preview schedule").click()
+        await expect(plan).to_contain_text("Every day at 01:00")
+        await page.get_by_role("button", name="Save", exact=True).click()
+        await page.goto(f"{server.base_url}/schedules/1/edit")
+
+    await page.get_by_role("button", name="Preview schedule").last.click()
+    await expect(plan).to_contain_text("A run takes about")
+    await page.get_by_label("Every week").check()
+    await expect(plan).to_have_text(
+        re.compile(r"^\s*Schedule\s*The form was changed. Preview the .* again.$")
+    )
+
+
 async def test_the_rows_of_a_timeline_have_their_names_in_sight_on_a_telephone(
     server: Server, page: Page
 ) -> None:

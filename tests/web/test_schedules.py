@@ -10,13 +10,14 @@ import pytest
 from lxml import html
 from sqlalchemy import insert, select, text
 
+from harvester.models import Repository
 from manager.models import Job, RecurringJob, RecurringState
 from manager.schedules.calendar import due_groups
 from manager.schedules.frequency import parse_frequency
 from manager.worker.registry import Membership, register
 from oai.errors import required
 from tests.web.conftest import Browser, Server
-from tests.web.rows import a_repository, a_schedule
+from tests.web.rows import a_repository, a_run, a_schedule
 from web.auth.organisations import find_organisation, give_repository
 from web.schedules.pages import SHOWN, Week, end_of_week, week_of
 from web.site.keys import PageSizes
@@ -416,3 +417,28 @@ async def test_before_saving_a_plan_says_what_it_would_mean_and_names_no_others_
     _, page, _ = await owner.post(f"/schedules/new?repository={number}", form)
     assert "A run takes about" in page
     assert "Library of strangers" not in page
+
+
+async def test_the_preview_names_the_datestamp_bounds_and_whether_they_still_matter(
+    server: Server, administrator: Browser
+) -> None:
+    number = _planned(server, harvest_from="2020-01-01")
+    form = {"metadata_prefix": "marc21", "frequency": "daily at 02:30", "time_zone": "UTC", "do": "show-plan"}
+    bounds = {"harvest_from": "2020-01-01", "harvest_to": "2021-12-31"}
+
+    async def previewed(**fields: str) -> str:
+        _, page, _ = await administrator.post(f"/schedules/{number}/edit", {**form, **bounds, **fields})
+        tree: Any = html.fromstring(page)
+        return " ".join(tree.find_class("plan")[0].text_content().split())
+
+    every, first = await previewed(), await previewed(incremental="yes")
+    with server.database.session() as session:
+        a_run(session, session.scalars(select(Repository)).one(), recurring_id=number)
+        session.commit()
+    later = await previewed(incremental="yes")
+
+    assert "Only records changed since 1 Jan 2020 are requested." in every
+    assert "The first harvest requests only records changed since 1 Jan 2020." in first
+    assert "The datestamp 1 Jan 2020 has no effect: a harvest was complete" in later
+    assert all("Records changed after 31 Dec 2021 are not requested." in one for one in (every, first, later))
+    assert "has had a complete harvest" in (await administrator.get(f"/schedules/{number}/edit"))[1]

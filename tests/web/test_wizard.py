@@ -10,7 +10,9 @@ from harvester.models import Repository
 from harvester.probing.diagnose import diagnose
 from harvester.reading.errors import TransportError
 from manager.models import Job, RecurringJob
+from oai.audit import Filter, list_entries
 from oai.database import Database
+from oai.errors import required
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 from tests.web.conftest import Browser, Server, enter
@@ -175,6 +177,34 @@ async def test_save_and_run_makes_repository_schedule_and_job(server: Server, ad
         schedule = session.scalars(select(RecurringJob)).one()
         assert (schedule.set_spec, schedule.slice, schedule.method) == ("maps", "month", 1)
         assert session.scalars(select(Job.recurring_id)).one() == schedule.id
+
+
+async def test_the_audit_log_has_who_planned_and_ran_each_schedule_with_its_settings(
+    server: Server, owner: Browser
+) -> None:
+    async with repository() as address:
+        form = {
+            "base_url": f"{address}/oai", "base_dir": "telc", "step": "plan", "do": "save-and-run",
+            "repository_name": "Telč", "metadata_prefix": "marc21", "set_spec": "maps", "more_sets": "books",
+            "frequency": "daily at 02:30", "time_zone": "Europe/Prague", "incremental": "yes",
+        }  # fmt: skip
+        status, answer, _ = await owner.post("/repositories/new", form)
+
+    assert status == 303, answer
+    with server.database.session() as session:
+        entries = list_entries(session, Filter(user="Olga"))[::-1]
+        row = session.scalars(select(RecurringJob).order_by(RecurringJob.id).limit(1)).one()
+    assert [(one.action, one.object_id, one.object_name) for one in entries] == [
+        ("repository.add", "1", "Telč"),
+        *((action, number, "Telč") for number in "12" for action in ("schedule.add", "schedule.run")),
+    ]
+    added = required(entries[1].after, "it is a new schedule")
+    assert (added["set_spec"], added["frequency"], added["time_zone"]) == (
+        row.set_spec,
+        row.frequency,
+        row.time_zone,
+    )
+    assert {(one.status, one.via, one.address) for one in entries} == {(303, "link", "127.0.0.1")}
 
 
 async def test_a_second_repository_of_a_host_is_offered_a_folder_of_its_own(

@@ -9,18 +9,24 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
+from harvester.access import ACCESSES
 from manager.models import RecurringState, in_plain_words
 from oai.audit import AuditEntry
+from web.alerts.forms import channels, language_choices
+from web.alerts.forms import kinds as alert_kinds
+from web.alerts.pages_mutes import mute_kinds
 from web.repositories.forms import policies
+from web.rules.pages import kinds as rule_kinds
 from web.schedules.forms import levels, methods, overlaps, slices
 from web.schedules.timing import often
-from web.site.formats import exact
+from web.site.formats import datestamp, exact
 from web.site.i18n import _, mark
 
 _MOST: Final = 6
 _LONGEST: Final = 80
 _TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?[+-]\d\d:\d\d")
-"""As PostgreSQL writes a time in JSON; datestamps, which stay as they are, end in Z."""
+"""As PostgreSQL writes a time in JSON; datestamps end in Z."""
+_DATESTAMPS: Final = frozenset({"earliest_datestamp", "harvest_from", "harvest_to"})
 LABELS: Final[Mapping[str, str]] = {
     "state": mark("State"),
     "state_reason": mark("Reason"),
@@ -148,10 +154,14 @@ LABELS: Final[Mapping[str, str]] = {
 }
 """By column or detail, in the order in which changes are shown."""
 _CHOICES: Final[Mapping[str, Callable[[], list[tuple[str, str]]]]] = {
+    "channel": channels,
     "deletion_policy": policies,
     "harvest_method": methods,
+    "kind": lambda: [*alert_kinds(), *mute_kinds().items(), *rule_kinds().items()],
+    "language": language_choices,
     "method": methods,
     "overlap": overlaps,
+    "protocol": lambda: [(one.protocol, one.title) for one in ACCESSES.values()],
     "slice": slices,
     "validation": levels,
 }
@@ -195,8 +205,8 @@ def _shown(entry: AuditEntry, name: str, value: Any) -> str:  # noqa: ANN401 any
         value = [f"{kind}: {one}" for kind, one in value.items() if one]
     if isinstance(value, list):
         return _short(", ".join(map(str, value)))
-    if isinstance(value, str) and _TIME.fullmatch(value):
-        return exact(datetime.fromisoformat(value))
+    if name in _DATESTAMPS or (isinstance(value, str) and _TIME.fullmatch(value)):
+        return datestamp(value) if name in _DATESTAMPS else exact(datetime.fromisoformat(value))
     word = _word(entry, name, value)
     return _(word) if name in _NAMED else _short(word)
 

@@ -22,6 +22,7 @@ from web.site.keys import SETTINGS, database_of
 
 _SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 _REDIRECT: Final = 300
+_SEE_OTHER: Final = 303
 _WRONG_INPUT: Final = 422
 _NO_RESPONSE: Final = 500
 _LONGEST_FILTERS: Final = 1000
@@ -116,6 +117,19 @@ async def change_one(
     finally:
         await _settle(request, begun, subject, status)
     return result
+
+
+def record_beside(
+    session: Session, request: web.Request, action: str, kind: str, number: int, name: str | None
+) -> None:
+    """Write the entry of what the request does besides the change of its own object. The caller commits.
+
+    A new object's columns are in it, as in the entry of the page that adds only this.
+    """
+    made = snapshot(session, kind, str(number)) if action.endswith(".add") else None
+    columns = {name: value for name, value in made.columns.items() if value is not None} if made else None
+    subject = Subject(kind=kind, number=str(number), name=name, details=columns)
+    record(session, action, actor(request), subject, status=_SEE_OTHER, audit_days=0)
 
 
 async def _settle(request: web.Request, begun: Begun, subject: Subject, status: int) -> None:

@@ -33,8 +33,8 @@ from oai.child import ProcessKilledError
 from oai.errors import RemoteError, TryLaterError, UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, needs, visible_repositories, who_asks
+from web.auth.audit import record_beside
 from web.auth.organisations import add_own_repository, own_folder
-from web.auth.sessions import SignedIn
 from web.repositories.forms import UNASKED, PlacedForm, store_context, suggested_folder, usable_address
 from web.schedules.forms import PlanForm, field_of, levels, methods, partner_minutes, run_spacing, slices
 from web.schedules.rules import rule_choices, rule_context
@@ -367,11 +367,8 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, action
     if asked is None:
         return await _plan_step(request, checked, facts)
     name, run = str(form.values.get("repository_name", "")).strip(), action == "save-and-run"
-    data, minutes = request.config_dict[SETTINGS].data, partner_minutes(request)
     try:
-        number, job_id = await database_of(request).run(
-            _add, who_asks(request), asked, data=data, facts=facts, name=name, run=run, minutes=minutes
-        )
+        number, job_id = await database_of(request).run(_add, request, asked, facts, name=name, run=run)
     except UsageError as error:
         field = field_of(error, otherwise="base_dir")
         return await _plan_step(request, form.with_error(field, error_text(error)), facts)
@@ -387,20 +384,19 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, action
 
 def _add(
     session: Session,
-    who: SignedIn,
+    request: web.Request,
     asked: WizardForm,
-    *,
-    data: Path,
     facts: RepositoryFacts,
+    *,
     name: str,
     run: bool,
-    minutes: float | None,
 ) -> tuple[int, int | None]:
     """Add the repository and a schedule for each of the sets, with its first run now if `run` is set.
 
     Return the id of the repository and, of a single set, that of the run's job; a run without a schedule gets
     its job from the manager.
     """
+    who, data, minutes = who_asks(request), request.config_dict[SETTINGS].data, partner_minutes(request)
     repository = add_own_repository(
         session, who, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=facts.protocol
     )
@@ -414,8 +410,10 @@ def _add(
         planned = {**columns, "set_spec": spec}
         schedule = add_schedule(session, repository_id=number, partner_minutes=minutes, **planned)
         check_rule_access(session, schedule, data)
+        record_beside(session, request, "schedule.add", "schedule", schedule.id, repository.display_name)
         if run and asked.frequency:
             jobs.append(run_now(session, schedule.id).job_id)
+            record_beside(session, request, "schedule.run", "schedule", schedule.id, repository.display_name)
     return number, jobs[0] if len(jobs) == 1 else None
 
 

@@ -26,7 +26,7 @@ from oai.errors import UsageError, ZatvaError
 from oai.owners import owner_of
 from web.auth.access import visible_repositories, who_asks
 from web.schedules.rules import RULES, rule_chosen
-from web.schedules.timing import NO_TIME, NO_WEEKDAY, When, often, timing_in
+from web.schedules.timing import NO_TIME, NO_WEEKDAY, When, often, timing_in, weekday_names
 from web.site.forms import Form, FormModel, empty_is_none, read_time
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
@@ -341,6 +341,7 @@ def options() -> dict[str, Any]:
         "slices": slices(),
         "overlaps": overlaps(),
         "layouts": layouts(),
+        "weekdays": weekday_names(),
     }
 
 

@@ -20,6 +20,7 @@ from manager.jobs.reasons import find_maintenance
 from manager.models import RecurringJob
 from manager.rule_access import check_rule_access
 from manager.schedules.calendar import DueGroup, due_groups, due_times, schedule_names
+from manager.schedules.plan import is_begun
 from manager.schedules.service import (
     add_schedule,
     change_schedule,
@@ -52,7 +53,7 @@ from web.schedules.forms import (
     what_it_means,
 )
 from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
-from web.schedules.timing import timing_in, weekday_names
+from web.schedules.timing import timing_in
 from web.site.formats import harvest_name
 from web.site.forms import Form, StaleFormError, filled_from, keeping_other_changes, locked_row, read_form
 from web.site.i18n import _, error_text
@@ -416,6 +417,7 @@ async def _form(
         here=f"/schedules/{schedule.id}/edit" if schedule else request.path_qs,
         schedule=schedule,
         plan=plan,
+        begun=schedule is not None and await database_of(request).run(is_begun, schedule.id),
         runs=plan.next_runs(since, floor) if plan else [],
         found=plan
         and await what_it_means(request, number, plan, plan.times_within_week(since, floor), schedule),
@@ -425,7 +427,6 @@ async def _form(
         access=access,
         formats=formats or [(access.usual_format, access.usual_format)],
         chosen=timing_in(form.values),
-        weekdays=weekday_names(),
         further=FURTHER,
         **options(),
     )

@@ -184,6 +184,18 @@
     window.addEventListener("beforeunload", (event) => unsent && event.preventDefault());
   };
 
+  // Saving stores what the form says now: after a change, the previewed plan may be another one.
+  const dropOldPreview = () => {
+    const plan = document.querySelector(".plan[data-changed]");
+    plan?.closest("form").addEventListener("input", ({ target }) => {
+      if (!target.matches("[name=repository_name], [name=base_dir]")) {
+        const hint = document.createElement("p");
+        hint.textContent = plan.dataset.changed;
+        plan.replaceChildren(plan.firstElementChild, hint);
+      }
+    });
+  };
+
   // The browser's clock may be wrong: only what it counts since the page was rendered is used.
   const ahead = Date.now() - new Date(document.body.dataset.now);
   const serverTime = () => Date.now() - ahead;
@@ -227,6 +239,7 @@
   tendMenus();
   sendOnce();
   askBeforeLeaving();
+  dropOldPreview();
   document.querySelector("[role=alert][tabindex], .plan[tabindex]")?.focus();
   const bodies = [...document.querySelectorAll("tbody[data-live]")];
   if (bodies.length > 0) {
