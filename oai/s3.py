@@ -26,8 +26,12 @@ from oai.reach import proxy_variables
 _CONNECT: Final = timedelta(seconds=5)
 _ANSWER: Final = timedelta(seconds=60)
 """For one request with its whole answer, of at most 8 MB."""
-_RETRIES: Final = 4
-_RETRY_FOR: Final = timedelta(seconds=30)
+_RETRY_SECONDS: Final = 30.0
+_MOST_RETRIES: Final = 1000
+"""More than there is time for."""
+_FIRST_PAUSE: Final = timedelta(seconds=0.2)
+_LONGEST_PAUSE: Final = 1 / 6
+"""Of the time for retries."""
 _FRESH: Final = timedelta(minutes=5)
 """How long the contents of a profile file are used: other programs renew them there."""
 _STATUS: Final = re.compile(r"status code: (\d{3})")
@@ -57,11 +61,13 @@ _PART_BYTES: Final = 8 * 1024**2
 _PIECE_BYTES: Final = 1024**2
 
 
-def open_bucket(bucket: str) -> S3Store:
+def open_bucket(bucket: str, *, retry_seconds: float = _RETRY_SECONDS) -> S3Store:
     """Return a client for a bucket, with the credentials of this process's environment.
 
-    Raises OSError if they, or the address of the store, are not valid.
+    Raises OSError if they, or the address of the store, are not valid. The client repeats a failing request
+    for up to `retry_seconds`.
     """
+    retry_for = timedelta(seconds=retry_seconds)
     for name in [name for name, value in os.environ.items() if name.startswith("AWS_") and not value]:
         del os.environ[name]  # as for the tools of Amazon, an empty variable is not set
     profile = _profile()
@@ -82,7 +88,15 @@ def open_bucket(bucket: str) -> S3Store:
                 "connect_timeout": _CONNECT,
                 "timeout": _ANSWER,
             },
-            retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_FOR},
+            retry_config={
+                "max_retries": _MOST_RETRIES,
+                "retry_timeout": retry_for,
+                "backoff": {
+                    "init_backoff": _FIRST_PAUSE,
+                    "max_backoff": max(_FIRST_PAUSE, _LONGEST_PAUSE * retry_for),
+                    "base": 3,
+                },
+            },
             **options,
         )
     except BaseError as error:

@@ -45,7 +45,7 @@ def _client(_process: int, *, is_s3: bool, where: str, retry_seconds: float) -> 
         from provider.storage.s3 import S3Bucket  # noqa: PLC0415 needs the extra, and starts threads
     except ModuleNotFoundError:
         raise missing_extra(f"{S3}{where}") from None
-    return S3Bucket(where)
+    return S3Bucket(where, retry_seconds=retry_seconds)
 
 
 def forget_clients() -> None:

@@ -24,6 +24,7 @@ from provider.holdings.lookup import Query
 from provider.indexing.archive_search import search
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, Document
+from provider.storage import clients
 from provider.storage.clients import client_of, forget_clients
 from provider.storage.files import Presence, presence
 from provider.storage.objects import ReplacedError
@@ -265,8 +266,7 @@ def test_a_store_that_fails_for_a_moment_is_asked_again(
     database: Database, store: ObjectStore, tmp_path: Path
 ) -> None:
     url = store.put("moment/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
-    store.faults.status, store.faults.answers = 503, 2
-    store.faults.seconds = 0.05
+    store.faults.status, store.faults.answers = 503, 5
     assert counts(_index(database, url)) == (3, 0, 0, 0)
 
 
@@ -279,8 +279,9 @@ def test_answers_that_are_cut_now_and_then_are_completed(
 
 
 def test_answers_that_are_always_cut_leave_nothing_half_indexed(
-    database: Database, store: ObjectStore, tmp_path: Path
+    database: Database, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(clients, "PATIENT_RETRY_SECONDS", 0)
     url = store.put("cut/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
     _index(database, store.put("cut/y.warc.gz", _archive(tmp_path, "y.warc.gz", _PAGES[2:])))
     store.faults.cut = 1
