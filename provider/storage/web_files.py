@@ -30,6 +30,7 @@ _SLOWEST: Final = 64 << 10
 """Bytes per second."""
 _FIRST_PAUSE: Final = 0.25
 _LONGEST_PAUSE: Final = 5.0
+_WHOLE: Final = 200
 _PARTIAL: Final = 206
 _EMPTY: Final = 416
 _RANGE: Final = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
@@ -76,6 +77,9 @@ class WebFiles:
     def _look(self, place: ObjectUrl) -> ObjectFacts:
         try:
             with self._request(place, {"Range": "bytes=0-0"}, 1) as answer:
+                if answer.status == _WHOLE and answer.headers.get("Content-Length") == "0":
+                    # Of an empty file, nginx and Apache ignore the range (RFC 9110, section 14.2).
+                    return _tagged(place, answer.headers, 0)
                 return _facts(place, answer.status, answer.headers, begin=0)
         except urllib.error.HTTPError as error:
             if error.code == _EMPTY:
@@ -195,6 +199,10 @@ def _facts(
         )
     if total[1] != (None if begin is None else str(begin)):
         raise OSError(f"{place}: the server or a cache answers another range than the requested one")
+    return _tagged(place, headers, int(total[3]))
+
+
+def _tagged(place: ObjectUrl, headers: Any, size: int) -> ObjectFacts:  # noqa: ANN401 an HTTPMessage
     _refuse_coding(place, headers)
     tag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
     if not tag or tag.startswith("W/"):
@@ -204,7 +212,7 @@ def _facts(
             f"{place}: the server sends neither a strong ETag nor Last-Modified, so a replaced file could "
             "not be noticed"
         )
-    return ObjectFacts(size=int(total[3]), tag=tag, modified=_date(modified))
+    return ObjectFacts(size=size, tag=tag, modified=_date(modified))
 
 
 def _refuse_coding(place: ObjectUrl, headers: Any) -> None:  # noqa: ANN401 an HTTPMessage

@@ -111,6 +111,16 @@ def test_a_server_that_cannot_do_it_safely_is_refused_with_the_reason(
         look_at(place_given(f"{faults.address}/x.warc.gz"))
 
 
+@pytest.mark.parametrize("added", [{"ETag": '"1"'}, {"Last-Modified": "Sat, 29 Oct 1994 19:43:31 GMT"}])
+def test_an_empty_file_whose_server_ignores_the_range_is_empty(
+    database: Database, files: Files, added: dict[str, str]
+) -> None:
+    _, faults = files
+    faults.instead, faults.added = lambda _path: b"", added
+    report = index_file(database, place_given(f"{faults.address}/x.warc.gz"), _OPTIONS)
+    assert [one.reason for one in report.merged.problems] == ["the file is empty"]
+
+
 def test_the_bytes_of_another_range_are_refused(files: Files) -> None:
     folder, faults = files
     (folder / "x.warc").write_bytes(bytes(range(100)))
