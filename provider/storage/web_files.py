@@ -84,7 +84,7 @@ class WebFiles:
         except urllib.error.HTTPError as error:
             if error.code == _EMPTY:
                 error.close()
-                return _facts(place, _PARTIAL, error.headers, begin=None)
+                return _facts(place, error.code, error.headers, begin=None)
             _refuse(place, error)
         except (OSError, ValueError, http.client.HTTPException) as error:
             _refuse(place, error)
@@ -192,7 +192,7 @@ def _facts(
 ) -> ObjectFacts:
     """Return what an answer says of the file; its range must begin as requested: None if it has no bytes."""
     total = _RANGE.fullmatch(headers.get("Content-Range", ""))
-    if status != _PARTIAL or total is None:
+    if status not in {_PARTIAL, _EMPTY} or total is None:
         raise OSError(
             f"{place}: the server does not answer range requests (status {status}); archive files need a "
             "server that does, such as nginx or Apache without compression"

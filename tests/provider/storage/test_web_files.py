@@ -111,6 +111,13 @@ def test_a_server_that_cannot_do_it_safely_is_refused_with_the_reason(
         look_at(place_given(f"{faults.address}/x.warc.gz"))
 
 
+def test_an_unsatisfiable_range_without_the_size_is_named_as_it_is(files: Files) -> None:
+    _, faults = files
+    faults.status = 416
+    with pytest.raises(OSError, match=r"range requests \(status 416\)"):
+        WebFiles().facts(ObjectUrl(f"{faults.address}/x.warc.gz"))
+
+
 @pytest.mark.parametrize("added", [{"ETag": '"1"'}, {"Last-Modified": "Sat, 29 Oct 1994 19:43:31 GMT"}])
 def test_an_empty_file_whose_server_ignores_the_range_is_empty(
     database: Database, files: Files, added: dict[str, str]
