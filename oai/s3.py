@@ -50,6 +50,7 @@ _CAUSES: Final = tuple(
 """In the text of an error, of which only the first line is for readers."""
 _ANSWER_OF_STORE: Final = "<Code>"
 _EXPIRED: Final = re.compile(r"<Code>(?:ExpiredToken|InvalidToken)</Code>")
+_OTHER_RANGE: Final = re.compile(r"non-partial response|Requested \d+\.\.\d+, got \d")
 _REQUEST: Final = re.compile(r"\b(https?)://([^/\s]+)")
 _FORBIDDEN: Final = frozenset({"401", "403"})
 _ENDPOINT: Final = re.compile(
@@ -169,7 +170,8 @@ def as_os_error(place: str, error: Exception) -> OSError:
     # The library raises ValueError for a prefix that is no path, such as one with `..`.
     if isinstance(error, InvalidPathError | ValueError):
         return OSError(f"{place}: the key is not valid: {message}")
-    return OSError(f"{place}: {whose} does not answer as it should: {message}")
+    does_not = "answer range requests as S3 does" if _OTHER_RANGE.search(text) else "answer as it should"
+    return OSError(f"{place}: {whose} does not {does_not}: {message}")
 
 
 def _proxy(text: str) -> str:

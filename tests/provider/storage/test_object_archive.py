@@ -364,6 +364,20 @@ def test_failures_of_a_store_name_its_cause(store: ObjectStore) -> None:
 
 
 @pytest.mark.parametrize(
+    ("status", "added"), [(0, {"Content-Range": "bytes 0-2/3"}), (200, {"Content-Range": "bytes 0-0/3"})]
+)
+def test_a_store_that_answers_ranges_in_its_own_way_is_named(
+    store: ObjectStore, status: int, added: dict[str, str]
+) -> None:
+    place = ObjectUrl(store.put("ranges/x.warc.gz", b"xyz"))
+    store.faults.added, store.faults.left_out = added, ("content-range",)
+    if status:
+        store.faults.instead = lambda _path: b"x"
+    with pytest.raises(OSError, match="the object store does not answer range requests as S3 does"):
+        client_of(place).facts(place)
+
+
+@pytest.mark.parametrize(
     ("scheme", "text", "kind"),
     [
         ("http", r"denied by the object store or the proxy in http_proxy; .*403 Forbidden$", PermissionError),
