@@ -29,6 +29,10 @@ logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _POOL = 5
 _DRIVER = "postgresql+psycopg"
+_SEVERAL_HOSTS: Final = re.compile(
+    r"(?P<before>[\w+]+://(?:[^:/]*(?::[^@]*)?@)?)(?P<hosts>[\w.-]+(?::\d+)?(?:,[\w.-]+(?::\d+)?)+)"
+    r"(?P<path>(?:/[^?@]*)?)(?:\?(?P<arguments>[^@]*))?"
+)
 _CONNECT_SECONDS: Final = 10
 _REPLICA_CONNECT_SECONDS: Final = 2
 """Short, because other servers can answer; libpq treats less than 2 as 2."""
@@ -250,6 +254,11 @@ def _check_tables(engine: Engine, server: EmbeddedServer | None) -> None:
 
 
 def _parsed(address: str, setting: str) -> URL:
+    several = _SEVERAL_HOSTS.fullmatch(address)
+    if several is not None and ":" in several["hosts"]:
+        # SQLAlchemy knows ports of several hosts only as arguments.
+        hosts = "&".join(f"host={host}" for host in several["hosts"].split(","))
+        address = f"{several['before']}{several['path']}?{hosts}&{several['arguments'] or ''}"
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):  # ValueError: the port is not a number

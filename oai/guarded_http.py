@@ -6,10 +6,14 @@ For a few large answers or single requests; whoever sends many at a time uses ai
 import http.client
 import socket
 import urllib.request
-from typing import Any
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from typing import Any, Final
 
 from oai.deadline import Deadline
 from oai.reach import UnreachableZoneError, Zone, ZoneOf, check_address, zone_of
+
+_LONGEST_ASKED: Final = 366 * 86_400.0
 
 
 class Trail:
@@ -84,3 +88,21 @@ def guarded_opener(trail: Trail) -> urllib.request.OpenerDirector:
     ):
         opener.add_handler(handler())
     return opener
+
+
+def retry_after(value: str | None, now: float) -> float | None:
+    """Return the seconds that a Retry-After header asks to wait, given in seconds or as a date.
+
+    Source: RFC 9110, section 10.2.3. At most a year; None if the header is missing or has neither form. `now`
+    is in seconds since 1970.
+    """
+    text = (value or "").strip()
+    if text.isascii() and text.replace(".", "", 1).isdigit():
+        return min(float(text), _LONGEST_ASKED)
+    try:
+        moment = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=UTC)
+    return min(max((moment - datetime.fromtimestamp(now, UTC)).total_seconds(), 0.0), _LONGEST_ASKED)

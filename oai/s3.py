@@ -26,8 +26,12 @@ from oai.reach import proxy_variables
 _CONNECT: Final = timedelta(seconds=5)
 _ANSWER: Final = timedelta(seconds=60)
 """For one request with its whole answer, of at most 8 MB."""
-_RETRIES: Final = 4
-_RETRY_FOR: Final = timedelta(seconds=30)
+_RETRY_SECONDS: Final = 30.0
+_MOST_RETRIES: Final = 1000
+"""More than there is time for."""
+_FIRST_PAUSE: Final = timedelta(seconds=0.2)
+_LONGEST_PAUSE: Final = 1 / 6
+"""Of the time for retries."""
 _FRESH: Final = timedelta(minutes=5)
 """How long the contents of a profile file are used: other programs renew them there."""
 _STATUS: Final = re.compile(r"status code: (\d{3})")
@@ -46,6 +50,7 @@ _CAUSES: Final = tuple(
 """In the text of an error, of which only the first line is for readers."""
 _ANSWER_OF_STORE: Final = "<Code>"
 _EXPIRED: Final = re.compile(r"<Code>(?:ExpiredToken|InvalidToken)</Code>")
+_OTHER_RANGE: Final = re.compile(r"non-partial response|Requested \d+\.\.\d+, got \d")
 _REQUEST: Final = re.compile(r"\b(https?)://([^/\s]+)")
 _FORBIDDEN: Final = frozenset({"401", "403"})
 _ENDPOINT: Final = re.compile(
@@ -57,11 +62,13 @@ _PART_BYTES: Final = 8 * 1024**2
 _PIECE_BYTES: Final = 1024**2
 
 
-def open_bucket(bucket: str) -> S3Store:
+def open_bucket(bucket: str, *, retry_seconds: float = _RETRY_SECONDS) -> S3Store:
     """Return a client for a bucket, with the credentials of this process's environment.
 
-    Raises OSError if they, or the address of the store, are not valid.
+    Raises OSError if they, or the address of the store, are not valid. The client repeats a failing request
+    for up to `retry_seconds`.
     """
+    retry_for = timedelta(seconds=retry_seconds)
     for name in [name for name, value in os.environ.items() if name.startswith("AWS_") and not value]:
         del os.environ[name]  # as for the tools of Amazon, an empty variable is not set
     profile = _profile()
@@ -82,7 +89,15 @@ def open_bucket(bucket: str) -> S3Store:
                 "connect_timeout": _CONNECT,
                 "timeout": _ANSWER,
             },
-            retry_config={"max_retries": _RETRIES, "retry_timeout": _RETRY_FOR},
+            retry_config={
+                "max_retries": _MOST_RETRIES,
+                "retry_timeout": retry_for,
+                "backoff": {
+                    "init_backoff": _FIRST_PAUSE,
+                    "max_backoff": max(_FIRST_PAUSE, _LONGEST_PAUSE * retry_for),
+                    "base": 3,
+                },
+            },
             **options,
         )
     except BaseError as error:
@@ -155,7 +170,8 @@ def as_os_error(place: str, error: Exception) -> OSError:
     # The library raises ValueError for a prefix that is no path, such as one with `..`.
     if isinstance(error, InvalidPathError | ValueError):
         return OSError(f"{place}: the key is not valid: {message}")
-    return OSError(f"{place}: {whose} does not answer as it should: {message}")
+    does_not = "answer range requests as S3 does" if _OTHER_RANGE.search(text) else "answer as it should"
+    return OSError(f"{place}: {whose} does not {does_not}: {message}")
 
 
 def _proxy(text: str) -> str:

@@ -6,8 +6,6 @@ import socket
 import time
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
 from typing import Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
@@ -16,6 +14,7 @@ from harvester.reading.errors import HttpStatusError, ServerBusyError, Transport
 from harvester.reading.replies import looks_like_oai_pmh
 from oai.errors import TryLaterError
 from oai.failures import Failure, FailureCode
+from oai.guarded_http import retry_after
 from oai.sections import HarvesterSettings
 
 _SUCCESS = 200
@@ -34,7 +33,6 @@ _HOPELESS = frozenset(
 )
 _LONGEST_DELAY = 60.0
 _LEAST_COUNTED = 1.0
-_LONGEST_ASKED = 366 * 86_400.0
 _ENDING = b"OAI-PMH>"
 _TAIL_BYTES = 4096
 
@@ -191,24 +189,6 @@ class Retrying:
         if waited and total > self.max_wait_total:
             raise WaitingTooLongError(reply, asked, self.max_wait_total)
         return total
-
-
-def retry_after(value: str | None, now: float) -> float | None:
-    """Return the seconds that a Retry-After header asks to wait, given in seconds or as a date.
-
-    Source: RFC 9110, section 10.2.3. At most a year; None if the header is missing or has neither form. `now`
-    is in seconds since 1970.
-    """
-    text = (value or "").strip()
-    if text.isascii() and text.replace(".", "", 1).isdigit():
-        return min(float(text), _LONGEST_ASKED)
-    try:
-        moment = parsedate_to_datetime(text)
-    except (ValueError, OverflowError):
-        return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    return min(max((moment - datetime.fromtimestamp(now, UTC)).total_seconds(), 0.0), _LONGEST_ASKED)
 
 
 def _check_whole(reply: HttpReply, *, loose: bool) -> None:

@@ -4,12 +4,11 @@ import time
 import zlib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from email.utils import parsedate_to_datetime
 from typing import Final
 from urllib.parse import urlencode
 
-from oai.datestamps import utc_now
 from oai.errors import RemoteError
+from oai.guarded_http import retry_after
 from provider.checking.replies import Reply
 from provider.checking.transport import LARGEST_BODY, Received, Sent, Transport
 
@@ -88,22 +87,13 @@ class CheckClient:
             received = self.transport(sent)
             if received.status != _BUSY or attempt == _TRIES - 1:
                 break
-            self.sleep(min(_wait(received.headers.get("retry-after", "")), _LONGEST_WAIT))
+            asked = retry_after(received.headers.get("retry-after"), time.time())
+            self.sleep(min(_USUAL_WAIT if asked is None else asked, _LONGEST_WAIT))
         return sent, received
 
 
 def _encoded(query: str | Pairs) -> str:
     return query if isinstance(query, str) else urlencode(query)
-
-
-def _wait(text: str) -> float:
-    """Return the seconds that Retry-After requests, given as a number or as a date."""
-    if text.isascii() and text.isdigit():
-        return float(text)
-    try:
-        return max(0.0, (parsedate_to_datetime(text) - utc_now()).total_seconds())
-    except (ValueError, TypeError, OverflowError):
-        return _USUAL_WAIT
 
 
 def _reply(sent: Sent, received: Received) -> Reply:

@@ -12,7 +12,7 @@ from oai.errors import RemoteError, UsageError
 from oai.failures import FailureCode
 from provider.reading.cdx_files import CDX_SUFFIXES
 from provider.reading.framing import FramingProblem
-from provider.storage.clients import client_of
+from provider.storage.clients import client_of, patiently
 from provider.storage.files import find_members
 from provider.storage.places import (
     ARCHIVE_SUFFIXES,
@@ -46,6 +46,7 @@ class Found:
     """Files and folders below the given ones that cannot be indexed, with the reason."""
 
 
+@patiently()
 def search(places: Iterable[Container]) -> Found:
     """Return the archive files: those below folders and prefixes by name, and files given directly.
 

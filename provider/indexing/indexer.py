@@ -52,6 +52,7 @@ from provider.reading.framing import (
     limited_problems,
 )
 from provider.reading.wacz import AlteredMemberError, WaczMember
+from provider.storage.clients import patiently
 from provider.storage.files import UNREAD, ArchiveFile, Presence, look_at, presence
 from provider.storage.places import (
     ARCHIVE_SUFFIXES,
@@ -290,9 +291,10 @@ class Indexer:
     def _index(self, path: Place, check: Check) -> FileReport:
         session = self._session
         try:
-            file = look_at(path)
-            if is_wacz(path):
-                refuse_wacz(path)
+            with patiently():
+                file = look_at(path)
+                if is_wacz(path):
+                    refuse_wacz(path)
         except OSError as error:
             code = getattr(error, "failure_code", FailureCode.ARCHIVE_NOT_READABLE)
             return refused(path, FramingProblem.of(code, f"cannot be opened: {error}"))

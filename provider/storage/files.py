@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import BinaryIO, Final, cast
 
-from provider.storage.clients import client_of
+from provider.storage.clients import client_of, patiently
 from provider.storage.objects import ReplacedError
 from provider.storage.places import (
     ARCHIVE_SUFFIXES,
@@ -79,6 +79,7 @@ class ArchiveFile:
         """The name by which the file is identified: the file name without `.gz` or `.zst`."""
         return stored_name(self.path.name)
 
+    @patiently()
     def open(self) -> BinaryIO:
         """Open the file for reading all of it. Raises OSError."""
         if isinstance(self.path, Path):

@@ -24,9 +24,9 @@ _LAST: Final = "\U0010ffff"
 class S3Bucket:
     """The objects of a bucket."""
 
-    def __init__(self, bucket: str) -> None:
+    def __init__(self, bucket: str, *, retry_seconds: float) -> None:
         self._bucket = bucket
-        self._store = open_bucket(bucket)
+        self._store = open_bucket(bucket, retry_seconds=retry_seconds)
 
     def facts(self, place: ObjectUrl) -> ObjectFacts:
         """Return size and tag. By GET, because the answer to HEAD does not say *what* does not exist."""

@@ -1,20 +1,24 @@
 """Archive files behind plain HTTP: byte ranges of a file, which must not change unnoticed."""
 
 import contextlib
+import errno
 import http.client
 import re
+import socket
 import string
+import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
-from typing import Any, Final, NoReturn
+from functools import partial
+from typing import Any, Final, NoReturn, TypeVar
 from urllib.parse import quote, urljoin
 
 from oai.deadline import Deadline
 from oai.errors import UsageError
-from oai.guarded_http import Trail, guarded_opener
+from oai.guarded_http import Trail, guarded_opener, retry_after
 from oai.object_addresses import check_address
 from oai.reach import UnreachableZoneError, tls_fault, without_credentials
 from provider.storage.objects import ObjectFacts, ReplacedError
@@ -24,7 +28,9 @@ _SECONDS: Final = 30.0
 """For each wait, and for the whole answer in addition to the time that its bytes may take."""
 _SLOWEST: Final = 64 << 10
 """Bytes per second."""
-_TRIES: Final = 3
+_FIRST_PAUSE: Final = 0.25
+_LONGEST_PAUSE: Final = 5.0
+_WHOLE: Final = 200
 _PARTIAL: Final = 206
 _EMPTY: Final = 416
 _RANGE: Final = re.compile(r"bytes (?:(\d+)-(\d+)|\*)/(\d+)")
@@ -34,56 +40,64 @@ _LONGEST_LIST: Final = 64 << 20
 _LIST: Final = ".txt"
 _AGENT: Final = "zatva-provider"
 
+_Answer = TypeVar("_Answer")
+
+
+class _MomentaryError(OSError):
+    """The server fails, which may pass."""
+
+    def __init__(self, text: str, wait: float = 0) -> None:
+        super().__init__(text)
+        self.wait = wait
+        """Seconds that it asks to wait."""
+
 
 class WebFiles:
     """Files of any server that answers range requests and sends a strong ETag or a date of modification.
 
-    `seconds` are for each wait, and for a whole answer without the time that its bytes may take.
+    `seconds` are for each wait, and for a whole answer without the time that its bytes may take. A request
+    that the server fails is repeated for up to `retry_seconds`, but not if the server is slow.
     """
 
-    def __init__(self, *, seconds: float = _SECONDS) -> None:
+    def __init__(
+        self,
+        *,
+        seconds: float = _SECONDS,
+        retry_seconds: float = 0,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
         self._seconds = seconds
+        self._retry_seconds = retry_seconds
+        self._sleep = sleep
 
     def facts(self, place: ObjectUrl) -> ObjectFacts:
         """Return size and tag, from the answer for the first byte: not every server answers HEAD."""
+        return self._repeated(partial(self._look, place))
+
+    def _look(self, place: ObjectUrl) -> ObjectFacts:
         try:
             with self._request(place, {"Range": "bytes=0-0"}, 1) as answer:
+                if answer.status == _WHOLE and answer.headers.get("Content-Length") == "0":
+                    # Of an empty file, nginx and Apache ignore the range (RFC 9110, section 14.2).
+                    return _tagged(place, answer.headers, 0)
                 return _facts(place, answer.status, answer.headers, begin=0)
         except urllib.error.HTTPError as error:
             if error.code == _EMPTY:
                 error.close()
-                return _facts(place, _PARTIAL, error.headers, begin=None)
+                return _facts(place, error.code, error.headers, begin=None)
             _refuse(place, error)
         except (OSError, ValueError, http.client.HTTPException) as error:
             _refuse(place, error)
 
     def read(self, place: ObjectUrl, begin: int, end: int, tag: str) -> bytes:
-        """Return a range of the file with this tag; tries again where the server fails, not if it is slow."""
-        for left in reversed(range(_TRIES)):
-            try:
-                return self._read(place, begin, end, tag)
-            except (FileNotFoundError, PermissionError, ReplacedError, TimeoutError):
-                raise
-            except OSError:
-                if not left:
-                    raise
-        raise AssertionError("the last try returns or raises")
+        """Return a range of the file with this tag."""
+        return self._repeated(partial(self._read, place, begin, end, tag))
 
     def names(self, prefix: ObjectUrl) -> Iterator[ObjectUrl]:
         """Yield the files that a list names, one URL per line, absolute or relative to the list."""
         if not prefix.name.lower().endswith(_LIST):
             self.folder(prefix)
-        try:
-            with self._request(prefix, {}, _LONGEST_LIST) as answer:
-                content: bytes = answer.read(_LONGEST_LIST + 1)
-                missing = answer.length or 0  # the library raises for a cut answer of unknown length only
-                _refuse_coding(prefix, answer.headers)
-        except (OSError, ValueError, http.client.HTTPException) as error:
-            _refuse(prefix, error)
-        if len(content) > _LONGEST_LIST:
-            raise OSError(f"{prefix}: the list is longer than {_LONGEST_LIST:,} bytes")
-        if missing:
-            raise OSError(f"{prefix}: the list is cut off: {missing:,} bytes are missing; try again")
+        content = self._repeated(partial(self._list, prefix))
         try:
             text = content.decode("utf-8-sig")
         except UnicodeDecodeError:
@@ -98,6 +112,33 @@ class WebFiles:
             f"{prefix}: HTTP has no folders; name a file, or a list of files that ends in {_LIST}"
         )
 
+    def _list(self, prefix: ObjectUrl) -> bytes:
+        try:
+            with self._request(prefix, {}, _LONGEST_LIST) as answer:
+                content: bytes = answer.read(_LONGEST_LIST + 1)
+                missing = answer.length or 0  # the library raises for a cut answer of unknown length only
+                _refuse_coding(prefix, answer.headers)
+        except (OSError, ValueError, http.client.HTTPException) as error:
+            _refuse(prefix, error)
+        if len(content) > _LONGEST_LIST:
+            raise OSError(f"{prefix}: the list is longer than {_LONGEST_LIST:,} bytes")
+        if missing:
+            raise _MomentaryError(f"{prefix}: the list is cut off: {missing:,} bytes are missing; try again")
+        return content
+
+    def _repeated(self, ask: Callable[[], _Answer]) -> _Answer:
+        """Return the answer to a request, which is repeated while the server fails and there is time."""
+        end, pause = time.monotonic() + self._retry_seconds, _FIRST_PAUSE
+        while True:
+            try:
+                return ask()
+            except _MomentaryError as error:
+                left = end - time.monotonic()
+                if left <= 0:
+                    raise
+                self._sleep(min(max(pause, error.wait), left))
+                pause = min(2 * pause, _LONGEST_PAUSE)
+
     def _read(self, place: ObjectUrl, begin: int, end: int, tag: str) -> bytes:
         condition = "If-Unmodified-Since" if tag.startswith(_DATED) else "If-Match"
         sent = {"Range": f"bytes={begin}-{end - 1}", condition: tag.removeprefix(_DATED)}
@@ -111,7 +152,7 @@ class WebFiles:
         except (OSError, ValueError, http.client.HTTPException) as error:
             _refuse(place, error)
         if len(content) != end - begin:
-            raise OSError(f"{place}: received {len(content):,} of {end - begin:,} bytes")
+            raise _MomentaryError(f"{place}: received {len(content):,} of {end - begin:,} bytes")
         return content
 
     @contextlib.contextmanager
@@ -136,6 +177,10 @@ _REPLACED: Final = "{place}: the file was replaced after it was indexed; index i
 _GONE: Final = frozenset({404, 410})
 _FORBIDDEN: Final = frozenset({401, 403})
 _FAILED_CONDITION: Final = 412
+_TOO_MANY: Final = 429
+_SERVERS_FAULT: Final = 500
+_PASSING: Final = (ConnectionError, http.client.BadStatusLine, http.client.IncompleteRead)
+_PASSING_NUMBERS: Final = frozenset({errno.EHOSTUNREACH, errno.ENETUNREACH, socket.EAI_AGAIN})
 
 
 def _facts(
@@ -147,13 +192,17 @@ def _facts(
 ) -> ObjectFacts:
     """Return what an answer says of the file; its range must begin as requested: None if it has no bytes."""
     total = _RANGE.fullmatch(headers.get("Content-Range", ""))
-    if status != _PARTIAL or total is None:
+    if status not in {_PARTIAL, _EMPTY} or total is None:
         raise OSError(
             f"{place}: the server does not answer range requests (status {status}); archive files need a "
             "server that does, such as nginx or Apache without compression"
         )
     if total[1] != (None if begin is None else str(begin)):
         raise OSError(f"{place}: the server or a cache answers another range than the requested one")
+    return _tagged(place, headers, int(total[3]))
+
+
+def _tagged(place: ObjectUrl, headers: Any, size: int) -> ObjectFacts:  # noqa: ANN401 an HTTPMessage
     _refuse_coding(place, headers)
     tag, modified = headers.get("ETag", ""), headers.get("Last-Modified", "")
     if not tag or tag.startswith("W/"):
@@ -163,7 +212,7 @@ def _facts(
             f"{place}: the server sends neither a strong ETag nor Last-Modified, so a replaced file could "
             "not be noticed"
         )
-    return ObjectFacts(size=int(total[3]), tag=tag, modified=_date(modified))
+    return ObjectFacts(size=size, tag=tag, modified=_date(modified))
 
 
 def _refuse_coding(place: ObjectUrl, headers: Any) -> None:  # noqa: ANN401 an HTTPMessage
@@ -204,10 +253,16 @@ def _refuse(place: ObjectUrl, error: Exception) -> NoReturn:
             raise PermissionError(f"{place}: access denied (status {error.code})") from None
         if error.code == _FAILED_CONDITION:
             raise ReplacedError(_REPLACED.format(place=place)) from None
-        raise OSError(f"{place}: the server answers with status {error.code}") from None
+        answers = f"{place}: the server answers with status {error.code}"
+        if error.code == _TOO_MANY or error.code >= _SERVERS_FAULT:
+            wait = retry_after(error.headers.get("Retry-After"), time.time())
+            raise _MomentaryError(answers, wait or 0) from None
+        raise OSError(answers) from None
     reason = getattr(error, "reason", None) or error
     if isinstance(reason, TimeoutError):
         raise TimeoutError(f"{place}: the server is too slow: {reason}") from None
+    if isinstance(reason, _PASSING) or getattr(reason, "errno", None) in _PASSING_NUMBERS:
+        raise _MomentaryError(f"{place}: {reason}") from None
     if isinstance(error, OSError) and not isinstance(error, urllib.error.URLError):
         raise error
     if isinstance(reason, UnreachableZoneError):

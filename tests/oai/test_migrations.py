@@ -1,5 +1,6 @@
 """Migrations make the tables that the models describe, once, whoever comes first."""
 
+import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -528,6 +529,26 @@ def test_an_unreachable_server_is_named_without_its_password() -> None:
     assert "127.0.0.1:1/none: connection" in said
     assert "check that the server is running and reachable, and user, password and database" in said
     assert "hidden" not in said
+
+
+@pytest.mark.parametrize(
+    ("hosts", "tried"),
+    [
+        ("127.0.0.1:1,127.0.0.1:2", [("127.0.0.1", "1"), ("127.0.0.1", "2")]),
+        ("127.0.0.1:1,127.0.0.2", [("127.0.0.1", "1"), ("127.0.0.2", "5432")]),
+        ("127.0.0.1,127.0.0.2:1", [("127.0.0.1", "5432"), ("127.0.0.2", "1")]),
+    ],
+)
+@pytest.mark.parametrize("user", ["", "u@", "u:hidden,hidden/@"])
+def test_several_hosts_may_have_ports_as_in_libpq(
+    user: str, hosts: str, tried: list[tuple[str, str]]
+) -> None:
+    settings = Settings(database_url=f"postgresql://{user}{hosts}/none?connect_timeout=2")
+    with pytest.raises(sa.exc.OperationalError) as caught, open_database(settings):
+        pass
+    said = str(caught.value.orig)
+    assert re.findall(r"^- .* at \"(.+)\", port (\d+) failed", said, re.MULTILINE) == tried
+    assert "hidden" not in said + place(settings)
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:abc", "[::1", "127.0.0.1:"])

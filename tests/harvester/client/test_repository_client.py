@@ -10,7 +10,6 @@ from aiohttp import web
 
 from harvester.client.loops import ListLimits, LoopDetector
 from harvester.client.repository_client import Client, Selection, open_client
-from harvester.client.retries import retry_after
 from harvester.client.transport import Arguments, HttpReply, request_url
 from harvester.reading.answers import ResumptionToken
 from harvester.reading.errors import (
@@ -25,6 +24,7 @@ from harvester.reading.errors import (
     TransportKind,
 )
 from oai.errors import UsageError
+from oai.guarded_http import retry_after
 from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, many, serve

@@ -12,11 +12,12 @@ from aiohttp.client_reqrep import ConnectionKey
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harvester.client.retries import Retrying, retry_after
+from harvester.client.retries import Retrying
 from harvester.client.transport import HttpReply
 from harvester.reading.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
 from oai.errors import failure_of
 from oai.failures import Failure, FailureCode
+from oai.guarded_http import retry_after
 
 _NOW = 1_700_000_000.0
 _WHOLE = b"<OAI-PMH></OAI-PMH>"

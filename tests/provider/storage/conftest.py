@@ -11,6 +11,13 @@ from tests.provider.storage.file_server import file_server
 from tests.provider.storage.object_store import ObjectStore, object_store
 
 
+@pytest.fixture(autouse=True)
+def _brief_retries(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have tests of servers that always fail end soon, and others not depend on time."""
+    monkeypatch.setattr(clients, "RETRY_SECONDS", 0.2)
+    monkeypatch.setattr(clients, "PATIENT_RETRY_SECONDS", 60.0)
+
+
 @pytest.fixture(scope="session")
 def one_store() -> Iterator[ObjectStore]:
     """One for all tests of a process, because it starts slowly; each test has a prefix of its own in it."""

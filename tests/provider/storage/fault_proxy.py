@@ -96,15 +96,10 @@ class _Handler(BaseHTTPRequestHandler):
         if faults.held is not None:
             faults.held.wait()
         if (content := faults.instead(self.path)) is not None:
-            self.send_response(faults.status or 200)
-            self.send_header("Content-Length", str(len(content)))
-            self.end_headers()
-            self.wfile.write(content)
+            self._send(faults.status or 200, content)
             return
         if status := faults.failure():
-            self.send_response(status)
-            self.send_header("Content-Length", "0")
-            self.end_headers()
+            self._send(status, b"")
             return
         connection = http.client.HTTPConnection(*self.server.target, timeout=30)
         # The signature covers the host that the client asked.
@@ -115,6 +110,13 @@ class _Handler(BaseHTTPRequestHandler):
         answer = connection.getresponse()
         self._answer(answer, answer.read())
         connection.close()
+
+    def _send(self, status: int, content: bytes) -> None:
+        self.send_response(status)
+        for name, value in {"Content-Length": str(len(content)), **self.server.faults.added}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
 
     def _answer(self, answer: http.client.HTTPResponse, content: bytes) -> None:
         faults = self.server.faults

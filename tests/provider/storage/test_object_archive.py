@@ -24,6 +24,7 @@ from provider.holdings.lookup import Query
 from provider.indexing.archive_search import search
 from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, Document
+from provider.storage import clients
 from provider.storage.clients import client_of, forget_clients
 from provider.storage.files import Presence, presence
 from provider.storage.objects import ReplacedError
@@ -265,8 +266,7 @@ def test_a_store_that_fails_for_a_moment_is_asked_again(
     database: Database, store: ObjectStore, tmp_path: Path
 ) -> None:
     url = store.put("moment/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
-    store.faults.status, store.faults.answers = 503, 2
-    store.faults.seconds = 0.05
+    store.faults.status, store.faults.answers = 503, 5
     assert counts(_index(database, url)) == (3, 0, 0, 0)
 
 
@@ -279,8 +279,9 @@ def test_answers_that_are_cut_now_and_then_are_completed(
 
 
 def test_answers_that_are_always_cut_leave_nothing_half_indexed(
-    database: Database, store: ObjectStore, tmp_path: Path
+    database: Database, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(clients, "PATIENT_RETRY_SECONDS", 0)
     url = store.put("cut/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
     _index(database, store.put("cut/y.warc.gz", _archive(tmp_path, "y.warc.gz", _PAGES[2:])))
     store.faults.cut = 1
@@ -360,6 +361,20 @@ def test_failures_of_a_store_name_its_cause(store: ObjectStore) -> None:
     )
     error = as_os_error("s3://b/x", GenericError(text))
     assert str(error).endswith("error sending request (InvalidCertificate: CaUsedAsEndEntity)")
+
+
+@pytest.mark.parametrize(
+    ("status", "added"), [(0, {"Content-Range": "bytes 0-2/3"}), (200, {"Content-Range": "bytes 0-0/3"})]
+)
+def test_a_store_that_answers_ranges_in_its_own_way_is_named(
+    store: ObjectStore, status: int, added: dict[str, str]
+) -> None:
+    place = ObjectUrl(store.put("ranges/x.warc.gz", b"xyz"))
+    store.faults.added, store.faults.left_out = added, ("content-range",)
+    if status:
+        store.faults.instead = lambda _path: b"x"
+    with pytest.raises(OSError, match="the object store does not answer range requests as S3 does"):
+        client_of(place).facts(place)
 
 
 @pytest.mark.parametrize(

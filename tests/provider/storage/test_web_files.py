@@ -22,6 +22,7 @@ from provider.http.admission import READING
 from provider.indexing.archive_search import search
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Document
+from provider.storage import clients
 from provider.storage.files import Presence, look_at, presence
 from provider.storage.places import ObjectUrl, place_given
 from provider.storage.web_files import WebFiles
@@ -110,6 +111,23 @@ def test_a_server_that_cannot_do_it_safely_is_refused_with_the_reason(
         look_at(place_given(f"{faults.address}/x.warc.gz"))
 
 
+def test_an_unsatisfiable_range_without_the_size_is_named_as_it_is(files: Files) -> None:
+    _, faults = files
+    faults.status = 416
+    with pytest.raises(OSError, match=r"range requests \(status 416\)"):
+        WebFiles().facts(ObjectUrl(f"{faults.address}/x.warc.gz"))
+
+
+@pytest.mark.parametrize("added", [{"ETag": '"1"'}, {"Last-Modified": "Sat, 29 Oct 1994 19:43:31 GMT"}])
+def test_an_empty_file_whose_server_ignores_the_range_is_empty(
+    database: Database, files: Files, added: dict[str, str]
+) -> None:
+    _, faults = files
+    faults.instead, faults.added = lambda _path: b"", added
+    report = index_file(database, place_given(f"{faults.address}/x.warc.gz"), _OPTIONS)
+    assert [one.reason for one in report.merged.problems] == ["the file is empty"]
+
+
 def test_the_bytes_of_another_range_are_refused(files: Files) -> None:
     folder, faults = files
     (folder / "x.warc").write_bytes(bytes(range(100)))
@@ -155,6 +173,44 @@ def test_a_cut_answer_is_asked_for_again(database: Database, files: Files) -> No
     look_at(place)
     faults.cut, faults.cuts = 1, 3  # the one byte of looking at it, and two of the three tries
     assert counts(index_file(database, place, _OPTIONS)) == (3, 0, 0, 0)
+
+
+def test_a_server_that_fails_for_a_moment_is_waited_for_in_longer_and_longer_pauses(files: Files) -> None:
+    folder, faults = files
+    (folder / "x.warc").write_bytes(b"x" * 100)
+    waits: list[float] = []
+    reader = WebFiles(retry_seconds=1000, sleep=waits.append)
+    place = ObjectUrl(f"{faults.address}/x.warc")
+    faults.status, faults.answers = 503, 7
+    tag = reader.facts(place).tag
+    assert waits == [0.25, 0.5, 1, 2, 4, 5, 5]
+
+    waits.clear()
+    faults.status, faults.answers, faults.added = 429, 2, {"Retry-After": "3"}
+    assert reader.read(place, 0, 10, tag) == b"x" * 10
+    assert waits == [3, 3]
+
+
+def test_only_what_may_pass_is_repeated(files: Files) -> None:
+    _, faults = files
+    waits: list[float] = []
+    faults.status = 400
+    with pytest.raises(OSError, match="status 400"):
+        WebFiles(retry_seconds=1000, sleep=waits.append).facts(ObjectUrl(f"{faults.address}/x.warc"))
+    assert waits == []
+    with pytest.raises(OSError, match="refused"):
+        WebFiles(retry_seconds=0.01, sleep=waits.append).facts(ObjectUrl("http://127.0.0.1:9/x.warc"))
+    assert 0 < waits[0] <= 0.01
+
+
+def test_indexing_waits_longer_than_serving(database: Database, files: Files) -> None:
+    folder, faults = files
+    place = place_given(f"{faults.address}/x.warc.gz")
+    write_pages(folder / "x.warc.gz", _PAGES)
+    faults.status, faults.answers = 503, 3
+    assert counts(index_file(database, place, _OPTIONS)) == (3, 0, 0, 0)
+    faults.status, faults.answers = 503, 3
+    assert presence(str(place)) is Presence.UNKNOWN
 
 
 def test_a_folder_cannot_be_listed_and_a_list_names_files_only(files: Files) -> None:
@@ -249,8 +305,11 @@ def test_a_server_that_is_too_slow_is_asked_once(files: Files) -> None:
     assert len(faults.asked) == 1
 
 
-def test_a_list_of_files_that_is_cut_on_the_way_is_refused(files: Files) -> None:
+def test_a_list_of_files_that_is_cut_on_the_way_is_refused(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder, faults = files
+    monkeypatch.setattr(clients, "PATIENT_RETRY_SECONDS", 0)
     (folder / "list.txt").write_text("x.warc.gz\ny.warc.gz\n")
     faults.cut = 10
     with pytest.raises(RemoteError, match="10 bytes are missing"):
