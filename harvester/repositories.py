@@ -135,6 +135,13 @@ def get_repository(session: Session, repository_id: int) -> Repository:
     return repository
 
 
+def check_repositories(session: Session, *repository_ids: int | None) -> None:
+    """Raise UsageError for a number that no repository has; None is no number."""
+    for one in repository_ids:
+        if one is not None:
+            get_repository(session, one)
+
+
 def list_repositories(session: Session) -> Sequence[Repository]:
     """Return all repositories, by number."""
     return session.scalars(select(Repository).order_by(Repository.repository_id)).all()

@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from harvester.harvest.result import get_history
 from harvester.locks import is_locked
-from harvester.models import History, Repository
+from harvester.models import History
+from harvester.repositories import check_repositories
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs import control as job_control
 from manager.jobs import views as jobs
@@ -79,6 +80,7 @@ _EXIT_CODES: Final = {
 def list_jobs(invocation: Invocation) -> None:
     """List scheduled and running jobs."""
     with invocation.session() as session:
+        check_repositories(session, invocation.arguments.repository)
         views = jobs.list_jobs(session, invocation.arguments.repository)
     rows = [_job_row(view) for view in views]
     if not invocation.console.as_json:
@@ -119,6 +121,7 @@ def list_history(invocation: Invocation) -> None:
         return
     choice = RunFilter(repository_id=given.repository)
     with invocation.session() as session:
+        check_repositories(session, given.repository)
         views = find_runs(session, choice, limit=given.limit, before=given.before)
         rows = [{**columns_of(view.history), "repository_name": view.repository_name} for view in views]
     invocation.console.table(rows, _HISTORY_COLUMNS, empty="no finished harvests yet")
@@ -244,8 +247,7 @@ def last_run_if_idle(session: Session, repository_id: int) -> Ended | None:
     Runs that did not start because of a lock do not count, either. Raises UsageError if there is no such
     repository.
     """
-    if session.get(Repository, repository_id) is None:
-        raise UsageError(f"no repository {repository_id}; list repositories with `zatva repository list`")
+    check_repositories(session, repository_id)
     busy = exists().where(
         Job.repository_id == repository_id,
         or_(

@@ -10,6 +10,7 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from harvester.harvest_plan import Surface, carried
+from harvester.repositories import check_repositories
 from manager.models import RecurringJob, in_plain_words
 from manager.rule_access import RULE_COLUMNS, check_rule_access
 from manager.schedules import service as samples
@@ -106,6 +107,7 @@ def show_schedule(invocation: Invocation) -> None:
 def list_schedules(invocation: Invocation) -> None:
     """List schedules."""
     with invocation.session() as session:
+        check_repositories(session, invocation.arguments.repository)
         views = find_schedules(session, repository_id=invocation.arguments.repository)
         rows = [_row(view) for view in views]
     if not invocation.console.as_json:
