@@ -145,6 +145,11 @@ def repository_edit(invocation: Invocation) -> None:
         invocation.console.note(
             f"repository {repository_id} has a new address: the next harvest requests all records"
         )
+    if "repository_name" in columns and shown["repository_name"] is None:
+        invocation.console.note(
+            f"repository {repository_id} gets the name that it declares with the next harvest; to read it "
+            f"now, use `zatva repository refresh {repository_id}`"
+        )
     invocation.console.result(shown, f"repository {repository_id}: changed")
 
 
