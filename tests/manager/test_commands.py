@@ -156,6 +156,7 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     (("schedule", "add", "1", "--frequency", "now and then"), "every 6 hours"),
     (("schedule", "add", "1", "--start", "tomorrow"), "'tomorrow'"),
     (("schedule", "add", "9"), "repository 9"),
+    (("schedule", "add", "1", "--incremental", "--full"), "not allowed with argument --incremental"),
     (("schedule", "remove", "9"), "schedule 9"),
     (("schedule", "list", "--repository", "9"), "no repository 9"),
     (("job", "list", "--repository", "9"), "no repository 9"),
