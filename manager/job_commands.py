@@ -172,9 +172,7 @@ def wait(invocation: Invocation) -> ExitCode:
     """Wait, and return the exit code of the last harvest; 75 if the timeout expires."""
     given = invocation.arguments
     if (given.job_id is None) == (given.repository is None):
-        raise UsageError(
-            "no job given; give the number of a job, or --repository with the number of a repository"
-        )
+        raise UsageError("give either the number of a job, or --repository with the number of a repository")
 
     def look(session: Session) -> Ended | None:
         if given.job_id is not None:

@@ -1,7 +1,9 @@
 """Handlers of `zatva schedule`: what to harvest, from when on, and how often."""
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -36,9 +38,24 @@ _SCHEDULE_COLUMNS = {
     "state_reason": "because",
 }
 _SHOWN_RUNS: Final = 3
+_OPTIONS: Final = {
+    one.column: one.schedule.flags.split()[0] for one in carried(Surface.SCHEDULE_COMMAND) if one.schedule
+}
+_COLUMN: Final = re.compile("|".join(rf"\b{column}\b" for column in _OPTIONS if "_" in column))
 _MOMENTS: Final = frozenset(one.column for one in carried(Surface.SCHEDULE_COMMAND) if one.kind is datetime)
 
 
+@contextmanager
+def _errors_with_options() -> Iterator[None]:
+    """Name options in errors, where the API and the manager name columns."""
+    try:
+        yield
+    except UsageError as error:
+        error.args = (_COLUMN.sub(lambda found: _OPTIONS[found[0]], str(error)),)
+        raise
+
+
+@_errors_with_options()
 def add_schedule(invocation: Invocation) -> None:
     """Add a schedule that harvests a repository."""
     with invocation.session() as session:
@@ -76,6 +93,7 @@ def _show_forecast(invocation: Invocation, session: Session, schedule: Recurring
     invocation.console.result({**facts, "runs": dues[:_SHOWN_RUNS]}, "\n".join(lines))
 
 
+@_errors_with_options()
 def edit_schedule(invocation: Invocation) -> None:
     """Change the given columns; a running harvest continues unchanged."""
     recurring_id = invocation.arguments.recurring_id

@@ -115,7 +115,7 @@ def refused(invocation: Invocation) -> None:
 def _chosen(database: Database, given: Sequence[int], *, all_: bool) -> list[int]:
     """Return the repositories to import; check that each exists before the first import begins."""
     if all_ == bool(given):
-        raise UsageError("no repository given; give --repository ID, or --all")
+        raise UsageError("give either --repository ID or --all")
     with database.session() as session:
         if all_:
             return [one.repository_id for one in list_repositories(session)]

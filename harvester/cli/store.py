@@ -117,8 +117,8 @@ def export_records(invocation: Invocation) -> ExitCode:
     arguments = invocation.arguments
     if (arguments.repository is None) == (arguments.run is None):
         raise UsageError(
-            "no records selected; give the number of a repository, or --run with the number of a "
-            "run from `zatva job history`"
+            "give either the number of a repository, or --run with the number of a run from "
+            "`zatva job history`"
         )
     with invocation.session() as session:
         run = None

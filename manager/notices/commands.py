@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from harvester.harvest.result import get_history
 from manager.notices import addresses, outbox, rules
 from manager.notices import mutes as mutes_of
 from manager.notices.delivery import deliver
@@ -216,6 +217,7 @@ def acknowledge(invocation: Invocation) -> None:
     """Acknowledge a failed run."""
     given = invocation.arguments
     with invocation.session() as session:
+        get_history(session, given.history_id)
         row = mutes_of.acknowledge(session, given.history_id, note=given.note, by=account_name() or "")
         session.commit()
         shown = columns_of(row)
