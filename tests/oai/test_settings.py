@@ -39,7 +39,9 @@ def test_a_variable_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_an_override_wins_over_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZATVA_DATA", "/elsewhere")
-    assert load_settings(data=tmp_path).data == tmp_path
+    settings = load_settings(data=tmp_path)
+    assert settings.data == tmp_path
+    assert next(one.source for one in settings_in_effect(settings) if one.name == "data") == "--data"
 
 
 def test_a_user_without_a_home_folder_is_shown_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
