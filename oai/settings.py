@@ -253,6 +253,9 @@ def _existing_file(config: Path | None, *, may_be_missing: bool) -> Path | None:
         return file
     if _named_file(config) is None or may_be_missing:
         return None
+    if os.path.lexists(file):
+        kind = "a folder" if file.is_dir() else "neither a file nor a link to one"
+        raise SettingsError(f"{file} is {kind}; give another settings file")
     raise SettingsError(
         f"{file}: no such settings file; give another file, or write it with `zatva init --config {file}`"
     )

@@ -113,6 +113,13 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
         load_settings()
 
 
+def test_a_folder_and_a_link_without_an_end_are_no_settings_files(tmp_path: Path) -> None:
+    (tmp_path / "loop.toml").symlink_to("loop.toml")
+    for name, kind in (("", "a folder"), ("loop.toml", "neither a file nor a link to one")):
+        with pytest.raises(SettingsError, match=f"{tmp_path / name} is {kind}; give another"):
+            load_settings(tmp_path / name)
+
+
 def test_a_byte_order_mark_is_not_part_of_the_settings(tmp_path: Path) -> None:
     file = tmp_path / "zatva.toml"
     file.write_bytes(b"\xef\xbb\xbf[provider]\r\nrecords_per_answer = 7\r\n[mail]\r\npassword = 'hidden'\r\n")
