@@ -67,6 +67,11 @@ def test_an_empty_value_takes_an_option_back(environment: dict[str, str], number
     assert (done.returncode, f"`zatva repository refresh {number}`" in done.stderr) == (0, True)
 
 
+def test_an_address_with_arguments_is_noted(environment: dict[str, str], number: str) -> None:
+    done = zatva(environment, "repository", "edit", number, "--url", "https://telc.example/oai?x=1")
+    assert (done.returncode, "was not tried and has arguments" in done.stderr) == (0, True), done.stderr
+
+
 WRONG: list[tuple[tuple[str, ...], str]] = [
     ((), "no changes given"),
     (("--url", ""), "'' is not a valid base URL"),
