@@ -82,7 +82,7 @@ def list_jobs(invocation: Invocation) -> None:
     with invocation.session() as session:
         check_repositories(session, invocation.arguments.repository)
         views = jobs.list_jobs(session, invocation.arguments.repository)
-    rows = [_job_row(view) for view in views]
+    rows = [job_row(view) for view in views]
     if not invocation.console.as_json:
         rows = [row | {"state": in_plain_words(row["state"])} for row in rows]
     invocation.console.table(rows, _JOB_COLUMNS, empty="no jobs")
@@ -98,7 +98,7 @@ def show_job(invocation: Invocation) -> None:
             f"no job {job_id}; list waiting and running jobs with `zatva job list`, finished "
             "harvests with `zatva job history`"
         )
-    row = _job_row(view)
+    row = job_row(view)
     invocation.console.facts(row, row | {"state": in_plain_words(row["state"])})
 
 
@@ -144,7 +144,7 @@ def remove_job(invocation: Invocation) -> None:
     invocation.console.result({"job_id": job_id, "removed": removed}, f"job {job_id}: {text}")
 
 
-def _job_row(view: JobView) -> dict[str, Any]:
+def job_row(view: JobView) -> dict[str, Any]:
     """Return a job as tables and JSON show it."""
     row = asdict(view)
     progress, estimate = row.pop("progress") or {}, row.pop("estimate")

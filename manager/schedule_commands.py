@@ -13,7 +13,9 @@ from sqlalchemy.orm import Session
 
 from harvester.harvest_plan import Surface, carried
 from harvester.repositories import check_repositories
-from manager.models import RecurringJob, in_plain_words
+from manager.job_commands import job_row
+from manager.jobs.views import find_job
+from manager.models import Job, RecurringJob, in_plain_words
 from manager.rule_access import RULE_COLUMNS, check_rule_access
 from manager.schedules import service as samples
 from manager.schedules import service as schedules
@@ -23,7 +25,7 @@ from manager.schedules.what_if import forecast
 from oai.cli import Invocation
 from oai.console import counted
 from oai.datestamps import utc_now
-from oai.errors import UsageError
+from oai.errors import UsageError, required
 from oai.models import columns_of
 
 _SCHEDULE_COLUMNS = {
@@ -152,9 +154,10 @@ def run_schedule(invocation: Invocation) -> None:
     """Harvest now, in addition to the schedule."""
     with invocation.session() as session:
         job = schedules.run_now(session, invocation.arguments.recurring_id)
+        facts = _job_facts(session, job)
         session.commit()
         invocation.about(invocation.arguments.recurring_id, job_id=job.job_id)
-        invocation.console.result(columns_of(job), f"job {job.job_id}: due now")
+        invocation.console.result(facts, f"job {job.job_id}: due now")
 
 
 def sample_schedule(invocation: Invocation) -> None:
@@ -162,10 +165,18 @@ def sample_schedule(invocation: Invocation) -> None:
     arguments = invocation.arguments
     with invocation.session() as session:
         job = samples.sample_schedule(session, arguments.recurring_id, arguments.records)
+        facts = _job_facts(session, job)
         session.commit()
         invocation.about(arguments.recurring_id, job_id=job.job_id, records=arguments.records)
         words = f"job {job.job_id}: due now, ends after {counted(arguments.records, 'record')}"
-        invocation.console.result(columns_of(job), words)
+        invocation.console.result(facts, words)
+
+
+def _job_facts(session: Session, job: Job) -> dict[str, Any]:
+    """Return a job's columns, with what `job list` shows of it."""
+    session.flush()
+    view = required(find_job(session, job.job_id), "it has just been added")
+    return {**job_row(view), **columns_of(job)}
 
 
 def _change_schedule(invocation: Invocation, change: Callable[[Session, int], object], done: str) -> None:
@@ -179,6 +190,7 @@ def _row(view: ScheduleView) -> dict[str, Any]:
     """Return a schedule as tables and JSON show it."""
     return {
         **columns_of(view.schedule),
+        "schedule_id": view.schedule.id,
         "repository_name": view.repository_name,
         "state_word": view.state,
         "next_due": view.next_due,

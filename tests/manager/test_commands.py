@@ -23,7 +23,10 @@ def test_a_schedule_is_added_listed_run_paused_resumed_and_removed(
     assert (listed["frequency"], listed["set_spec"], listed["state_word"]) == ("daily at 02:30", "a:b", "new")
     assert listed["filter_file_path"] == str(rules)
     (job,) = results(environment, "schedule", "run", "1")
-    assert job["metadata_prefix"] == "mods"
+    assert (listed["schedule_id"], job["metadata_prefix"], job["status"]) == (1, "mods", 0)
+    (planned,) = results(environment, "job", "list")
+    assert planned.keys() <= job.keys()
+    assert (job["state"], job["due"]) == ("queued", planned["due"])
     results(environment, "schedule", "pause", "1")
     assert tables.one("SELECT state FROM oai_recurring_job") == 3
     results(environment, "schedule", "resume", "1")
