@@ -135,6 +135,13 @@ def get_repository(session: Session, repository_id: int) -> Repository:
     return repository
 
 
+def check_repositories(session: Session, *repository_ids: int | None) -> None:
+    """Raise UsageError for a number that no repository has; None is no number."""
+    for one in repository_ids:
+        if one is not None:
+            get_repository(session, one)
+
+
 def list_repositories(session: Session) -> Sequence[Repository]:
     """Return all repositories, by number."""
     return session.scalars(select(Repository).order_by(Repository.repository_id)).all()
@@ -167,9 +174,10 @@ def note_facts(session: Session, repository_id: int, facts: RepositoryFacts) -> 
 def name_repository(repository: Repository, name: str | None) -> None:
     """Set the name that a person gives to the repository; None reverts to the repository's own name.
 
-    Giving the present name again does not count as a choice. The caller commits.
+    It is then read with the next harvest, unless it is the present name. Giving the present name again does
+    not count as a choice. The caller commits.
     """
-    if name != repository.repository_name:
+    if name != repository.repository_name and (name is not None or repository.name_given):
         repository.repository_name, repository.name_given = name, name is not None
 
 

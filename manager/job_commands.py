@@ -10,7 +10,8 @@ from sqlalchemy.orm import Session
 
 from harvester.harvest.result import get_history
 from harvester.locks import is_locked
-from harvester.models import History, Repository
+from harvester.models import History
+from harvester.repositories import check_repositories
 from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.jobs import control as job_control
 from manager.jobs import views as jobs
@@ -79,8 +80,9 @@ _EXIT_CODES: Final = {
 def list_jobs(invocation: Invocation) -> None:
     """List scheduled and running jobs."""
     with invocation.session() as session:
+        check_repositories(session, invocation.arguments.repository)
         views = jobs.list_jobs(session, invocation.arguments.repository)
-    rows = [_job_row(view) for view in views]
+    rows = [job_row(view) for view in views]
     if not invocation.console.as_json:
         rows = [row | {"state": in_plain_words(row["state"])} for row in rows]
     invocation.console.table(rows, _JOB_COLUMNS, empty="no jobs")
@@ -96,7 +98,7 @@ def show_job(invocation: Invocation) -> None:
             f"no job {job_id}; list waiting and running jobs with `zatva job list`, finished "
             "harvests with `zatva job history`"
         )
-    row = _job_row(view)
+    row = job_row(view)
     invocation.console.facts(row, row | {"state": in_plain_words(row["state"])})
 
 
@@ -119,6 +121,7 @@ def list_history(invocation: Invocation) -> None:
         return
     choice = RunFilter(repository_id=given.repository)
     with invocation.session() as session:
+        check_repositories(session, given.repository)
         views = find_runs(session, choice, limit=given.limit, before=given.before)
         rows = [{**columns_of(view.history), "repository_name": view.repository_name} for view in views]
     invocation.console.table(rows, _HISTORY_COLUMNS, empty="no finished harvests yet")
@@ -141,7 +144,7 @@ def remove_job(invocation: Invocation) -> None:
     invocation.console.result({"job_id": job_id, "removed": removed}, f"job {job_id}: {text}")
 
 
-def _job_row(view: JobView) -> dict[str, Any]:
+def job_row(view: JobView) -> dict[str, Any]:
     """Return a job as tables and JSON show it."""
     row = asdict(view)
     progress, estimate = row.pop("progress") or {}, row.pop("estimate")
@@ -169,9 +172,7 @@ def wait(invocation: Invocation) -> ExitCode:
     """Wait, and return the exit code of the last harvest; 75 if the timeout expires."""
     given = invocation.arguments
     if (given.job_id is None) == (given.repository is None):
-        raise UsageError(
-            "no job given; give the number of a job, or --repository with the number of a repository"
-        )
+        raise UsageError("give either the number of a job, or --repository with the number of a repository")
 
     def look(session: Session) -> Ended | None:
         if given.job_id is not None:
@@ -244,8 +245,7 @@ def last_run_if_idle(session: Session, repository_id: int) -> Ended | None:
     Runs that did not start because of a lock do not count, either. Raises UsageError if there is no such
     repository.
     """
-    if session.get(Repository, repository_id) is None:
-        raise UsageError(f"no repository {repository_id}; list repositories with `zatva repository list`")
+    check_repositories(session, repository_id)
     busy = exists().where(
         Job.repository_id == repository_id,
         or_(

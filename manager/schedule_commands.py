@@ -1,7 +1,9 @@
 """Handlers of `zatva schedule`: what to harvest, from when on, and how often."""
 
 import os
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +12,10 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from harvester.harvest_plan import Surface, carried
-from manager.models import RecurringJob, in_plain_words
+from harvester.repositories import check_repositories
+from manager.job_commands import job_row
+from manager.jobs.views import find_job
+from manager.models import Job, RecurringJob, in_plain_words
 from manager.rule_access import RULE_COLUMNS, check_rule_access
 from manager.schedules import service as samples
 from manager.schedules import service as schedules
@@ -20,7 +25,7 @@ from manager.schedules.what_if import forecast
 from oai.cli import Invocation
 from oai.console import counted
 from oai.datestamps import utc_now
-from oai.errors import UsageError
+from oai.errors import UsageError, required
 from oai.models import columns_of
 
 _SCHEDULE_COLUMNS = {
@@ -35,9 +40,24 @@ _SCHEDULE_COLUMNS = {
     "state_reason": "because",
 }
 _SHOWN_RUNS: Final = 3
+_OPTIONS: Final = {
+    one.column: one.schedule.flags.split()[0] for one in carried(Surface.SCHEDULE_COMMAND) if one.schedule
+}
+_COLUMN: Final = re.compile("|".join(rf"\b{column}\b" for column in _OPTIONS if "_" in column))
 _MOMENTS: Final = frozenset(one.column for one in carried(Surface.SCHEDULE_COMMAND) if one.kind is datetime)
 
 
+@contextmanager
+def _errors_with_options() -> Iterator[None]:
+    """Name options in errors, where the API and the manager name columns."""
+    try:
+        yield
+    except UsageError as error:
+        error.args = (_COLUMN.sub(lambda found: _OPTIONS[found[0]], str(error)),)
+        raise
+
+
+@_errors_with_options()
 def add_schedule(invocation: Invocation) -> None:
     """Add a schedule that harvests a repository."""
     with invocation.session() as session:
@@ -75,6 +95,7 @@ def _show_forecast(invocation: Invocation, session: Session, schedule: Recurring
     invocation.console.result({**facts, "runs": dues[:_SHOWN_RUNS]}, "\n".join(lines))
 
 
+@_errors_with_options()
 def edit_schedule(invocation: Invocation) -> None:
     """Change the given columns; a running harvest continues unchanged."""
     recurring_id = invocation.arguments.recurring_id
@@ -106,6 +127,7 @@ def show_schedule(invocation: Invocation) -> None:
 def list_schedules(invocation: Invocation) -> None:
     """List schedules."""
     with invocation.session() as session:
+        check_repositories(session, invocation.arguments.repository)
         views = find_schedules(session, repository_id=invocation.arguments.repository)
         rows = [_row(view) for view in views]
     if not invocation.console.as_json:
@@ -132,9 +154,10 @@ def run_schedule(invocation: Invocation) -> None:
     """Harvest now, in addition to the schedule."""
     with invocation.session() as session:
         job = schedules.run_now(session, invocation.arguments.recurring_id)
+        facts = _job_facts(session, job)
         session.commit()
         invocation.about(invocation.arguments.recurring_id, job_id=job.job_id)
-        invocation.console.result(columns_of(job), f"job {job.job_id}: due now")
+        invocation.console.result(facts, f"job {job.job_id}: due now")
 
 
 def sample_schedule(invocation: Invocation) -> None:
@@ -142,10 +165,18 @@ def sample_schedule(invocation: Invocation) -> None:
     arguments = invocation.arguments
     with invocation.session() as session:
         job = samples.sample_schedule(session, arguments.recurring_id, arguments.records)
+        facts = _job_facts(session, job)
         session.commit()
         invocation.about(arguments.recurring_id, job_id=job.job_id, records=arguments.records)
         words = f"job {job.job_id}: due now, ends after {counted(arguments.records, 'record')}"
-        invocation.console.result(columns_of(job), words)
+        invocation.console.result(facts, words)
+
+
+def _job_facts(session: Session, job: Job) -> dict[str, Any]:
+    """Return a job's columns, with what `job list` shows of it."""
+    session.flush()
+    view = required(find_job(session, job.job_id), "it has just been added")
+    return {**job_row(view), **columns_of(job)}
 
 
 def _change_schedule(invocation: Invocation, change: Callable[[Session, int], object], done: str) -> None:
@@ -159,6 +190,7 @@ def _row(view: ScheduleView) -> dict[str, Any]:
     """Return a schedule as tables and JSON show it."""
     return {
         **columns_of(view.schedule),
+        "schedule_id": view.schedule.id,
         "repository_name": view.repository_name,
         "state_word": view.state,
         "next_due": view.next_due,

@@ -13,13 +13,14 @@ def add_plan_options(parser: argparse.ArgumentParser, *, with_defaults: bool) ->
     options = [(one.schedule, one) for one in carried(Surface.SCHEDULE_COMMAND) if one.schedule]
     for _, one in sorted(options, key=lambda pair: pair[0].place):
         shown = with_defaults and one.stored not in (None, Default.NOW)
+        place = parser.add_mutually_exclusive_group() if one.schedule_no else parser
         for option, value in ((one.schedule, True), (one.schedule_no, False)):
             if option is None:
                 continue
             text = option.help + (f" (default: {_default(one)})" if shown and one.kind is not bool else "")
             default = one.stored if shown else None
             how = {"action": "store_const", "const": value} if one.kind is bool else _value(one, option)
-            parser.add_argument(*option.flags.split(), dest=one.column, help=text, default=default, **how)
+            place.add_argument(*option.flags.split(), dest=one.column, help=text, default=default, **how)
 
 
 def _default(one: Parameter) -> object:

@@ -2,7 +2,7 @@
 
 from typing import Any, Final
 
-from harvester.repositories import get_repository
+from harvester.repositories import check_repositories
 from manager import store_audits
 from manager.store_audits import AuditView
 from oai.cli import Invocation
@@ -34,8 +34,7 @@ def list_audits(invocation: Invocation) -> None:
     """List audits, newest first."""
     arguments = invocation.arguments
     with invocation.session() as session:
-        if arguments.repository is not None:
-            get_repository(session, arguments.repository)
+        check_repositories(session, arguments.repository)
         views = store_audits.find_audits(session, limit=arguments.limit, repository_id=arguments.repository)
         rows = [_row(view) for view in views]
     invocation.console.table(rows, _COLUMNS, empty="no audits; start one with `zatva store audit run ID`")

@@ -198,6 +198,8 @@ def _run(arguments: argparse.Namespace) -> int:
     # What Zatva writes is for this account and its group, as far as the account's own umask allows.
     os.umask(os.umask(_OTHERS) | _OTHERS)
     signal.signal(signal.SIGTERM, _interrupt)
+    if signal.getsignal(signal.SIGINT) is signal.SIG_DFL:  # as the program sets it while it starts
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN:  # as under `nohup`
         signal.signal(signal.SIGHUP, _hang_up)
     invocation = None

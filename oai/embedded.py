@@ -206,7 +206,7 @@ def _make_data_folder(data: Path) -> None:
         _make_folder(data, 0o711 if os.geteuid() == 0 else 0o700)
     except OSError as error:
         raise DatabaseNotReadyError(
-            f"data folder {data}: {error.strerror}; set another folder with ZATVA_DATA"
+            f"data folder {data}: {error.strerror}; set another folder with --data or ZATVA_DATA"
         ) from None
 
 
@@ -292,7 +292,7 @@ def _open_folder(folder: Path) -> None:
     if not _can_be_entered(folder):
         raise DatabaseNotReadyError(
             f"the system user {SYSTEM_USER!r}, which PostgreSQL runs as, cannot access {folder}; "
-            "allow access (chmod o+x), set another folder with ZATVA_DATA, or set "
+            "allow access (chmod o+x), set another folder with --data or ZATVA_DATA, or set "
             "ZATVA_DATABASE_URL"
         )
 
@@ -359,7 +359,7 @@ def _check_path(cluster: Path, sockets: Path) -> None:
     if unusable:
         raise DatabaseNotReadyError(
             f"embedded PostgreSQL in {cluster}: PostgreSQL does not accept the character {unusable[0]!r} in "
-            "this path; set another folder with ZATVA_DATA"
+            "this path; set another folder with --data or ZATVA_DATA"
         )
 
 

@@ -57,6 +57,7 @@ class Settings(BaseSettings):
         frozen=True, extra="forbid", env_prefix="ZATVA_", env_nested_delimiter="__"
     )
     _toml_file: Path | None = PrivateAttr(default=None)
+    _options: frozenset[str] = PrivateAttr(default=frozenset())
 
     data: Path = Field(
         default_factory=default_data_folder,
@@ -105,6 +106,11 @@ class Settings(BaseSettings):
     def toml_file(self) -> Path | None:
         """The settings file that was read."""
         return self._toml_file
+
+    @property
+    def options(self) -> frozenset[str]:
+        """The settings that options of the command override."""
+        return self._options
 
     @property
     def store(self) -> Path:
@@ -227,7 +233,8 @@ def load_settings(
         raise SettingsError(in_words(error, file)) from None
     finally:
         _file_to_read.reset(reading)
-    settings._toml_file = file  # noqa: SLF001 a field of its own could be set by the file
+    # Fields of their own could be set by the file.
+    settings._toml_file, settings._options = file, frozenset(overrides)  # noqa: SLF001
     return settings
 
 
@@ -246,6 +253,9 @@ def _existing_file(config: Path | None, *, may_be_missing: bool) -> Path | None:
         return file
     if _named_file(config) is None or may_be_missing:
         return None
+    if os.path.lexists(file):
+        kind = "a folder" if file.is_dir() else "neither a file nor a link to one"
+        raise SettingsError(f"{file} is {kind}; give another settings file")
     raise SettingsError(
         f"{file}: no such settings file; give another file, or write it with `zatva init --config {file}`"
     )

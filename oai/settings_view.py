@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, get_args
@@ -39,14 +39,17 @@ class SettingLine:
     value: str
     """Empty if it is unset."""
     source: str
-    """The environment variable, or the file with the line; empty: the default."""
+    """The option, the environment variable, or the file with the line; empty: the default."""
     about: str
 
 
 def settings_in_effect(settings: Settings) -> list[SettingLine]:
     """Return every setting, in the order of the reference."""
     lines = _lines_of(settings.toml_file) if settings.toml_file else {}
-    return list(_walk(settings, "", lines, settings.toml_file))
+    return [
+        replace(one, source=f"--{one.name}") if one.name in settings.options else one
+        for one in _walk(settings, "", lines, settings.toml_file)
+    ]
 
 
 def in_words(error: ValidationError, file: Path | None) -> str:

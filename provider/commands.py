@@ -327,6 +327,8 @@ def verify(invocation: Invocation) -> ExitCode:
             except KeyboardInterrupt:
                 console.note(f"to continue, run the same command with --after {last}")
                 raise
+    if arguments.after and not totals["files"]:
+        console.note(f"nothing was checked: no chosen file has a number above {arguments.after} (--after)")
     total = {name: totals[name] for name in ("files", "documents", "without_digest", *Fault)}
     console.result({"total": total}, _words(totals))
     _explain(console, found.values())

@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from oai.cli import Invocation
+from oai.console import checked_output
 from oai.errors import UsageError
 from oai.private_files import open_private
 from oai.settings import Settings, settings_file
@@ -30,7 +31,7 @@ def init(invocation: Invocation) -> None:
 
     A data folder that is given as an option is written to the file.
     """
-    path = settings_file(invocation.arguments.config).absolute()
+    path = checked_output(settings_file(invocation.arguments.config))
     if path.exists() and not invocation.arguments.force:
         raise UsageError(f"{path} already exists; to overwrite it with the defaults, use --force")
     content = example()

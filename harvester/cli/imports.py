@@ -17,7 +17,7 @@ from harvester.bibliographic.record_view import FoundRecord, get_record
 from harvester.bibliographic.search import Hit, Search, SearchOrder, count_facets, search
 from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
 from harvester.bibliographic.stored_marc import record_lines
-from harvester.repositories import get_repository, list_repositories
+from harvester.repositories import check_repositories, get_repository, list_repositories
 from harvester.vocabulary import RunStatus
 from oai.cli import Invocation, account_name
 from oai.console import counted
@@ -66,6 +66,7 @@ def status(invocation: Invocation) -> None:
     """Show imports, newest first."""
     arguments = invocation.arguments
     with invocation.session() as session:
+        check_repositories(session, arguments.repository)
         found = imports.list_imports(session, repository_id=arguments.repository, limit=arguments.limit)
     empty = "no imports yet; start with `zatva import run --repository ID`"
     invocation.console.table([asdict(one) for one in found], _STATUS, empty=empty)
@@ -103,6 +104,7 @@ def refused(invocation: Invocation) -> None:
     arguments = invocation.arguments
     kinds = ("filtered",) if arguments.filtered else ("refused", "unreadable")
     with invocation.session() as session:
+        check_repositories(session, arguments.repository)
         found = list_omissions(
             session, repository_id=arguments.repository, kinds=kinds, limit=arguments.limit
         )
@@ -113,7 +115,7 @@ def refused(invocation: Invocation) -> None:
 def _chosen(database: Database, given: Sequence[int], *, all_: bool) -> list[int]:
     """Return the repositories to import; check that each exists before the first import begins."""
     if all_ == bool(given):
-        raise UsageError("no repository given; give --repository ID, or --all")
+        raise UsageError("give either --repository ID or --all")
     with database.session() as session:
         if all_:
             return [one.repository_id for one in list_repositories(session)]
@@ -299,6 +301,7 @@ def search_records(invocation: Invocation) -> None:
         authority_id=arguments.authority,
     )
     with invocation.session() as session:
+        check_repositories(session, *wanted.repositories)
         if arguments.facets:
             found = asdict(count_facets(session, wanted))
             invocation.console.result(found, _facets_in_words(found))

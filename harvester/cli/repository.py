@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+from urllib.parse import urlsplit
 
 from sqlalchemy import func, select
 from sqlalchemy.orm import Session
@@ -144,6 +145,17 @@ def repository_edit(invocation: Invocation) -> None:
     if not is_same_place(before, shown["base_url"]):
         invocation.console.note(
             f"repository {repository_id} has a new address: the next harvest requests all records"
+        )
+    if "base_url" in columns:
+        with_query = urlsplit(shown["base_url"]).query
+        odd = " and has arguments, which most repositories reject" if with_query else ""
+        invocation.console.note(
+            f"the address was not tried{odd}; to try it, use `zatva repository refresh {repository_id}`"
+        )
+    if "repository_name" in columns and shown["repository_name"] is None:
+        invocation.console.note(
+            f"repository {repository_id} gets the name that it declares with the next harvest; to read it "
+            f"now, use `zatva repository refresh {repository_id}`"
         )
     invocation.console.result(shown, f"repository {repository_id}: changed")
 

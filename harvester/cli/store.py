@@ -20,9 +20,9 @@ from harvester.harvest.models import Hold
 from harvester.harvest.quarantine import get_quarantined, quarantined
 from harvester.harvest.result import get_history
 from harvester.models import Repository
-from harvester.repositories import get_repository
+from harvester.repositories import check_repositories, get_repository
 from harvester.store.audit import Audit, Auditor, StoreFinding
-from harvester.store.changes import read_changes
+from harvester.store.changes import ChangeLine, read_changes
 from harvester.store.export import Form, export
 from harvester.store.models import RecordChange, StoreAudit
 from harvester.store.rebuild import Rebuilder, Rebuilt, files_below
@@ -117,8 +117,8 @@ def export_records(invocation: Invocation) -> ExitCode:
     arguments = invocation.arguments
     if (arguments.repository is None) == (arguments.run is None):
         raise UsageError(
-            "no records selected; give the number of a repository, or --run with the number of a "
-            "run from `zatva job history`"
+            "give either the number of a repository, or --run with the number of a run from "
+            "`zatva job history`"
         )
     with invocation.session() as session:
         run = None
@@ -314,14 +314,19 @@ def print_written(invocation: Invocation, facts: Mapping[str, Any], words: str) 
 def changes(invocation: Invocation) -> None:
     """Print the changes after a line of the change feed, in the order of the feed."""
     arguments = invocation.arguments
+    repository_id: int | None = arguments.repository
+    line: ChangeLine | None = None
     with invocation.session() as session:
-        run = None if arguments.run is None else run_of(session, arguments.run)[1]
-        lines = read_changes(session, since=arguments.since, repository_id=arguments.repository, run=run)
-        for line in lines:
+        harvested, run = (None, None) if arguments.run is None else run_of(session, arguments.run)
+        if run is not None and repository_id not in (None, harvested):
+            raise UsageError(f"run {arguments.run} is of repository {harvested}, not {repository_id}")
+        for line in read_changes(session, since=arguments.since, repository_id=repository_id, run=run):
             words = (
                 f"{line.change_id}  {line.changed:%Y-%m-%d %H:%M:%SZ}  {line.change:<7}  {line.identifier}"
             )
             invocation.console.result(asdict(line), words)
+        if line is None:  # the changes of a removed repository are kept for some days
+            check_repositories(session, repository_id)
 
 
 def release(invocation: Invocation) -> None:
@@ -395,8 +400,7 @@ def list_errors(invocation: Invocation) -> None:
             return
         if arguments.history_id is not None:
             get_history(session, arguments.history_id)
-        if arguments.repository is not None:
-            get_repository(session, arguments.repository)
+        check_repositories(session, arguments.repository)
         found = quarantined(
             session,
             history_id=arguments.history_id,

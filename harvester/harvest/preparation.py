@@ -94,19 +94,21 @@ def last_rules(session: Session, repository_id: int, harvest_id: int) -> tuple[s
     return None if found is None else (found.filter_digest, found.normalize_digest)
 
 
-def missing_set_warning(session: Session, repository: Repository, set_spec: str) -> str:
+def missing_set_warning(
+    session: Session, repository: Repository, set_spec: str, *, if_unlisted: bool = False
+) -> str:
     """Return a warning if the repository's stored list of sets has neither the set nor one below it, else "".
 
-    A repository without stored sets gives no warning, and one whose sets are queries neither.
+    A repository without stored sets gives one only with `if_unlisted`; one whose sets are queries gives none.
     """
     if not set_spec or access_of(repository.protocol).query is not None:
         return ""
     ours = OaiSet.repository_id == repository.repository_id
     same = or_(OaiSet.set_spec == set_spec, func.starts_with(OaiSet.set_spec, f"{set_spec}:"))
     listed = session.scalar(select(func.bool_or(same)).where(ours))
-    if listed is None or listed:
+    if listed or (listed is None and not if_unlisted):
         return ""
-    return (
-        f"the repository's list of sets does not contain {set_spec!r}; "
-        f"`zatva repository refresh {repository.repository_id}` reads the list again"
-    )
+    refresh = f"`zatva repository refresh {repository.repository_id}` reads the list"
+    if listed is None:
+        return f"no records of set {set_spec!r}, and no stored list of sets to check its name; {refresh}"
+    return f"the repository's list of sets does not contain {set_spec!r}; {refresh} again"

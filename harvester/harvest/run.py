@@ -174,7 +174,9 @@ class PreparedRun:
             overlap, now = self.settings.harvester.overlap, self.source.now
             planned = plan(request, preparation.target(repository), saved_state, now=now, overlap=overlap)
             changed = preparation.rules_changed(session, request, planned, row)
-            missing_set = preparation.missing_set_warning(session, repository, request.set_spec)
+            missing_set = preparation.missing_set_warning(
+                session, repository, request.set_spec, if_unlisted=planned.from_ is None
+            )
             looks = may_disappear(session, request, from_=planned.from_)
             point = checkpoint.begin(session, request, planned, row, now=datetime.now(UTC), looks=looks)
             quarantine = open_quarantine(session, request, run_started=point.run_started)
@@ -255,7 +257,7 @@ class Run:
     quarantine: Quarantine
     guard: MassChangeGuard
     missing_set: str
-    """A warning, for a run without records, that the repository does not list the set; otherwise empty."""
+    """A warning, for a run without records, that the set may not exist; otherwise empty."""
 
     @property
     def state(self) -> RunState:

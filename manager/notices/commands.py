@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from harvester.harvest.result import get_history
 from manager.notices import addresses, outbox, rules
 from manager.notices import mutes as mutes_of
 from manager.notices.delivery import deliver
@@ -12,7 +13,7 @@ from manager.notices.models import Kind, Language, MuteKind, Notice, NoticeRule,
 from manager.notices.outbox import Claimed, NotSentError
 from oai.cli import Invocation, account_name
 from oai.datestamps import utc_now
-from oai.errors import ExitCode, required
+from oai.errors import ExitCode, UsageError, required
 from oai.models import columns_of
 
 _RULE_COLUMNS: Final = {
@@ -141,6 +142,8 @@ def list_sent(invocation: Invocation) -> None:
     with invocation.session() as session:
         limit = None if given.report and given.limit == _DEFAULT_LIMIT else given.limit
         found = outbox.list_notices(session, limit, report_id=given.report)
+        if given.report and not found:
+            raise UsageError(f"no report {given.report}; list notifications with `zatva notify sent`")
         rows = [{**columns_of(notice), "report_state": notice.report_state} for notice in found]
     if not invocation.console.as_json:
         for row in rows:
@@ -214,6 +217,7 @@ def acknowledge(invocation: Invocation) -> None:
     """Acknowledge a failed run."""
     given = invocation.arguments
     with invocation.session() as session:
+        get_history(session, given.history_id)
         row = mutes_of.acknowledge(session, given.history_id, note=given.note, by=account_name() or "")
         session.commit()
         shown = columns_of(row)

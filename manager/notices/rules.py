@@ -262,7 +262,7 @@ def _check_source(session: Session, wanted: RuleColumns) -> None:
 
 def _check_recipients(wanted: RuleColumns, settings: WebhookSettings, services: Collection[str]) -> None:
     if bool(wanted.mail) + (wanted.webhook is not None) + (wanted.service is not None) != 1:
-        raise UsageError("no recipient given; give mail addresses or one web address")
+        raise UsageError("give one kind of recipient: mail addresses, one web address or one service")
     if wanted.service is not None and wanted.service not in services:
         raise UsageError(
             "there is no service %(name)s; the services are: %(names)s",

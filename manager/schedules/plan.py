@@ -148,7 +148,7 @@ def check_rule_file(name: str, path: str, shown: str) -> None:
             raise ValueError("a named pipe; name a file")  # noqa: TRY301 like the errors of the file
         _RULES[name](Path(path), source=shown)
     except (ZatvaError, OSError, ValueError) as error:
-        raise UsageError(f"{name} {shown!r}: {error}") from error
+        raise UsageError(f"{name} {shown!r}: {str(error).removeprefix(f'{shown}: ')}") from error
 
 
 def check_job(session: Session, job: Job, data: Path | None) -> WaitReason | None:

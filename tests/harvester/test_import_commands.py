@@ -76,7 +76,10 @@ async def test_anew_rewrites_rows_of_an_earlier_version_and_removes_those_of_oth
 async def test_wrong_uses_are_told(catalogue: Catalogue) -> None:
     for arguments, words in (
         (("run",), "--all"),
-        (("run", "--repository", "99"), "no repository 99"),
+        *(
+            ((*words, "--repository", "99"), "no repository 99")
+            for words in (("run",), ("status",), ("refused",), ("search", "a"))
+        ),
         (
             ("source", str(catalogue.repository_id), "--record-url", "https://x.example/"),
             "the same page for all",

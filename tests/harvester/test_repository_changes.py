@@ -63,6 +63,13 @@ def test_an_empty_value_takes_an_option_back(environment: dict[str, str], number
     (edited,) = results(environment, "repository", "edit", number, "--name", "", *taken_back)
     names = ("repository_name", "brake_deletions", "brake_updates")
     assert [edited[name] for name in names] == [None, None, None]
+    done = zatva(environment, "repository", "edit", number, "--name", "")
+    assert (done.returncode, f"`zatva repository refresh {number}`" in done.stderr) == (0, True)
+
+
+def test_an_address_with_arguments_is_noted(environment: dict[str, str], number: str) -> None:
+    done = zatva(environment, "repository", "edit", number, "--url", "https://telc.example/oai?x=1")
+    assert (done.returncode, "was not tried and has arguments" in done.stderr) == (0, True), done.stderr
 
 
 WRONG: list[tuple[tuple[str, ...], str]] = [
@@ -188,6 +195,8 @@ async def test_a_name_that_a_person_gives_outlives_what_the_repository_calls_its
 
     await library.run()
     assert name() == "Fake"
+    change(repository_name=None)
+    assert name() == "Fake"
     change(repository_name="Fake", deletion_policy="mark")
     library.fake.fault = lambda _, good: good.replace(b">Fake<", b">Renamed<")
     await library.run()
@@ -203,4 +212,5 @@ async def test_a_name_that_a_person_gives_outlives_what_the_repository_calls_its
 
 def test_a_name_of_blanks_is_none(database: Database, number: str) -> None:
     with database.session() as session:
-        assert change_repository(session, int(number), repository_name="  ").repository_name is None
+        for given, name in (("Zámek", "Zámek"), ("  ", None)):
+            assert change_repository(session, int(number), repository_name=given).repository_name == name

@@ -23,7 +23,10 @@ def test_a_schedule_is_added_listed_run_paused_resumed_and_removed(
     assert (listed["frequency"], listed["set_spec"], listed["state_word"]) == ("daily at 02:30", "a:b", "new")
     assert listed["filter_file_path"] == str(rules)
     (job,) = results(environment, "schedule", "run", "1")
-    assert job["metadata_prefix"] == "mods"
+    assert (listed["schedule_id"], job["metadata_prefix"], job["status"]) == (1, "mods", 0)
+    (planned,) = results(environment, "job", "list")
+    assert planned.keys() <= job.keys()
+    assert (job["state"], job["due"]) == ("queued", planned["due"])
     results(environment, "schedule", "pause", "1")
     assert tables.one("SELECT state FROM oai_recurring_job") == 3
     results(environment, "schedule", "resume", "1")
@@ -156,7 +159,15 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
     (("schedule", "add", "1", "--frequency", "now and then"), "every 6 hours"),
     (("schedule", "add", "1", "--start", "tomorrow"), "'tomorrow'"),
     (("schedule", "add", "9"), "repository 9"),
+    (("schedule", "add", "1", "--incremental", "--full"), "not allowed with argument --incremental"),
+    (("schedule", "add", "1", "--from", "2025-13-01"), "zatva: --from: '2025-13-01' is not a valid date"),
+    (("schedule", "add", "1", "--filter", "/none"), "zatva: --filter '/none': cannot be read"),
     (("schedule", "remove", "9"), "schedule 9"),
+    (("notify", "acknowledge", "9"), "no run 9"),
+    (("schedule", "list", "--repository", "9"), "no repository 9"),
+    (("job", "list", "--repository", "9"), "no repository 9"),
+    (("job", "history", "--repository", "9"), "no repository 9"),
+    (("notify", "sent", "--report", "9"), "no report 9"),
     (("job", "remove", "9"), "job 9"),
     (("job", "pause", "9"), "job 9"),
     (("worker", "drain", "9"), "worker 9"),

@@ -39,7 +39,9 @@ def test_a_variable_wins_over_the_file(tmp_path: Path, monkeypatch: pytest.Monke
 
 def test_an_override_wins_over_a_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZATVA_DATA", "/elsewhere")
-    assert load_settings(data=tmp_path).data == tmp_path
+    settings = load_settings(data=tmp_path)
+    assert settings.data == tmp_path
+    assert next(one.source for one in settings_in_effect(settings) if one.name == "data") == "--data"
 
 
 def test_a_user_without_a_home_folder_is_shown_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -109,6 +111,13 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
         SettingsError, match=r"zatva.toml: not UTF-8 \(byte 31, in line 2\); save it as UTF-8"
     ):
         load_settings()
+
+
+def test_a_folder_and_a_link_without_an_end_are_no_settings_files(tmp_path: Path) -> None:
+    (tmp_path / "loop.toml").symlink_to("loop.toml")
+    for name, kind in (("", "a folder"), ("loop.toml", "neither a file nor a link to one")):
+        with pytest.raises(SettingsError, match=f"{tmp_path / name} is {kind}; give another"):
+            load_settings(tmp_path / name)
 
 
 def test_a_byte_order_mark_is_not_part_of_the_settings(tmp_path: Path) -> None:

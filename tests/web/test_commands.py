@@ -94,7 +94,7 @@ def test_users_are_invited_given_roles_and_disabled(zatva: Zatva) -> None:
     assert both.stdout == "'mzk' may store 1,000 records at most and 1,000,000,000 bytes at most\n"
     usual = zatva("organisation", "limit", "mzk", "--records", "default")
     assert usual.stdout == "'mzk' may store the default number of records at most\n"
-    for wrong in (("--records", "-1"), ("--gigabytes", "many"), ()):
+    for wrong in (("--records", "-1"), ("--records", "nan"), ("--gigabytes", "many"), ()):
         assert zatva("organisation", "limit", "mzk", *wrong).returncode == 2
     assert zatva("organisation", "remove", "mzk").returncode == 0
     assert zatva("organisation", "list").stdout.startswith("no organisations")

@@ -1,6 +1,9 @@
 """What the command line says to those who do not know it: overview, suggestions, examples, names."""
 
 import shlex
+import signal
+import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
 
@@ -27,6 +30,20 @@ def _commands(parser: CommandParser) -> Iterator[CommandParser]:
         yield parser
     for one in parser.commands.choices.values() if parser.commands else ():
         yield from _commands(one)
+
+
+_INTERRUPTED = """
+import signal, zatva.__main__, zatva.cli
+zatva.cli.{} = lambda *_: signal.raise_signal(signal.SIGINT)
+zatva.__main__.main()
+"""
+
+
+@pytest.mark.parametrize("step", ["build_parser", "run"])
+def test_an_interrupt_before_the_command_begins_leaves_no_traceback(step: str) -> None:
+    program = (sys.executable, "-c", _INTERRUPTED.format(step))
+    done = subprocess.run(program, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (-signal.SIGINT, "", "")
 
 
 @pytest.mark.parametrize("line", [*_LINES, *FIRST])

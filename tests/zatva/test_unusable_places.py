@@ -157,11 +157,12 @@ def test_init_creates_the_data_folder_that_it_was_given_and_writes_it_to_the_fil
     assert (tmp_path / 'da"ta ř').stat().st_mode & 0o777 == 0o700
 
 
-def test_init_over_a_folder_is_told(environment: dict[str, str], tmp_path: Path) -> None:
+def test_init_over_a_folder_or_in_none_is_a_slip(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "zatva.toml").mkdir()
-    done = zatva(environment, "init", "--force", folder=tmp_path)
-    check(done, Path("zatva.toml"))
-    assert "this is a folder, not a file" in done.stderr
+    over = zatva(environment, "init", "--force", folder=tmp_path)
+    assert (over.returncode, "zatva.toml is a folder" in over.stderr) == (2, True), over.stderr
+    missing = zatva(environment, "init", "--config", "none/z.toml", folder=tmp_path)
+    assert (missing.returncode, f"{tmp_path / 'none'}: no such folder" in missing.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("command", ["export", "backup"])

@@ -237,7 +237,7 @@ def _limit(given: str, option: str, unit: int, most: int) -> int | None:
         value = Decimal(given) * unit
     except InvalidOperation:
         value = Decimal(-1)
-    if not 0 <= value <= most or (value != int(value)):
+    if not value.is_finite() or not 0 <= value <= most or value != int(value):
         raise UsageError(f"{option} {given!r}: give a number from 0 to {most // unit}, or `{_DEFAULT}`")
     return int(value)
 

@@ -387,8 +387,8 @@ def _checked(short_name: str, name: str) -> tuple[str, str]:
     if not _SHORT_NAME.fullmatch(short_name):
         raise UsageError(
             _(
-                "%(name)s is not a valid short name; use 1 to 50 letters, digits, dots and hyphens, "
-                "such as mzk"
+                "%(name)s is not a valid short name; use 1 to 50 letters from a to z, digits, dots and "
+                "hyphens, such as mzk"
             )
             % {"name": repr(short_name)}
         )

@@ -704,6 +704,13 @@ async def test_a_harvest_of_a_set_that_is_gone_says_so(library: Library) -> None
     assert not (await library.run(set_spec="cart", full=True)).warnings
 
 
+async def test_a_set_without_records_is_a_warning_before_the_sets_were_listed(library: Library) -> None:
+    for full, expected in ((True, True), (False, False)):
+        outcome = await library.run(set_spec="none", full=full)
+        said = any("no records of set 'none'" in one for one in outcome.warnings)
+        assert (outcome.verdict, said) == ("complete", expected), full
+
+
 async def test_a_faulty_rule_file_fails_the_run_and_says_why_in_the_history(
     library: Library, tmp_path: Path
 ) -> None:

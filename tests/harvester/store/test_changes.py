@@ -103,8 +103,9 @@ async def test_lines_can_be_had_of_one_repository_and_of_one_run(library: Librar
     assert [json.loads(line)["identifier"] for line in out.splitlines()] == ["oai:fake.example:9"]
     code, out, _ = await library.command("job", "changes", "--run", "1", "--since", "23")
     assert [line.split()[-1] for line in out.splitlines()] == ["oai:fake.example:23", "oai:fake.example:24"]
-    code, out, _ = await library.command("job", "changes", "--repository", "99", "--json")
-    assert (code, out) == (0, "")
+    for wrong, words in (((), "no repository 99"), (("--run", "1"), "run 1 is of repository 1, not 99")):
+        code, out, err = await library.command("job", "changes", "--repository", "99", *wrong)
+        assert (code, out, words in err) == (2, "", True), err
     code, out, _ = await library.command("job", "changes", "--repository", "1", "--since", "24")
     assert [line.split()[-1] for line in out.splitlines()] == ["oai:fake.example:24", "oai:fake.example:9"]
 

@@ -239,6 +239,8 @@ def test_the_command_tells_what_is_wrong_in_words_and_json_and_by_its_exit_code(
     shown = zatva(environment, "verify", "--search", tmp_path / "there").stdout
     assert "moved: " in shown
     assert "- The archive file is not at its indexed path; a file with its name is elsewhere. Index" in shown
+    past = zatva(environment, "verify", "--after", "99")
+    assert (past.returncode, "nothing was checked: no chosen file has a number" in past.stderr) == (0, True)
     assert zatva(environment, "verify", "nothing.warc").returncode == 2
     assert zatva(environment, "verify", "--set", "domain:nowhere").returncode == 2
 
