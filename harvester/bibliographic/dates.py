@@ -8,7 +8,7 @@ from typing import Final
 from harvester.bibliographic.record import Years
 from harvester.bibliographic.text import fold
 
-_CENTURY_WORD: Final = r"(?:stoleti|storoci[ea]?|stol|stor|century|cent|jahrhundert|jh)"
+_CENTURY_WORD: Final = r"(?:stoleti|storoci[ea]?|stol|stor|century|centuries|cent|jahrhunderts?|jh)"
 _ABBREVIATED: Final = re.compile(r"(?<=[\divxIVX])\.\s?st\b")
 """The abbreviation of "století" ("15. st."), but neither "21st" nor "21 St. James Street"."""
 _NTH: Final = " ?(?:th|st|nd|rd)? ?"
@@ -16,10 +16,13 @@ _CENTURY: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]+){_NTH}{_CENTURY_WORD}\b")
 _CENTURIES: Final = re.compile(
     rf"\b(\d{{1,2}}){_NTH}{_CENTURY_WORD}?(?: a | az | and | to | )(\d{{1,2}}){_NTH}{_CENTURY_WORD}\b"
 )
+_SHARE: Final = r"(pol|polovin\w+|polovic\w+|half|tretin\w+|ctvrtin\w+|stvrtin\w+|quarter|third)\b"
 _PART: Final = re.compile(
-    r"\b(\d|first|second|prv\w+|druh\w+|tret\w+|posledn\w+) ?(?:st|nd)? "
-    r"(pol|polovin\w+|polovic\w+|half|tretin\w+|ctvrtin\w+|stvrtin\w+|quarter|third)\b"
+    rf"\b(\d|first|second|(?:prv|druh|tret|posledn)(?:n?i|i?a|e|ej|u|y)) ?(?:st|nd)? {_SHARE}"
 )
+_EARLIER: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]{{2,}}){_NTH}\b(?! ?{_SHARE})")
+"""A century before another one: "late 19th - early 20th century", "druhá pol. 18. - první pol. 19. stol."."""
+_MOST_CENTURIES: Final = 4
 _SHARES: Final = {"pol": 2, "hal": 2, "tre": 3, "thi": 3}
 _NUMBERS: Final = {"fir": 1, "sec": 2, "prv": 1, "dru": 2, "tre": 3}
 """Numbers and shares by the first three letters, because Czech and Slovak words are inflected."""
@@ -36,9 +39,14 @@ _SINCE: Final = re.compile(rf"{_EDTF}/(?:\.\.|open|unknown)?")
 Blanks are not stripped: in "2005/  " a year of another calendar was the end.
 """
 _NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
+_MONTH: Final = (
+    "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|maj|okt|led|uno|bre|dub|kve|cer|srp|zar|rij|lis|pro"
+)
 _SHORT_SPAN: Final = re.compile(
-    r"(?<!\d)(?<!\d-\d\d/)(\d{4})\s*(?!-\s*[0-3]?\d\.? ?(?:\d{1,2}\.|[^\W\d]{3,}\.?) ?\d{4})"
-    r"(?:[-/]\s*(\d{2})|-(\d))(?!\d|[-/]\d)"
+    r"(?<!\d)(?<!\d-\d\d/)(\d{4})\s*"
+    rf"(?!-\s*[0-3]?\d(?:\. ?| )(?:[01]?\d\.|(?:{_MONTH})[^\W\d]*\.?) ?\d{{4}})"
+    r"(?:[-/]\s*(\d{2})|-(\d))(?!\d|[-/]\d)",
+    re.IGNORECASE,
 )
 """Digits before a month and a year are a day: "30.11.2010-5.12.2010", "30 Nov 2010 - 15 Dec 2010"."""
 _MASKED: Final = re.compile(r"(?:(?<!\w)|(?<=\b[cp]))(\d[\dux?-]{3})(?![\dux]|-(?!\d))", re.IGNORECASE)
@@ -73,10 +81,7 @@ _OTHER_CALENDAR: Final = re.compile(r"(\d{4}) ?\[([^\[\]]*)\]\.?")
 _AHEAD: Final = range(575, 626)
 """How far the Gregorian calendar is ahead of the two of the Hijra, and of the Bengali one."""
 _BC: Final = re.compile(r"\b(?:pr n l|pred n l|b c|bc|bce|pred kr|pr kr|pred kristem|pred kristom)\b")
-_DAY: Final = re.compile(
-    r"\b\d{1,2} (?:\d{1,2}|(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|maj|okt|"
-    r"led|uno|bre|dub|kve|cer|srp|zar|rij|lis|pro)[a-z]*) (?=\d)"
-)
+_DAY: Final = re.compile(rf"\b\d{{1,2}} (?:\d{{1,2}}|(?:{_MONTH})[a-z]*) (?=\d)")
 """A day and a month before a year: "13 march 44", "13 3 44"."""
 _BOTH_ERAS: Final = re.compile(
     rf"(.*{_BC.pattern})(.*\b(?:n l|a d|ad|c e|ce|po kr|po kristu|po kristovi)\b.*)"
@@ -156,11 +161,23 @@ def _century(_text: str, plain: str) -> Years | None:
     found = _CENTURY.search(plain)
     if found is None:
         return None
-    number = int(found[1]) if found[1].isdigit() else _roman(found[1].upper())
+    number, before = _number(found[1]), plain[: found.start()]
     if not 0 < number < 23:  # noqa: PLR2004 centuries with years up to _LATEST
         return None
+    earlier = _EARLIER.search(before)
+    if earlier and number - _MOST_CENTURIES < _number(earlier[1]) < number:
+        begin = _in_century(before[: earlier.start()], _number(earlier[1]), plain)
+        return Years(first=begin.first, last=_in_century(before[earlier.end() :], number, plain).last)
+    return _in_century(before, number, plain)
+
+
+def _number(text: str) -> int:
+    return int(text) if text.isdigit() else _roman(text.upper())
+
+
+def _in_century(before: str, number: int, plain: str) -> Years:
     begin = _beginning(number, plain)
-    return _part_of(plain[: found.start()], begin) or Years(first=begin, last=begin + 99)
+    return _part_of(before, begin) or Years(first=begin, last=begin + 99)
 
 
 def _beginning(century: int, plain: str) -> int:

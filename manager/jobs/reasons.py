@@ -103,9 +103,12 @@ class Maintenance:
         return [row for row in self.windows if row.repository_id in (None, repository_id)]
 
     def end(self, repository_id: int, due: datetime) -> datetime | None:
-        """Return the end of the window in which a harvest is due; None if no window delays it."""
-        around = [row for row in self.of(repository_id) if row.starts <= due]
-        return max((row.ends for row in around if row.ends is not None and due < row.ends), default=None)
+        """Return the end of the windows in which a harvest is due; None if no window delays it."""
+        end = due
+        for row in self.of(repository_id):  # by their start, so that those that touch follow each other
+            if row.starts <= end and row.ends is not None:
+                end = max(end, row.ends)
+        return end if end > due else None
 
     def reason(self, repository_id: int, due: datetime) -> WaitReason | None:
         """Return the reason that a harvest does not begin when it is due; None if no window delays it."""

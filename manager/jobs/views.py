@@ -341,7 +341,7 @@ def _state(
     if job.status != JobStatus.SCHEDULED:
         return word, None
     if job.harvest_start_time > now:
-        held = None if job.attempt else maintenance.reason(job.repository_id, job.harvest_start_time)
+        held = maintenance.reason(job.repository_id, job.harvest_start_time)
         code = Code.RETRY if job.attempt else Code.DUE
         return word, held or WaitReason(code=code, facts={"at": format_datestamp(job.harvest_start_time)})
     return word, WaitReason.from_json(job.waiting) or WaitReason(code=Code.MANAGER)

@@ -115,9 +115,10 @@ def test_maintenance_is_the_reason_before_the_jobs_within_it_are_due(
     maintained, other = schedule(tables, 10), schedule(tables, 10)
     now = datetime.now(UTC).replace(microsecond=0)
     within, end, after = (now + timedelta(hours=hours) for hours in (1, 4, 5))
-    window = {"kind": "maintenance", "repository_id": maintained["repository_id"], "ends": end}
-    tables.add("mute", **window, starts=now + timedelta(minutes=30))
-    tables.add("oai_job", **maintained, harvest_start_time=within)
+    window = {"kind": "maintenance", "repository_id": maintained["repository_id"]}
+    tables.add("mute", **window, starts=now + timedelta(hours=2), ends=end)
+    tables.add("mute", **window, starts=now + timedelta(minutes=30), ends=now + timedelta(hours=2))
+    tables.add("oai_job", **maintained, harvest_start_time=within, attempt=1)
     tables.add("oai_job", **maintained, harvest_start_time=after)
     tables.add("oai_job", **other, harvest_start_time=within)
     found = views(database)
