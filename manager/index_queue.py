@@ -12,7 +12,7 @@ from manager import queue
 from manager.worker.process import host_name
 from oai.cli import Invocation
 from oai.console import Console, counted, one_line
-from oai.database import open_database
+from oai.database import make_statistics, open_database
 from oai.errors import ExitCode, UsageError
 from provider.commands import index_options
 from provider.holdings.sets import collection_set_spec
@@ -66,7 +66,8 @@ def _queued_run(invocation: Invocation, files: Sequence[Place]) -> int | None:
                 session, files, collection=arguments.collection, again=options.again, archive_dir=archive_dir
             )
             session.commit()
-            return number
+        make_statistics(database.engine, "index_file")
+        return number
 
 
 def queue_found(
@@ -80,6 +81,7 @@ def queue_found(
     wanted = list(files) if again else changed_files(session, files)
     number = queue_files(session, wanted, collection=collection, again=again) if wanted else None
     session.commit()
+    make_statistics(session.get_bind().engine, "index_file")
     return number
 
 

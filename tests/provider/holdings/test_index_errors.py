@@ -1,11 +1,16 @@
 """The files of an indexing run."""
 
-import pytest
+from pathlib import Path
 
+import pytest
+from sqlalchemy import text
+
+from manager.index_queue import queue_found
 from oai.database import Database
 from oai.errors import UsageError
 from provider.holdings.index_errors import find_run_files
 from provider.indexing.models import IndexFile, IndexRun
+from tests.plans import work_of
 
 
 def test_the_files_of_a_run_come_in_pages_or_only_those_with_faults(database: Database) -> None:
@@ -29,3 +34,18 @@ def test_the_files_of_a_run_come_in_pages_or_only_those_with_faults(database: Da
         assert find_run_files(session, first, limit=9, troubled=True) == every[1:3]
         with pytest.raises(UsageError, match="no indexing run 99"):
             find_run_files(session, 99, limit=1)
+
+
+@pytest.mark.copied_database("has no statistics")
+def test_a_page_of_files_that_were_just_queued_is_read_without_the_others(
+    database: Database, tmp_path: Path
+) -> None:
+    files = [tmp_path / f"{number}.warc.gz" for number in range(3000)]
+    with database.session() as session:
+        run = queue_found(session, files, collection=None, again=True)
+        assert run is not None
+        session.execute(text("DELETE FROM procrastinate_jobs"))
+        with work_of(database, "index_file") as work:
+            assert len(find_run_files(session, run, limit=50)) == 50
+    # The index of the queue still has each of its deleted rows.
+    assert max(work) < 5000
