@@ -7,12 +7,13 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Page as Tab
 from playwright.async_api import expect
-from sqlalchemy import select, text
+from sqlalchemy import event, select, text
 
 from manager.leader.lock import leadership
 from manager.models import Job, JobStatus, Worker
 from manager.schedules.service import run_now
 from oai.outgoing import MailSettings
+from oai.owners import Organisation
 from tests.chromium import console_messages
 from tests.manager.notices.mail_server import mail_server
 from tests.web.conftest import Browser, Server, enter
@@ -83,6 +84,36 @@ async def test_limits_are_shown_with_their_settings(server: Server, administrato
     page = (await administrator.get("/admin/limits"))[1]
     for setting in ("manager.per_host", "harvester.floor_bytes", "mail.per_hour", "provider.client_requests"):
         assert setting in page.replace("<wbr>", "")  # where a line may end
+
+
+@pytest.mark.parametrize(
+    ("path", "shown"),
+    [("/admin/limits", "Full: 90"), ("/", ">Full</a>"), ("/admin/organisations?after=a", "1,000,000")],
+)
+async def test_only_those_organisations_are_read_whose_storage_is_shown(
+    server: Server, administrator: Browser, path: str, shown: str
+) -> None:
+    with server.database.session() as session:
+        a_repository(session)
+        session.add_all(
+            (
+                Organisation(short_name="a", name="Half", records=50, max_records=100),
+                Organisation(short_name="b", name="Full", bytes=90, max_bytes=100, records=1, max_records=10),
+                Organisation(short_name="c", name="Unlimited", records=10**6, max_records=0, max_bytes=0),
+            )
+        )
+        session.commit()
+    names = []
+
+    def loaded(row: Organisation, *_: object) -> None:
+        names.append(row.name)
+
+    event.listen(Organisation, "load", loaded)
+    try:
+        page = (await administrator.get(path))[1]
+    finally:
+        event.remove(Organisation, "load", loaded)
+    assert ("Half" in names, shown in page) == (False, True)
 
 
 async def test_settings_are_described_and_found_in_the_readers_language(administrator: Browser) -> None:

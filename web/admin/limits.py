@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from manager.worker.registry import manager_status
 from oai.disk import disks_of
 from oai.settings import Settings
-from web.auth.organisations import storage_use
+from web.auth.organisations import fullest_organisation
 from web.site.formats import number, percent, size
 from web.site.i18n import _
 
@@ -83,7 +83,7 @@ def _harvests(session: Session, settings: Settings) -> list[Limit]:
 
 def _partners(session: Session, settings: Settings) -> list[Limit]:
     harvester = settings.harvester
-    fullest = max(storage_use(session, harvester, None), key=lambda one: one.share, default=None)
+    fullest = fullest_organisation(session, harvester)
     used = f"{fullest.name}: {percent(fullest.share)}" if fullest is not None and fullest.share else ""
     return [
         Limit(

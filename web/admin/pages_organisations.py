@@ -82,10 +82,12 @@ class ChangeForm(OrganisationForm):
 async def listing(request: web.Request) -> web.Response:
     """List the organisations by short name, in pages."""
     after = text_in(request, "after")
-    found = await database_of(request).run(list_organisations, limit=PAGE + 1, after=after)
-    page = page_of(found, lambda organisation: organisation.short_name, behind=after)
+    listed = await database_of(request).run(list_organisations, limit=PAGE + 1, after=after)
+    page = page_of(listed, lambda organisation: organisation.short_name, behind=after)
     settings = request.config_dict[SETTINGS].harvester
-    full = {one.organisation_id: one for one in await database_of(request).run(storage_use, settings)}
+    numbers = [organisation.organisation_id for organisation in page.rows]
+    found = await database_of(request).run(storage_use, settings, numbers)
+    full = {one.organisation_id: one for one in found}
     return render(request, "admin_organisations.html", page=page, full=full)
 
 
@@ -340,7 +342,7 @@ async def _stored(request: web.Request, organisation: Organisation | None) -> St
     if organisation is None:
         return None
     settings, number = request.config_dict[SETTINGS].harvester, organisation.organisation_id
-    return next(iter(await database_of(request).run(storage_use, settings, number)), None)
+    return next(iter(await database_of(request).run(storage_use, settings, [number])), None)
 
 
 async def _repositories(request: web.Request, organisation: Organisation) -> Shown[Repository]:

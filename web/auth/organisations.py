@@ -10,7 +10,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from sqlalchemy import delete, func, select, update
+from sqlalchemy import ColumnElement, Double, cast, delete, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
@@ -164,22 +164,37 @@ class StorageUse:
 
 
 def storage_use(
-    session: Session, settings: HarvesterSettings, organisation_id: int | None = None
+    session: Session, settings: HarvesterSettings, among: Collection[int] | None = None
 ) -> list[StorageUse]:
-    """Return how full the organisation is, or each one; by name."""
+    """Return how full these organisations are, without `among` those that are nearly full; by name."""
     rows = select(Organisation).order_by(folded_column(Organisation.name), Organisation.organisation_id)
-    if organisation_id is not None:
-        rows = rows.where(Organisation.organisation_id == organisation_id)
-    found = []
-    for row in session.scalars(rows):
-        records, size = limits_of(row, settings)
-        found.append(
-            StorageUse(
-                organisation_id=row.organisation_id, name=row.name, records=row.records,
-                most_records=records, bytes=row.bytes, most_bytes=size,
-            )
-        )  # fmt: skip
-    return found
+    is_shown = _share(settings) >= _NEARLY if among is None else Organisation.organisation_id.in_(among)
+    return [_use_of(row, settings) for row in session.scalars(rows.where(is_shown))]
+
+
+def fullest_organisation(session: Session, settings: HarvesterSettings) -> StorageUse | None:
+    """Return how full the fullest organisation is; None without organisations."""
+    by_share = select(Organisation).order_by(_share(settings).desc(), Organisation.organisation_id)
+    row = session.scalar(by_share.limit(1))
+    return None if row is None else _use_of(row, settings)
+
+
+def _share(settings: HarvesterSettings) -> ColumnElement[float]:
+    """Return `StorageUse.share` as an SQL expression."""
+    records = func.coalesce(Organisation.max_records, settings.organisation_records)
+    size = func.coalesce(Organisation.max_bytes, settings.organisation_bytes)
+    pairs = ((Organisation.records, records), (Organisation.bytes, size))
+    return func.coalesce(
+        func.greatest(*(cast(used, Double) / func.nullif(most, 0) for used, most in pairs)), 0.0
+    )
+
+
+def _use_of(row: Organisation, settings: HarvesterSettings) -> StorageUse:
+    records, size = limits_of(row, settings)
+    return StorageUse(
+        organisation_id=row.organisation_id, name=row.name, records=row.records,
+        most_records=records, bytes=row.bytes, most_bytes=size,
+    )  # fmt: skip
 
 
 def remove_organisation(session: Session, organisation_id: int) -> Mapping[str, Any]:

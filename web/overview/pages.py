@@ -70,7 +70,8 @@ def _nearly_full(session: Session, settings: Settings, who: SignedIn) -> list[St
     """Return the user's organisation if it has stored most of what it may; for administrators, each one."""
     if who.organisation_id is None and not who.may(Right.ADMINISTER):
         return []
-    found = storage_use(session, settings.harvester, who.organisation_id)
+    among = None if who.organisation_id is None else [who.organisation_id]
+    found = storage_use(session, settings.harvester, among)
     return [one for one in found if one.is_nearly_full]
 
 
