@@ -45,7 +45,7 @@ def one_entry(text: str) -> str:
 
 
 def lines_of(text: str) -> str:
-    """Return the text likewise, but with its line breaks."""
+    """Return the text with control characters escaped as in `one_line`, but with its line breaks."""
     return text.replace("\r\n", "\n").translate(_ESCAPED_IN_LINES)
 
 

@@ -88,18 +88,24 @@ def language_code(text: str) -> str | None:
     return _NAMES.get(fold(word))
 
 
-def language_codes(text: str) -> list[str] | None:
-    """Return the codes in a list or an address, except those of no language; None if one is unknown.
+def language_codes(text: str) -> tuple[list[str], bool]:
+    """Return the codes in a list or an address, except those of no language, and whether all are known.
 
-    >>> language_codes("eng; zxx; cs"), language_codes("http://id.loc.gov/vocabulary/iso639-2/cze")
-    (['eng', 'cze'], ['cze'])
+    >>> language_codes("eng; zxx; cs"), language_codes("http://id.loc.gov/vocabulary/iso639-2/cze; x")
+    ((['eng', 'cze'], True), (['cze'], False))
     """
-    word = text.rpartition("/")[2] if is_address(text) else text
-    parts = [part.strip().lower() for part in re.split("[,;]", word)]
-    codes = [language_code(part) or "" for part in parts if part not in _NO_LANGUAGE]
-    # Alone, a code of three letters need not be in MARC's list; "English, Old" is no list of languages.
-    alone = word == text and len(parts) == 1
-    return codes if all(codes) and (alone or LANGUAGES.issuperset(codes)) else None
+    codes: list[str] = []
+    are_known = True
+    for entry in filter(None, map(str.strip, text.split(";"))):
+        word = entry.rpartition("/")[2] if is_address(entry) else entry
+        parts = [part.strip().lower() for part in word.split(",")]
+        found = [language_code(part) for part in parts if part not in _NO_LANGUAGE]
+        # Only alone, a code of three letters need not be in MARC's list; "English, Old" is no list.
+        if (len(parts) > 1 or word != entry) and not LANGUAGES.issuperset(found):
+            found = [language_code(entry)]
+        codes += filter(None, found)
+        are_known = are_known and None not in found
+    return codes, are_known
 
 
 def split_codes(text: str) -> list[str]:

@@ -211,6 +211,7 @@ def _preference(one: Element) -> tuple[bool, bool, int]:
     return one.text.startswith(_EMBARGO), _TIME_OF_DAY.search(one.text) is not None, _DATING.get(one.term, 9)
 
 
+_OPENAIRE: Final = "http://namespace.openaire.eu/"
 _CONTAINERS: Final = frozenset({"dc", "qualifieddc"})
 _CLASSES: Final = frozenset({"DDC", "LCC", "UDC"})
 _CLEANED: Final = frozenset({"title", "subject", "publisher"})
@@ -294,14 +295,13 @@ class QualifiedDublinCoreConverter(DublinCoreConverter):
 
 
 def _borrows(element: etree._Element, *namespaces: str) -> bool:
-    """Return whether an element in it is of these namespaces, and its title is not of another vocabulary.
+    """Return whether an element in it is of these namespaces.
 
-    Records of OpenAIRE have elements of Dublin Core, but names, titles and dates of DataCite.
+    Records of OpenAIRE have such elements, but names, titles and dates of DataCite.
     """
     children = element.iterchildren(etree.Element)
-    return any(etree.QName(child).namespace in namespaces for child in children) and all(
-        etree.QName(title).namespace in {DC, TERMS} for title in element.iter("{*}title")
-    )
+    is_openaire = (etree.QName(element).namespace or "").startswith(_OPENAIRE)
+    return not is_openaire and any(etree.QName(child).namespace in namespaces for child in children)
 
 
 def _read(child: etree._Element, root: etree._Element, draft: DublinCoreDraft) -> None:
@@ -373,12 +373,12 @@ def _take_type(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_language(found: Element, draft: DublinCoreDraft) -> None:
-    codes = language_codes(found.text)
-    if codes is None:
+    codes, are_known = language_codes(found.text)
+    if not are_known:
         draft.note(found, NoteKind.BROKEN, "unknown language")
     elif codes != [fold(found.text)]:
         draft.note(found, NoteKind.KEPT)
-    draft.languages.update(dict.fromkeys(codes or ()))
+    draft.languages.update(dict.fromkeys(codes))
 
 
 def _take_identifier(found: Element, draft: DublinCoreDraft) -> None:

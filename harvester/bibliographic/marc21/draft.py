@@ -162,8 +162,13 @@ class MarcDraft:
 
 
 def _completed(vague: Years, found: Years) -> Years:
-    """Return the years with unknown digits, narrowed to those found in words if they begin within them."""
-    if found.first is None or (vague.first is not None and found.first < vague.first):
+    """Return the years with unknown digits, narrowed to those found in words if they begin within them.
+
+    Where the first year is unknown, those in words count.
+    """
+    if vague.first is None:
+        return Years(first=found.first, last=found.last or vague.last)
+    if found.first is None or found.first < vague.first:
         return vague
     last = vague.last if vague.last is None or found.last is None else min(vague.last, found.last)
     return vague if last is not None and last < found.first else Years(first=found.first, last=last)

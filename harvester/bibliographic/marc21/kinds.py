@@ -35,8 +35,8 @@ _NAMED_KINDS: Final = {
     "community": "community information",
 }  # fmt: skip
 """Values of the attribute `type`, in lower case."""
-_LEADER_TYPE: Final = re.compile(r"^[\d\s|#^-]*([acdnopsx])([a-z])")
-"""The status, and the type after it, in a leader of another length."""
+_LEADER_TYPE: Final = re.compile(r"^[\d\s|#^-]*[acdnopsx]([a-z])")
+"""The type in a leader of another length: the letter after the status."""
 _LEADER: Final = 24
 _UNIMARC_CODED: Final = re.compile(r"\d{8}")
 """Begins field 100 $a in UNIMARC, whose length differs because servers remove blanks."""
@@ -113,19 +113,18 @@ def _is_unimarc(record: etree._Element) -> bool:
 
 def is_deleted(record: etree._Element) -> bool:
     """Return whether its leader has the status deleted, which some systems send instead of a header."""
-    return _status_and_type(record)[0] == "d"
+    leader = _leader(record)
+    return len(leader) == _LEADER and leader[5] == "d"
 
 
-def _status_and_type(record: etree._Element) -> tuple[str, str]:
-    leader = next((one.text or "" for one in record if local_name(one) == "leader"), "")
-    if len(leader) == _LEADER:
-        return leader[5], leader[6]
-    found = _LEADER_TYPE.match(leader)
-    return (found[1], found[2]) if found else ("", "")
+def _leader(record: etree._Element) -> str:
+    return next((one.text or "" for one in record if local_name(one) == "leader"), "")
 
 
 def _kind(record: etree._Element) -> str:
-    type_ = _status_and_type(record)[1]
+    leader = _leader(record)
+    found = _LEADER_TYPE.match(leader)
+    type_ = leader[6] if len(leader) == _LEADER else found[1] if found else ""
     if type_ in _KINDS:
         return _KINDS[type_]
     if type_ in _BIBLIOGRAPHIC_TYPES:

@@ -395,6 +395,10 @@ def test_identifiers_are_told_apart() -> None:
         ("zxx", (), NoteKind.KEPT),
         ("und; cs", ("cze",), NoteKind.KEPT),
         ("English, Old", (), NoteKind.BROKEN),
+        ("en-US; cmn", ("eng", "cmn"), NoteKind.KEPT),
+        ("cze; klingon", ("cze",), NoteKind.BROKEN),
+        ("cs-CZ;", ("cze",), NoteKind.KEPT),
+        ("en-GB, unknown", ("eng",), NoteKind.KEPT),
     ],
 )
 def test_languages_in_lists_and_addresses_are_read(
@@ -425,7 +429,7 @@ def test_a_container_of_another_name_is_known_by_its_elements() -> None:
     assert converter.convert(root).title == "Kniha"
 
 
-def test_a_format_with_titles_of_its_own_is_not_taken_for_dublin_core() -> None:
+def test_a_record_of_openaire_is_not_taken_for_dublin_core() -> None:
     datacite = 'xmlns:datacite="http://datacite.org/schema/kernel-4"'
     root = etree.fromstring(
         f'<resource xmlns="http://namespace.openaire.eu/schema/oaire/" {datacite} {_NAMESPACES}>'

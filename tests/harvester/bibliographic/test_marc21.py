@@ -359,7 +359,8 @@ def test_years_come_from_008_and_else_from_the_imprint(fixed: str, years: Years)
         ("m19uu9999", "", Years(first=1900)),
         ("muuuu1950", "", Years(last=1950)),
         ("muuuu1950", "1948-1950", Years(first=1948, last=1950)),
-        ("muuuu1950", "1960", Years(last=1950)),
+        ("muuuu1950", "1960", Years(first=1960, last=1960)),
+        ("muuuu19uu", "[před 1950]", Years(last=1950)),
         ("muuuu9999", "1948", Years(first=1948, last=1948)),
     ],
 )

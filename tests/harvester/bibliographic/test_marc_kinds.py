@@ -109,6 +109,8 @@ def test_an_undeclared_unimarc_record_is_left_out() -> None:
 def test_a_record_with_the_status_deleted_is_left_out() -> None:
     deleted = marcxml("245 10 $aSmazaný záznam", leader="00000dam a2200000 i 4500")
     reason = "a deleted record, by its status (leader position 5)"
+    cut = marcxml("245 10 $aNotový rukopis", leader="00714 dm a2200205 a 450")
+    assert Marc21Converter().declined(etree.fromstring(cut)) == ""
     assert Marc21Converter().declined(etree.fromstring(deleted)) == reason
     collection = _collection(deleted, marcxml("245 10 $aKniha"))
     assert Marc21Converter().declined(collection) == ""

@@ -249,8 +249,8 @@ async def test_nothing_found_is_no_fault(reading: Provider) -> None:
         ("url=a.example&filter=status:(", "'(' is not an RE2 regular expression: missing ): ("),
         ("url=a.example&filter=status:" + "x" * 1001, "1,001 characters"),
         (
-            "url=a.example&filter=url:[\\pL]*(((x?){20}){20})y",
-            "2,843 instructions, more than 2,500; use fewer",
+            "url=a.example&filter=url:[\\pL]{12}",
+            "instructions, more than 10,000; use fewer",
         ),
         ("url=a.example" + "&filter=status:200" * 21, "21 filters exceed the limit of 20"),
         ("url=a.example&collapse=colour", "unknown field 'colour'; the fields are urlkey"),
