@@ -221,7 +221,7 @@ def test_commands_that_act_for_an_organisation_refuse_rules_of_others(
     given = ("schedule", "add", str(world.ours), "--frequency", "daily", "--filter-file")
     refused = zatva(environment, *given, str(house))
     assert refused.returncode == ExitCode.USAGE
-    assert "filter_file_path is not a rule of mzk" in refused.stderr
+    assert "--filter is not a rule of mzk" in refused.stderr
     assert zatva(environment, *given, world.file(world.rule)).returncode == ExitCode.DONE
 
 
