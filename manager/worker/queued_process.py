@@ -17,6 +17,7 @@ from oai.executor import DatabaseExecutor
 from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 from provider.indexing.index_runs import claim, give_back
+from provider.indexing.models import IndexFile, IndexFileState
 
 logger = logging.getLogger("manager.indexing_worker")
 
@@ -63,13 +64,16 @@ class ProcessWorker:
         what: str,
         claim: Callable[[Session, int, str], object],
         settle: SettleRow,
+        ends: Callable[[], bool],
     ) -> None:
+        """`ends` returns whether the worker ends; a queue that lost its database only cancels its tasks."""
         self._settings = settings
         self._transactions = transactions
         self._command = command
         self._what = what
         self._claim = claim
         self._settle = settle
+        self._ends = ends
         self._numbers: set[int] = set()
 
     @property
@@ -80,29 +84,37 @@ class ProcessWorker:
     async def run(self, number: int) -> None:
         """Work on one queued row. Cancelling ends its process and puts the row back for another worker."""
         self._numbers.add(number)
+        stop = asyncio.Event()
+        work = asyncio.create_task(self._work(number, stop))
         try:
-            await self._run(number)
+            while not work.done():
+                try:
+                    # Shielded, so that no cancellation leaves the process running or the row assigned.
+                    await asyncio.shield(work)
+                except asyncio.CancelledError:
+                    stop.set()
+            work.result()
         finally:
             self._numbers.discard(number)
+        if stop.is_set():
+            raise asyncio.CancelledError
 
-    async def _run(self, number: int) -> None:
-        beginning = asyncio.create_task(self._begin(number))
-        try:
-            process = await asyncio.shield(beginning)
-        except asyncio.CancelledError:
-            # The row may be claimed nevertheless, and its process started.
-            await asyncio.shield(self._take_back(number, beginning))
-            raise
+    async def _work(self, number: int, stop: asyncio.Event) -> None:
+        process = await self._begin(number)
         if process is None:
             return
-        waiting = asyncio.create_task(process.wait())
-        try:
-            # Shielded, so that a second cancellation cannot leave the process running or the row assigned.
-            outcome = await asyncio.shield(waiting)
-        except asyncio.CancelledError:
-            await asyncio.shield(self._stop(number, process, waiting))
-            raise
-        await self._give_back(number, in_words(outcome))
+        waiting, stopping = asyncio.create_task(process.wait()), asyncio.create_task(stop.wait())
+        await asyncio.wait([waiting, stopping], return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if waiting.done():
+            await self._give_back(number, in_words(waiting.result()))
+            return
+        process.ask_to_stop()
+        await asyncio.wait([waiting], timeout=self._settings.manager.stop_seconds)
+        if not waiting.done():
+            process.kill()
+        await waiting
+        await self._give_back(number, f"the worker on {host_name()!r} ended", at_fault=False)
 
     async def _begin(self, number: int) -> HarvestProcess | None:
         """Claim the row and start its process; None if there is nothing to do or it cannot be started."""
@@ -119,29 +131,13 @@ class ProcessWorker:
             await self._give_back(number, f"could not be started on {host_name()!r}: {error}")
             return None
 
-    async def _take_back(self, number: int, beginning: "asyncio.Task[HarvestProcess | None]") -> None:
-        process = await beginning
-        if process is not None:
-            await self._stop(number, process, asyncio.create_task(process.wait()))
-
-    async def _stop(
-        self, number: int, process: HarvestProcess, waiting: "asyncio.Task[ProcessOutcome]"
-    ) -> None:
-        process.ask_to_stop()
-        await asyncio.wait([waiting], timeout=self._settings.manager.stop_seconds)
-        if not waiting.done():
-            process.kill()
-        await waiting
-        await self._give_back(number, f"the worker on {host_name()!r} ended", at_fault=False)
-
     async def _give_back(self, number: int, reason: str, *, at_fault: bool = True) -> None:
         """Settle the row; otherwise it would stay "running" although this worker lives."""
         manager, begun = self._settings.manager, time.monotonic()
-        most = manager.lost_seconds if at_fault else manager.stop_seconds
         await repeated(
             lambda: self._transactions.run(self._settle, number, reason, at_fault=at_fault),
             pause=manager.tick_seconds,
-            goes_on=lambda: time.monotonic() - begun < most,
+            goes_on=lambda: not self._ends() or time.monotonic() - begun < manager.stop_seconds,
         )
 
 
@@ -164,9 +160,11 @@ _PROCESS_LOST: Final = Failure(code=FailureCode.ARCHIVE_PROCESS_LOST)
 class IndexingWorker(ProcessWorker):
     """Indexes archive files, several at a time; each process has one of these."""
 
-    def __init__(self, settings: Settings, transactions: DatabaseExecutor) -> None:
+    def __init__(
+        self, settings: Settings, transactions: DatabaseExecutor, *, ends: Callable[[], bool]
+    ) -> None:
         super().__init__(
-            settings, transactions, command=INDEXER, what="file", claim=claim, settle=_wait_again
+            settings, transactions, command=INDEXER, what="file", claim=claim, settle=_put_back, ends=ends
         )
 
     async def watch_for_lost(self) -> None:
@@ -181,6 +179,13 @@ class IndexingWorker(ProcessWorker):
                     await self._transactions.run(_take_over, number, file_id)
             except OperationalError as error:
                 logger.warning("the database does not answer: %s", first_line(error))
+
+
+def _put_back(session: Session, file_id: int, reason: str, *, at_fault: bool) -> None:
+    row = session.get(IndexFile, file_id, with_for_update=True)
+    # While the database did not answer here, a worker elsewhere may have taken the file over.
+    if row is not None and row.state == IndexFileState.RUNNING and row.host == host_name():
+        _wait_again(session, file_id, reason, at_fault=at_fault)
 
 
 def _wait_again(session: Session, file_id: int, reason: str, *, at_fault: bool) -> None:

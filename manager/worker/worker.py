@@ -79,7 +79,7 @@ class Worker:
         self._command = command
         self._host = host_name()
         self._orders: dict[int, StopRequest] = {}
-        self._indexing = IndexingWorker(settings, transactions)
+        self._indexing = IndexingWorker(settings, transactions, ends=self._is_cancelled)
         self._auditing = ProcessWorker(
             settings,
             transactions,
@@ -87,6 +87,7 @@ class Worker:
             what="store audit",
             claim=store_audits.claim,
             settle=store_audits.give_back,
+            ends=self._is_cancelled,
         )
         self._exporting = ProcessWorker(
             settings,
@@ -95,6 +96,7 @@ class Worker:
             what="prepared file",
             claim=prepared_files.claim,
             settle=partial(exports.give_back, folder=settings.exports),
+            ends=self._is_cancelled,
         )
         can_fork = tuple(command) == HARVESTER and sys.platform == "linux"
         self._server = PreforkServer() if can_fork and settings.manager.prefork else None

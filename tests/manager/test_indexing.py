@@ -10,9 +10,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from procrastinate.exceptions import ConnectorException
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from manager import queue as tasks
 from manager.commands import serve_worker
 from manager.worker.process import ProcessOutcome
 from manager.worker.queued_process import ProcessWorker, in_words
@@ -175,16 +177,40 @@ async def test_the_file_of_a_killed_worker_is_taken_by_another(
     assert tables.one("SELECT count(*) FROM document") == 1
 
 
-async def test_a_worker_that_is_told_to_end_lets_its_file_wait(
-    quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
+@pytest.mark.parametrize("loses", [False, True])
+async def test_a_worker_that_ends_or_whose_queue_loses_its_database_lets_its_file_wait(
+    quick: Settings,
+    database: Database,
+    tables: Tables,
+    environment: dict[str, str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    *,
+    loses: bool,
 ) -> None:
     queue(environment, write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]))
+    fetch_job, defer_files = tasks.DrainingJobManager.fetch_job, tasks.defer_files
+    lost, failures = list[int](), [0, 1] if loses else []
+
+    async def fails_once(*given: Any, **named: Any) -> Any:
+        if loses and not lost and states(tables) == ["running"]:
+            lost.append(0)
+            raise ConnectorException from psycopg.OperationalError("in recovery mode")
+        return await fetch_job(*given, **named)
+
+    def unanswered(*given: Any, **named: Any) -> None:
+        if failures:
+            raise OperationalError("SELECT", {}, psycopg.OperationalError(f"attempt {failures.pop()}"))
+        defer_files(*given, **named)
+
+    monkeypatch.setattr(tasks.DrainingJobManager, "fetch_job", fails_once)
+    monkeypatch.setattr(tasks, "defer_files", unanswered)
+    limits = quick.manager.model_copy(update={"stop_seconds": 0.01 if loses else 0.5, "lost_seconds": 300})
     with database.engine.connect() as blocker:
         blocker.exec_driver_sql("LOCK TABLE document IN ACCESS EXCLUSIVE MODE")
-        hasty = quick.model_copy(update={"manager": quick.manager.model_copy(update={"stop_seconds": 0.5})})
-        async with working(hasty, database):
-            await until(lambda: states(tables) == ["running"])
-    assert states(tables) == ["waiting"]
+        async with working(quick.model_copy(update={"manager": limits}), database):
+            await until(lambda: tables("SELECT state, tries FROM index_file") == [("running", 1 + loses)])
+    assert (states(tables), failures) == (["waiting"], [])
     assert "ended" in tables.one("SELECT reason FROM index_file")
     async with working(quick, database):
         await until(lambda: states(tables) == ["done"])
@@ -205,7 +231,13 @@ async def test_a_row_is_put_back_also_if_its_worker_is_told_to_end_while_it_clai
 
     with DatabaseExecutor(database, threads=2, name="worker") as transactions:
         worker = ProcessWorker(
-            settings, transactions, command=("sleep", "600"), what="row", claim=claim, settle=give_back
+            settings,
+            transactions,
+            command=("sleep", "600"),
+            what="row",
+            claim=claim,
+            settle=give_back,
+            ends=lambda: True,
         )
         work = asyncio.create_task(worker.run(7))
         await asyncio.to_thread(begun.wait, 60)
@@ -216,23 +248,59 @@ async def test_a_row_is_put_back_also_if_its_worker_is_told_to_end_while_it_clai
     assert put_back == [7]
 
 
-async def test_a_row_is_settled_although_the_database_does_not_answer_for_a_moment(
-    quick: Settings, database: Database
+@pytest.mark.parametrize("cancelled", [False, True])
+@pytest.mark.parametrize("ends", [False, True])
+async def test_a_row_is_settled_when_the_database_answers_again_unless_the_worker_ends(
+    quick: Settings, database: Database, *, cancelled: bool, ends: bool
 ) -> None:
-    settled = list[int]()
+    tried = threading.Semaphore(0)
+    attempts, answers, ended = list[bool](), threading.Event(), threading.Event()
 
-    def give_back(_session: Session, number: int, _reason: str, *, at_fault: bool) -> None:
-        assert at_fault
-        settled.append(number)
-        if len(settled) < 3:
+    def give_back(_session: Session, _number: int, _reason: str, *, at_fault: bool) -> None:
+        attempts.append(at_fault)
+        tried.release()
+        if not answers.is_set():
             raise OperationalError("UPDATE", {}, psycopg.OperationalError("in recovery mode"))
 
+    hasty = quick.model_copy(
+        update={"manager": quick.manager.model_copy(update={"stop_seconds": 0.01, "lost_seconds": 0.01})}
+    )
     with DatabaseExecutor(database, threads=2, name="worker") as transactions:
         worker = ProcessWorker(
-            quick, transactions, command=("false",), what="row", claim=lambda *_: True, settle=give_back
+            hasty,
+            transactions,
+            command=("false",),
+            what="row",
+            claim=lambda *_: True,
+            settle=give_back,
+            ends=ended.is_set,
         )
-        await worker.run(7)
-    assert settled == [7, 7, 7]
+        work = asyncio.create_task(worker.run(7))
+        for _ in range(3):
+            assert await asyncio.to_thread(tried.acquire, timeout=60)
+        if cancelled:  # by a queue that has lost its database
+            work.cancel()
+            assert await asyncio.to_thread(tried.acquire, timeout=60)
+        assert worker.numbers == {7}
+        (ended if ends else answers).set()
+        error = OperationalError if ends else asyncio.CancelledError
+        with pytest.raises(error) if ends or cancelled else contextlib.nullcontext():
+            await asyncio.wait_for(work, 60)
+    assert not worker.numbers
+    assert set(attempts) == {True}
+
+
+async def test_a_file_that_another_worker_has_taken_over_stays_with_it(
+    quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
+) -> None:
+    queue(environment, write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]))
+    with database.engine.connect() as blocker:
+        blocker.exec_driver_sql("LOCK TABLE document IN ACCESS EXCLUSIVE MODE")
+        hasty = quick.model_copy(update={"manager": quick.manager.model_copy(update={"stop_seconds": 0.5})})
+        async with working(hasty, database):
+            await until(lambda: states(tables) == ["running"])
+            tables("UPDATE index_file SET host = 'elsewhere'")
+    assert states(tables) == ["running"]
 
 
 def test_what_makes_no_sense_with_a_queue_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
