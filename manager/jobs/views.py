@@ -1,7 +1,7 @@
 """Jobs and history as users see them: lists with states and estimates."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
@@ -33,8 +33,9 @@ from oai.datestamps import format_datestamp
 from oai.errors import UsageError
 from oai.models import from_row
 
-_WORDS: Final = {
+STATUS_WORDS: Final[Mapping[int, str]] = {
     JobStatus.SCHEDULED: "queued",
+    JobStatus.IN_PROGRESS: "running",
     JobStatus.QUEUED: "queued",
     JobStatus.PAUSED: "paused",
     JobStatus.SET_ASIDE: "set aside",
@@ -333,7 +334,7 @@ def _state(
     """Return the state word, and the reason why the job waits or is in an unusual state."""
     if job.status == JobStatus.IN_PROGRESS:
         return ("running", WaitReason(code=Code.IMPORTING)) if importing else _state_under_way(job, harvest)
-    word = _WORDS[JobStatus(job.status)]
+    word = STATUS_WORDS[job.status]
     if job.status == JobStatus.SET_ASIDE:
         return word, WaitReason.from_json(job.waiting)
     if job.status == JobStatus.QUEUED:

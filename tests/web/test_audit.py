@@ -13,6 +13,7 @@ from sqlalchemy import func, insert, select, update
 from harvester.models import Repository
 from harvester.repositories import add_repository
 from manager.models import RecurringState
+from manager.schedules.service import run_now
 from manager.worker.process import environment_for
 from oai.actions import ACTIONS, VERB_TITLES
 from oai.audit import (
@@ -143,6 +144,10 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
     server: Server, administrator: Browser, viewer: Browser
 ) -> None:
     number = _a_schedule(server)
+    with server.database.session() as session:
+        job = run_now(session, number).job_id
+        session.commit()
+    await administrator.post(f"/jobs/{job}/pause")
     await administrator.post(f"/schedules/{number}/pause")
     await viewer.post(f"/schedules/{number}/pause")
     await viewer.post(f"/schedules/{number}/pause")
@@ -164,6 +169,7 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
     changes = re.findall(r'<span class="under">(.+: <span.+ → .+)</span>', page)
     shown = re.sub("<[^>]+>", "|", " ".join(changes))
     for expected in (
+        "Stav: |ve frontě| → |pozastaveno|",
         "Stav: |nový| → |pozastaveno|",
         "Kontrola záznamů: |Volná| → |Velmi přísná|",
         ": |ListRecords| → |ListIdentifiers, pak GetRecord pro každý záznam|",

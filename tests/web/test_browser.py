@@ -34,6 +34,10 @@ async def test_all_shown_repositories_are_selected_with_one_box(server: Server, 
     await expect(every).not_to_be_checked()
     await second.check()
     await expect(every).to_be_checked()
+    await page.get_by_role("link", name="Add a repository").first.click()
+    await page.go_back()
+    await expect(second).to_be_checked()
+    await expect(every).to_be_checked()
     await page.get_by_role("button", name="Pause", exact=True).click()
     await expect(page).to_have_url(re.compile("done="))
     with server.database.session() as session:

@@ -476,6 +476,7 @@ async def test_repositories_are_chosen_in_the_order_of_the_readers_alphabet(
     server: Server, administrator: Browser
 ) -> None:
     names = ["Šumava", "Sušice", "Cvikov", "Choceň", "hora", "Čáslav", "Česká knihovna", "Ivančice"]
+    names += ["„Národná“", "Märk", "Mazal", "Nitra", "Łódź", "Kôra", "Kozel", "Liptov"]
     with server.database.session() as session:
         for at, name in enumerate(names):
             a_repository(session, name, f"r{at}")
@@ -488,10 +489,16 @@ async def test_repositories_are_chosen_in_the_order_of_the_readers_alphabet(
         return [str(one.text) for one in HTML(page).iterfind(".//select[@name='repository']/option")]
 
     assert await offered("cs") == [
-        "Cvikov", "Čáslav", "Česká knihovna", "hora", "Choceň", "Ivančice", "Sušice", "Šumava"
+        "Cvikov", "Čáslav", "Česká knihovna", "hora", "Choceň", "Ivančice", "Kôra", "Kozel", "Liptov", "Łódź",
+        "Märk", "Mazal", "„Národná“", "Nitra", "Sušice", "Šumava",
+    ]  # fmt: skip
+    assert await offered("sk") == [
+        "Cvikov", "Čáslav", "Česká knihovna", "hora", "Choceň", "Ivančice", "Kozel", "Kôra", "Liptov", "Łódź",
+        "Mazal", "Märk", "„Národná“", "Nitra", "Sušice", "Šumava",
     ]  # fmt: skip
     assert await offered("en") == [
-        "Čáslav", "Česká knihovna", "Choceň", "Cvikov", "hora", "Ivančice", "Šumava", "Sušice"
+        "Čáslav", "Česká knihovna", "Choceň", "Cvikov", "hora", "Ivančice", "Kôra", "Kozel", "Liptov", "Łódź",
+        "Märk", "Mazal", "„Národná“", "Nitra", "Šumava", "Sušice",
     ]  # fmt: skip
 
 

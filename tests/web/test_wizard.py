@@ -179,14 +179,15 @@ async def test_save_and_run_makes_repository_schedule_and_job(server: Server, ad
         assert session.scalars(select(Job.recurring_id)).one() == schedule.id
 
 
+@pytest.mark.parametrize("frequency", ["daily at 02:30", ""], ids=["planned", "only by hand"])
 async def test_the_audit_log_has_who_planned_and_ran_each_schedule_with_its_settings(
-    server: Server, owner: Browser
+    server: Server, owner: Browser, frequency: str
 ) -> None:
     async with repository() as address:
         form = {
             "base_url": f"{address}/oai", "base_dir": "telc", "step": "plan", "do": "save-and-run",
             "repository_name": "Telč", "metadata_prefix": "marc21", "set_spec": "maps", "more_sets": "books",
-            "frequency": "daily at 02:30", "time_zone": "Europe/Prague", "incremental": "yes",
+            "frequency": frequency, "time_zone": "Europe/Prague", "incremental": "yes",
         }  # fmt: skip
         status, answer, _ = await owner.post("/repositories/new", form)
 

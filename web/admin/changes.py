@@ -10,6 +10,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from harvester.access import ACCESSES
+from manager.jobs.views import STATUS_WORDS
 from manager.models import RecurringState, in_plain_words
 from oai.audit import AuditEntry
 from web.alerts.forms import channels, language_choices
@@ -166,7 +167,12 @@ _CHOICES: Final[Mapping[str, Callable[[], list[tuple[str, str]]]]] = {
     "validation": levels,
 }
 """The choices of forms by column, with labels; advice follows a colon."""
-_NAMED: Final = frozenset({"access", "role", "state", "verdict"})
+_STATES: Final[Mapping[tuple[str | None, str], Mapping[int, str]]] = {
+    ("job", "status"): STATUS_WORDS,
+    ("schedule", "state"): {state: state.word for state in RecurringState},
+}
+"""Words of stored numbers by kind of object and column."""
+_NAMED: Final = frozenset({"access", "role", "state", "status", "verdict"})
 """Columns whose values are words that pages translate."""
 
 
@@ -213,8 +219,9 @@ def _shown(entry: AuditEntry, name: str, value: Any) -> str:  # noqa: ANN401 any
 
 def _word(entry: AuditEntry, name: str, value: Any) -> str:  # noqa: ANN401 any JSON value
     """Return the word for a stored code, otherwise the value."""
-    if (entry.object_kind, name) == ("schedule", "state") and value in set(RecurringState):
-        return in_plain_words(RecurringState(value).word)
+    words = _STATES.get((entry.object_kind, name))
+    if words and value in words:
+        return in_plain_words(words[value])
     choices = dict(_CHOICES[name]()) if name in _CHOICES else {}
     return choices[str(value)].partition(": ")[0] if str(value) in choices else str(value)
 

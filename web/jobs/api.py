@@ -33,7 +33,10 @@ class ProgressOut(Out, JobProgress):
 class EstimateOut(Out):
     """Expected times; null if they cannot be estimated."""
 
-    position: int | None = Field(description="Position in the queue; 1 is the next job. Null: not due.")
+    position: int | None = Field(
+        description="Position in the queue; 1 is the next job. Null: not due, paused, running, or its "
+        "repository may not be harvested now."
+    )
     start: datetime | None
     seconds: float | None
 

@@ -1,6 +1,7 @@
 """Forms of repositories: addresses, checked against the protocol to be used, and choices."""
 
-from collections.abc import Callable, Sequence
+import re
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from unicodedata import normalize
@@ -19,7 +20,6 @@ from harvester.recognition import check_base_url
 from harvester.repositories import unused_folder
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
 from oai.folding import folded
-from oai.languages import SOURCE
 from web.auth.access import visible_repositories, who_asks
 from web.auth.organisations import own_folder
 from web.auth.sessions import SignedIn
@@ -36,8 +36,9 @@ _DETAILS: Final[tuple[Callable[[int, str], str], ...]] = (
     lambda number, address: f"{address.partition('://')[2]}, {number}",
 )
 """What distinguishes repositories of one name; the first that does is shown."""
-_LETTERS: Final = {"č": "c", "ch": "h", "ř": "r", "š": "s", "ž": "z"}
-"""Letters of the Czech and Slovak alphabets, and the letter that each follows; other accents do not count."""
+_CZECH: Final = {"č": "c", "ch": "h", "ř": "r", "š": "s", "ž": "z"}
+_LETTERS: Final[Mapping[str, Mapping[str, str]]] = {"cs": _CZECH, "sk": {**_CZECH, "ä": "a", "ô": "o"}}
+"""Letters of an alphabet by language, and the letter that each follows; other accents do not count."""
 
 
 def usable_address(value: str, protocol: str | None = None) -> str:
@@ -100,9 +101,9 @@ async def repository_choices(request: web.Request) -> list[tuple[int, str]]:
 
 
 def _in_alphabet(name: str) -> str:
-    """Return a sort key for the reader's alphabet."""
-    name = normalize("NFC", name).lower()
-    for letter, before in _LETTERS.items() if language.get() != SOURCE else ():
+    """Return a sort key for the reader's alphabet; punctuation before the name does not count."""
+    name = re.sub(r"^\W+", "", normalize("NFC", name).lower()).translate(str.maketrans("łđø", "ldo"))
+    for letter, before in _LETTERS.get(language.get(), {}).items():
         name = name.replace(letter, f"{before}\uffff")
     return folded(name)
 

@@ -411,8 +411,9 @@ def _add(
         schedule = add_schedule(session, repository_id=number, partner_minutes=minutes, **planned)
         check_rule_access(session, schedule, data)
         record_beside(session, request, "schedule.add", "schedule", schedule.id, repository.display_name)
-        if run and asked.frequency:
-            jobs.append(run_now(session, schedule.id).job_id)
+        if run:
+            if asked.frequency:
+                jobs.append(run_now(session, schedule.id).job_id)
             record_beside(session, request, "schedule.run", "schedule", schedule.id, repository.display_name)
     return number, jobs[0] if len(jobs) == 1 else None
 

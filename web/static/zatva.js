@@ -121,14 +121,16 @@
   const offerSelectingAll = () => {
     for (const all of document.querySelectorAll("[data-select-all]")) {
       const boxes = [...all.form.querySelectorAll("tbody [type=checkbox]")];
+      const show = () => { all.checked = boxes.every((box) => box.checked); };
       all.closest("label").hidden = false;
       all.form.addEventListener("change", ({ target }) => {
         if (target === all) {
           boxes.forEach((box) => { box.checked = all.checked; });
         } else {
-          all.checked = boxes.every((box) => box.checked);
+          show();
         }
       });
+      addEventListener("pageshow", show); // Back restores the ticks of rows, but not this box's.
     }
   };
 
