@@ -15,11 +15,11 @@ from harvester.harvest_plan import PREFIX, Parameter, Surface, carried
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
 from harvester.vocabulary import RuleKind
-from manager.models import RecurringJob
+from manager.models import Job, RecurringJob
 from manager.rule_access import RuleAccessError
 from manager.schedules.frequency import parse_frequency, parse_zone
 from manager.schedules.limits import LimitError
-from manager.schedules.plan import SchedulePlan
+from manager.schedules.plan import SchedulePlan, computed_from
 from manager.schedules.what_if import WhatIf, due_times, what_if
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import UsageError, ZatvaError
@@ -257,6 +257,19 @@ async def what_it_means(
         schedule=schedule.id if schedule else None,
         among=visible_repositories(who_asks(request)),
     )
+
+
+async def changes_since(request: web.Request, repository_id: int, plan: ScheduleForm) -> str | None:
+    """Return the `from` of a harvest of changes; None if there is no complete harvest to continue from."""
+    # Without `harvest_to`, which must not hide a `from` that is after it.
+    job = Job(
+        repository_id=repository_id,
+        metadata_prefix=plan.metadata_prefix,
+        set_spec=plan.set_spec,
+        incremental=plan.incremental,
+    )
+    overlap = request.config_dict[SETTINGS].harvester.overlap
+    return await database_of(request).run(computed_from, job, overlap)
 
 
 async def is_owned(request: web.Request, repository_id: int, schedule: RecurringJob | None) -> bool:

@@ -43,6 +43,7 @@ from web.schedules.forms import (
     SAMPLE,
     SampleForm,
     ScheduleForm,
+    changes_since,
     field_of,
     is_owned,
     options,
@@ -418,6 +419,7 @@ async def _form(
         schedule=schedule,
         plan=plan,
         begun=schedule is not None and await database_of(request).run(is_begun, schedule.id),
+        since=plan and await changes_since(request, number, plan),
         runs=plan.next_runs(since, floor) if plan else [],
         found=plan
         and await what_it_means(request, number, plan, plan.times_within_week(since, floor), schedule),
