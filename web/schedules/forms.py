@@ -347,7 +347,7 @@ def overlaps() -> list[tuple[str, str]]:
 
 
 def options() -> dict[str, Any]:
-    """Return the options of the form's choices, by their names in its template."""
+    """Return the options of the form's choices and its further parameters, by their names in its template."""
     return {
         "methods": methods(),
         "levels": levels(),
@@ -355,6 +355,7 @@ def options() -> dict[str, Any]:
         "overlaps": overlaps(),
         "layouts": layouts(),
         "weekdays": weekday_names(),
+        "further": FURTHER,
     }
 
 

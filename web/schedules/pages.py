@@ -39,7 +39,6 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.auth.audit import check_undo, undo_mark
 from web.repositories.forms import Details, repository_choices
 from web.schedules.forms import (
-    FURTHER,
     SAMPLE,
     SampleForm,
     ScheduleForm,
@@ -429,7 +428,6 @@ async def _form(
         access=access,
         formats=formats or [(access.usual_format, access.usual_format)],
         chosen=timing_in(form.values),
-        further=FURTHER,
         **options(),
     )
 
