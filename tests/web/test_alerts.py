@@ -134,21 +134,23 @@ async def test_a_trial_goes_into_the_outbox_once_a_minute_and_shows_its_state(
         assert words in page
 
 
-@pytest.mark.parametrize("has_address", [True, False])
+@pytest.mark.parametrize(("has_address", "has_mail"), [(True, True), (True, False), (False, True)])
 async def test_a_partner_reads_the_next_step_while_the_address_is_not_confirmed(
-    server: Server, owner: Browser, *, has_address: bool
+    server: Server, owner: Browser, *, has_address: bool, has_mail: bool
 ) -> None:
     old = server.app[SETTINGS]
-    changed = {"web": old.web.model_copy(update={"base_url": server.base_url if has_address else None})}
+    changed = {
+        "web": old.web.model_copy(update={"base_url": server.base_url if has_address else None}),
+        "mail": old.mail.model_copy(update={"host": "mail.example" if has_mail else None}),
+    }
     server.app._state[SETTINGS] = old.model_copy(update=changed)  # noqa: SLF001 read once
     number = _repository(server, "mzk")
-    expected = (
-        "A link was sent to each address" if has_address else "ask an administrator to set web.base_url"
-    )
-    for path, form in (
-        (f"/alerts/rules/new?repository={number}", FORM),
-        ("/alerts/rules/1", {**FORM, "kind": "always"}),
-        ("/alerts/rules/1/test", {}),
+    linked, unlinked = "gets a link by mail", "ask an administrator to set web.base_url and mail.host"
+    saved = linked if has_address and has_mail else unlinked
+    for path, form, expected in (
+        (f"/alerts/rules/new?repository={number}", FORM, saved),
+        ("/alerts/rules/1", {**FORM, "kind": "always"}, saved),
+        ("/alerts/rules/1/test", {}, "get the test message once their recipients have confirmed them"),
     ):
         target = (await owner.post(path, form))[2]
         assert expected in (await owner.get(target))[1], path

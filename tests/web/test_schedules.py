@@ -10,7 +10,7 @@ import pytest
 from lxml import html
 from sqlalchemy import insert, select, text
 
-from harvester.models import Repository
+from harvester.models import Harvest, Repository
 from manager.models import Job, RecurringJob, RecurringState
 from manager.schedules.calendar import due_groups
 from manager.schedules.frequency import parse_frequency
@@ -436,9 +436,18 @@ async def test_the_preview_names_the_datestamp_bounds_and_whether_they_still_mat
         a_run(session, session.scalars(select(Repository)).one(), recurring_id=number)
         session.commit()
     later = await previewed(incremental="yes")
+    with server.database.session() as session:
+        row = {"repository_id": 1, "metadata_prefix": "marc21", "watermark": "2022-06-01T00:00:00Z"}
+        session.execute(insert(Harvest).values(row))
+        session.commit()
+    changes = await previewed(incremental="yes", harvest_to="2023-01-01")
+    never = await previewed(incremental="yes")
+    other = await previewed(incremental="yes", set_spec="maps")
 
     assert "Only records changed since 1 Jan 2020 are requested." in every
     assert "The first harvest requests only records changed since 1 Jan 2020." in first
-    assert "The datestamp 1 Jan 2020 has no effect: a harvest was complete" in later
+    assert all("The next run requests all records, not only changes." in one for one in (later, other))
+    assert "The datestamp 1 Jan 2020 has no effect: a harvest was complete" in changes
+    assert "No records can be requested: changes are requested since " in never
     assert all("Records changed after 31 Dec 2021 are not requested." in one for one in (every, first, later))
     assert "has had a complete harvest" in (await administrator.get(f"/schedules/{number}/edit"))[1]

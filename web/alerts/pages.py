@@ -199,7 +199,9 @@ async def test(request: web.Request) -> web.Response:
 async def _done(request: web.Request, rule: NoticeRule, done: str) -> str:
     """Return the page after that step, which names the next one if addresses are not confirmed."""
     if await database_of(request).run(unconfirmed_of, [rule]):
-        done = "alert-unconfirmed" if request.config_dict[SETTINGS].web.base_url else "alert-unlinked"
+        settings = request.config_dict[SETTINGS]
+        saved = "alert-unconfirmed" if settings.web.base_url and settings.mail.host else "alert-unlinked"
+        done = "alert-untried" if done == "alert-tried" else saved
     return f"/alerts?done={done}"
 
 

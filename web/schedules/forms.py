@@ -15,11 +15,11 @@ from harvester.harvest_plan import PREFIX, Parameter, Surface, carried
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
 from harvester.vocabulary import RuleKind
-from manager.models import RecurringJob
+from manager.models import Job, RecurringJob
 from manager.rule_access import RuleAccessError
 from manager.schedules.frequency import parse_frequency, parse_zone
 from manager.schedules.limits import LimitError
-from manager.schedules.plan import SchedulePlan
+from manager.schedules.plan import SchedulePlan, computed_from
 from manager.schedules.what_if import WhatIf, due_times, what_if
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import UsageError, ZatvaError
@@ -259,6 +259,19 @@ async def what_it_means(
     )
 
 
+async def changes_since(request: web.Request, repository_id: int, plan: ScheduleForm) -> str | None:
+    """Return the `from` of a harvest of changes; None if there is no complete harvest to continue from."""
+    # Without `harvest_to`, which must not hide a `from` that is after it.
+    job = Job(
+        repository_id=repository_id,
+        metadata_prefix=plan.metadata_prefix,
+        set_spec=plan.set_spec,
+        incremental=plan.incremental,
+    )
+    overlap = request.config_dict[SETTINGS].harvester.overlap
+    return await database_of(request).run(computed_from, job, overlap)
+
+
 async def is_owned(request: web.Request, repository_id: int, schedule: RecurringJob | None) -> bool:
     """Return whether the schedule, or a new one of the repository, belongs to an organisation."""
     if schedule is not None:
@@ -334,7 +347,7 @@ def overlaps() -> list[tuple[str, str]]:
 
 
 def options() -> dict[str, Any]:
-    """Return the options of the form's choices, by their names in its template."""
+    """Return the options of the form's choices and its further parameters, by their names in its template."""
     return {
         "methods": methods(),
         "levels": levels(),
@@ -342,6 +355,7 @@ def options() -> dict[str, Any]:
         "overlaps": overlaps(),
         "layouts": layouts(),
         "weekdays": weekday_names(),
+        "further": FURTHER,
     }
 
 

@@ -39,10 +39,10 @@ from web.auth.access import Right, about, asked_for, needs, visible_repositories
 from web.auth.audit import check_undo, undo_mark
 from web.repositories.forms import Details, repository_choices
 from web.schedules.forms import (
-    FURTHER,
     SAMPLE,
     SampleForm,
     ScheduleForm,
+    changes_since,
     field_of,
     is_owned,
     options,
@@ -418,6 +418,7 @@ async def _form(
         schedule=schedule,
         plan=plan,
         begun=schedule is not None and await database_of(request).run(is_begun, schedule.id),
+        since=plan and await changes_since(request, number, plan),
         runs=plan.next_runs(since, floor) if plan else [],
         found=plan
         and await what_it_means(request, number, plan, plan.times_within_week(since, floor), schedule),
@@ -427,7 +428,6 @@ async def _form(
         access=access,
         formats=formats or [(access.usual_format, access.usual_format)],
         chosen=timing_in(form.values),
-        further=FURTHER,
         **options(),
     )
 

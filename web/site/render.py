@@ -96,17 +96,21 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "repository-unlocked": mark("The lock was cleared. Harvests that wait begin within moments."),
     "alert-added": mark("The rule was added. Send a test message to check the delivery."),
     "alert-unconfirmed": mark(
-        "The rule is saved. A link was sent to each address that is not confirmed; messages to it, also "
-        "tests, follow once the recipient has confirmed it."
+        "The rule is saved. An address that is not confirmed gets a link by mail when it is first entered; "
+        "messages to it, also tests, follow once the recipient has confirmed it."
     ),
     "alert-unlinked": mark(
         "The rule is saved, but links to confirm its addresses cannot be sent, so nothing is sent to them: "
-        "ask an administrator to set web.base_url or to confirm the addresses."
+        "ask an administrator to set web.base_url and mail.host, or to confirm the addresses."
     ),
     "alert-changed": mark("The rule was changed."),
     "alert-removed": mark("The rule was removed."),
     "links-sent": mark("The manager is sending the links; see their state under Messages."),
     "alert-tried": mark("The manager is sending a test message; see its state under Messages."),
+    "alert-untried": mark(
+        "Addresses that are not confirmed get the test message once their recipients have confirmed them; if "
+        "no link arrives, ask an administrator to confirm the addresses."
+    ),
     "repair-chosen": mark("Such records are repaired from the next harvest on."),
     "acknowledged": mark("The failure is acknowledged until its harvest succeeds or fails otherwise."),
     "mail-sent": mark("The mail server has accepted the message."),
