@@ -300,11 +300,11 @@ def _print_error(error: "ZatvaError", *, verbose: bool) -> int:
 
 def write_error(text: str) -> None:
     """Print the text on standard error, also with `--quiet`, unless nothing can be written there."""
-    from oai.console import lines_of
+    from oai.console import many_lines
 
     # The exit code of the command must not become that of a full disk on which standard error is.
     with contextlib.suppress(OSError):
-        sys.stderr.write(f"{lines_of(text)}\n")
+        sys.stderr.write(f"{many_lines(text)}\n")
 
 
 def _as_zatva_error(error: Exception, invocation: Invocation | None) -> "ZatvaError | None":

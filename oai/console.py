@@ -44,7 +44,7 @@ def one_entry(text: str) -> str:
     return "\n  ".join(map(one_line, text.split("\n")))
 
 
-def lines_of(text: str) -> str:
+def many_lines(text: str) -> str:
     """Return the text with control characters escaped as in `one_line`, but with its line breaks."""
     return text.replace("\r\n", "\n").translate(_ESCAPED_IN_LINES)
 
@@ -110,7 +110,7 @@ class Console:
 
     def result(self, data: Mapping[str, Any], text: str) -> None:
         """Print one result: with `--json` the object on one line, otherwise the text."""
-        self._print(self._json(data) if self.as_json else lines_of(text))
+        self._print(self._json(data) if self.as_json else many_lines(text))
 
     def facts(self, data: Mapping[str, Any], shown: Mapping[str, Any] | None = None) -> None:
         """Print the properties of one object, one per line; with `--json` the object.
@@ -142,7 +142,7 @@ class Console:
             # on a full disk, must neither end a service nor change the exit code of finished work.
             with contextlib.suppress(OSError):
                 err = sys.stderr if self.err is sys.__stderr__ else self.err
-                print(lines_of(text), file=err, flush=True)
+                print(many_lines(text), file=err, flush=True)
 
     def waiting(self, seconds: float, reason: str) -> None:
         """Note that the next request waits, and why."""

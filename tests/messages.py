@@ -25,7 +25,7 @@ from harvester.probing.case import SUBJECTS
 from harvester.vocabulary import RunStatus
 from manager.jobs.reasons import SENTENCES
 from manager.models import RecurringState
-from manager.notices.models import Because
+from manager.notices.models import UnsentReason
 from oai.actions import VERB_TITLES
 from oai.audit import KIND_TITLES
 from oai.languages import LANGUAGES, SOURCE
@@ -189,7 +189,7 @@ def _table_words() -> set[str]:
     runs = {status.value for status in RunStatus}
     schedules = {state.word for state in RecurringState}
     parameters = {text for one in PARAMETERS for text in (one.label, one.hint)}
-    roles, reasons = {role.value for role in Role}, {reason.value for reason in Because}
+    roles, reasons = {role.value for role in Role}, {reason.value for reason in UnsentReason}
     return looks | holds | parameters | runs | schedules | roles | reasons | set(_WAYS)
 
 

@@ -23,6 +23,7 @@ _PART: Final = re.compile(
 _EARLIER: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]{{2,}}){_NTH}\b(?! ?{_SHARE})")
 """A century before another one: "late 19th - early 20th century", "druhá pol. 18. - první pol. 19. stol."."""
 _MOST_CENTURIES: Final = 4
+"""In a span; a smaller number before a century is then something else."""
 _SHARES: Final = {"pol": 2, "hal": 2, "tre": 3, "thi": 3}
 _NUMBERS: Final = {"fir": 1, "sec": 2, "prv": 1, "dru": 2, "tre": 3}
 """Numbers and shares by the first three letters, because Czech and Slovak words are inflected."""

@@ -14,13 +14,13 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
 from manager.notices.models import (
-    Because,
     Channel,
     Notice,
     NoticeAddress,
     NoticeMailCount,
     NoticeRule,
     Occasion,
+    UnsentReason,
 )
 from manager.notices.outbox import Claimed, NotSentError, postpone
 from manager.schedules.service import database_now
@@ -118,7 +118,7 @@ def unconfirmed_of(session: Session, rules: Iterable[NoticeRule]) -> Mapping[int
 def with_link(session: Session, facts: Mapping[str, Any], dashboard: str | None) -> dict[str, Any]:
     """Return the facts of a confirmation mail with its link, which is stored nowhere."""
     if not dashboard:
-        raise NotSentError(Because.NO_LINK)
+        raise NotSentError(UnsentReason.NO_LINK)
     address_id, asked = int(facts["address_id"]), str(facts["asked"])
     code = _codes(session, address_id, asked)[0]
     return {**facts, "link": f"{dashboard.rstrip('/')}/alerts/confirm?address={address_id}&code={code}"}
@@ -255,7 +255,7 @@ def admit(session: Session, claimed: Claimed, *, per_hour: int) -> bool:
     )
     if organisation is None or per_hour == 0 or _counted(session, organisation, per_hour):
         return True
-    postpone(session, claimed, _HOUR + timedelta(hours=1), Because.POSTPONED % {"number": per_hour})
+    postpone(session, claimed, _HOUR + timedelta(hours=1), UnsentReason.POSTPONED % {"number": per_hour})
     return False
 
 

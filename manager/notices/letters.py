@@ -21,7 +21,7 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
-from manager.notices.models import Because, Language, Occasion
+from manager.notices.models import Language, Occasion, UnsentReason
 from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError, UnconfirmedError
 from manager.notices.reports import with_entries
 from manager.notices.webhooks import secret_of
@@ -275,7 +275,7 @@ def send(
 def mail_session(settings: MailSettings, context: ssl.SSLContext | None = None) -> Iterator[smtplib.SMTP]:
     """Connect to the mail server, encrypt and sign in as the settings say. Raises NotSentError."""
     if settings.host is None:
-        raise NotConfiguredError(Because.NO_MAIL_SERVER)
+        raise NotConfiguredError(UnsentReason.NO_MAIL_SERVER)
     with Deadline(settings.timeout * _WHOLE_SESSION_FACTOR) as deadline:
         try:
             server = _connected(settings, context or ssl.create_default_context(), deadline)

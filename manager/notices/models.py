@@ -102,7 +102,7 @@ class NoticeState(StrEnum):
     """One of many: it is in the report `report_id`, or waits for the report to be written."""
 
 
-class Because(StrEnum):
+class UnsentReason(StrEnum):
     """Why a message waits or was not sent, as in `last_error`, if it is not what another program said.
 
     In stored texts, a number is in the place of `%(number)s`.

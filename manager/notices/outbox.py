@@ -25,13 +25,13 @@ from sqlalchemy.orm import Session, aliased, joinedload
 
 from manager.models import RecurringJob, StoreAuditSchedule
 from manager.notices.models import (
-    Because,
     Channel,
     Notice,
     NoticeAddress,
     NoticeRule,
     NoticeState,
     Occasion,
+    UnsentReason,
 )
 from manager.schedules.service import database_now
 from oai.errors import ExitCode, ZatvaError
@@ -204,12 +204,12 @@ def mark_waiting(session: Session) -> None:
     """
     rows, first = _queues(), aliased(Notice)
     number = cast(func.coalesce(first.report_id, first.notice_id), Text)
-    behind = func.replace(Because.BEHIND.value, "%(number)s", number)
+    behind = func.replace(UnsentReason.BEHIND.value, "%(number)s", number)
     fails = and_(first.state == NoticeState.WAITING, first.tries > 0)
     unsent = update(Notice).execution_options(synchronize_session=False)
     session.execute(
         unsent.where(Notice.ended.is_(None), Notice.last_error.is_(None), _is_unconfirmed()).values(
-            last_error=Because.UNCONFIRMED.value
+            last_error=UnsentReason.UNCONFIRMED.value
         )
     )
     session.execute(
@@ -319,7 +319,7 @@ def take_up_abandoned(session: Session) -> int:
         .values(
             state=case((doubtful, NoticeState.UNSURE.value), else_=NoticeState.WAITING.value),
             ended=case((doubtful, func.now())),
-            last_error=case((doubtful, Because.DOUBTFUL.value), else_=Because.SENT_AGAIN.value),
+            last_error=case((doubtful, UnsentReason.DOUBTFUL.value), else_=UnsentReason.SENT_AGAIN.value),
             expires=None,
         )
         .returning(Notice.notice_id)

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from manager.notices.letters import Letter
-from manager.notices.models import Because
+from manager.notices.models import UnsentReason
 from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError
 from oai.child import module_command
 from oai.errors import SettingsError
@@ -44,7 +44,7 @@ async def send(
     try:
         output, _ = await asyncio.wait_for(process.communicate(json.dumps(wanted).encode()), settings.timeout)
     except TimeoutError:
-        words = Because.NO_ANSWER % {"number": f"{settings.timeout:g}"}
+        words = UnsentReason.NO_ANSWER % {"number": f"{settings.timeout:g}"}
         raise NotSentError(f"{name}: {words}") from None
     finally:
         if process.returncode is None:

@@ -16,7 +16,7 @@ import aiohttp
 from pydantic import SecretStr
 from yarl import URL
 
-from manager.notices.models import Because
+from manager.notices.models import UnsentReason
 from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError
 from oai.errors import SettingsError, UsageError
 from oai.outgoing import WebhookSettings
@@ -142,16 +142,16 @@ def _in_words(url: str, settings: WebhookSettings) -> Iterator[None]:
     try:
         yield
     except TimeoutError:
-        words = Because.NO_ANSWER % {"number": f"{settings.timeout:g}"}
+        words = UnsentReason.NO_ANSWER % {"number": f"{settings.timeout:g}"}
         raise NotSentError(f"{url}: {words}") from None
     except aiohttp.ClientConnectorError as error:
         if isinstance(error.os_error, UnreachableZoneError):
             raise NotSentError(f"{url}: {_refusal()}") from None
         logger.warning("%s: %s", url, tls_fault(error) or error)
-        raise NotSentError(f"{url}: {Because.NO_CONNECTION}") from None
+        raise NotSentError(f"{url}: {UnsentReason.NO_CONNECTION}") from None
     except aiohttp.ClientError as error:
         logger.warning("%s: %s", url, error)
-        raise NotSentError(f"{url}: {Because.NO_WHOLE_ANSWER}") from None
+        raise NotSentError(f"{url}: {UnsentReason.NO_WHOLE_ANSWER}") from None
 
 
 def signature_headers(body: bytes, keys: Sequence[str], timestamp: int) -> dict[str, str]:
@@ -179,7 +179,7 @@ def signing_key(settings: WebhookSettings) -> str:
 def _refused(url: str, status: int, answer: str) -> NotSentError:
     # The answer is logged, not shown: it could be that of a service in our network.
     logger.warning("%s: HTTP status %d: %s", url, status, " ".join(answer.split()))
-    words = (Because.GONE if status == _GONE else Because.STATUS) % {"number": status}
+    words = (UnsentReason.GONE if status == _GONE else UnsentReason.STATUS) % {"number": status}
     return (RefusedError if status == _GONE else NotSentError)(f"{url}: {words}")
 
 

@@ -7,7 +7,6 @@ from typing import Final
 from pydantic import Field, field_validator
 
 from manager.notices.models import (
-    Because,
     Channel,
     Kind,
     Language,
@@ -15,6 +14,7 @@ from manager.notices.models import (
     NoticeRule,
     NoticeState,
     Occasion,
+    UnsentReason,
 )
 from manager.notices.rules import RuleColumns
 from web.site.formats import clock
@@ -133,7 +133,7 @@ def reason_of(notice: Notice) -> str | None:
         return f"{_(kind)}{colon}{note}"
     number = _NUMBER.search(stored)
     words = _NUMBER.sub("%(number)s", stored, count=1)
-    return _(words) % {"number": number and number[0]} if words in set(Because) else None
+    return _(words) % {"number": number and number[0]} if words in set(UnsentReason) else None
 
 
 def state_words() -> Mapping[str, str]:
