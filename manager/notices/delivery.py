@@ -35,6 +35,7 @@ from manager.notices.letters import render
 from manager.notices.models import Channel, Kind, NoticeRule, Occasion
 from manager.notices.mutes import report_after_mutes
 from manager.notices.outbox import Claimed, NotSentError, RefusedError, UnconfirmedError
+from manager.notices.waiting import mark_waiting
 from manager.schedules.service import database_now
 from oai.database import first_line
 from oai.executor import DatabaseExecutor
@@ -287,7 +288,7 @@ class NoticeSender:
         if self._settings.web.base_url is not None:
             write_digests(session)
         reports.write_reports(session)
-        outbox.mark_waiting(session)
+        mark_waiting(session)
         if abandoned := outbox.take_up_abandoned(session):
             logger.warning("%d notifications were being sent by a manager that is lost", abandoned)
         if time.monotonic() - self._pruned > _PRUNE_SECONDS:

@@ -8,17 +8,13 @@ from typing import Any, ClassVar, Final
 from sqlalchemy import (
     ColumnElement,
     Select,
-    Subquery,
-    Text,
     and_,
     case,
-    cast,
     delete,
     exists,
     func,
     or_,
     select,
-    union_all,
     update,
 )
 from sqlalchemy.orm import Session, aliased, joinedload
@@ -27,15 +23,14 @@ from manager.models import RecurringJob, StoreAuditSchedule
 from manager.notices.models import (
     Channel,
     Notice,
-    NoticeAddress,
     NoticeRule,
     NoticeState,
     Occasion,
     UnsentReason,
 )
+from manager.notices.waiting import URGENT, is_next, is_unconfirmed
 from manager.schedules.service import database_now
 from oai.errors import ExitCode, ZatvaError
-from oai.owners import RepositoryOwner
 
 TRIES: Final = 14
 """How many times a notice is tried: over three days, with the pauses below."""
@@ -48,15 +43,11 @@ _FIRST_PAUSE: Final = timedelta(minutes=1)
 _LONGEST_PAUSE: Final = timedelta(hours=12)
 _SOON: Final = timedelta(minutes=5)
 _LONGEST_ERROR: Final = 1000
-URGENT: Final = (Occasion.TEST, Occasion.CONFIRM)
-"""Those for which a person waits."""
 PER_HOST: Final = 2
 """Webhooks sent to one host at a time: one that never answers leaves the other places to others."""
 _HOST: Final = func.lower(func.substring(Notice.target, "//([^/?#]*)"))
 _OLDEST: Final = (Notice.due, Notice.notice_id)
-_ORDERED: Final = or_(Notice.rule_id.is_not(None), Notice.channel == Channel.HOOK)
 _OPEN: Final = (NoticeState.WAITING, NoticeState.CLAIMED, NoticeState.HANDED)
-_UNSENT: Final = (Notice.ended.is_(None), Notice.occasion.not_in(URGENT))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,7 +90,7 @@ def _claim(
     session: Session, channel: Channel, kind: ColumnElement[bool], *, most: int, lease: float
 ) -> list[Claimed]:
     is_sent_now = Notice.state.in_((NoticeState.CLAIMED, NoticeState.HANDED))
-    ready = and_(*_is_due(), kind, _is_next(), ~_is_unconfirmed())
+    ready = and_(*_is_due(), kind, is_next(), ~is_unconfirmed())
     rows = (
         select(
             Notice.notice_id,
@@ -151,81 +142,6 @@ def keys_of(session: Session, notice: Notice) -> tuple[str, ...]:
     return (following,) if replaced else (present or "", following)
 
 
-def _queues() -> Subquery:
-    """Return the unsent notices, each with the first one to its recipient about its repository.
-
-    Those in an unsent report are unsent, too.
-    """
-    report = aliased(Notice)
-    reports = select(report.notice_id).where(report.ended.is_(None), report.occasion == Occasion.REPORT)
-    # Numbers are first, because they are compared fast; an array, so that its index is used.
-    recipient = (Notice.rule_id, Notice.repository_id, Notice.channel, Notice.target)
-    reported = Notice.report_id == func.any(func.array(reports.scalar_subquery()))
-    rows = union_all(
-        select(Notice.notice_id, *recipient).where(*_UNSENT, Notice.occasion != Occasion.REPORT),
-        select(Notice.notice_id, *recipient).where(reported),
-    ).subquery()
-    same = [rows.c[column.key] for column in recipient]
-    first = func.min(rows.c.notice_id).over(partition_by=same)
-    return select(rows.c.notice_id, first.label("first")).subquery()
-
-
-def _is_next() -> ColumnElement[bool]:
-    """Return whether no earlier notice to the same recipient about the same repository is still unsent.
-
-    A report has the earliest notices of each of its repositories, so it waits for none.
-    """
-    # By the set: a condition on each notice would compare each of thousands with each.
-    rows = _queues()
-    is_first = Notice.notice_id.in_(select(rows.c.notice_id).where(rows.c.first == rows.c.notice_id))
-    # A link to confirm the address is not behind the notices that wait for it, nor a test behind others.
-    return or_(~_ORDERED, Notice.occasion.in_((*URGENT, Occasion.REPORT)), is_first)
-
-
-def _is_unconfirmed() -> ColumnElement[bool]:
-    """Return whether the recipient was given by a partner and has not confirmed the address."""
-    return and_(
-        Notice.channel == Channel.MAIL,
-        Notice.occasion != Occasion.CONFIRM,
-        exists().where(
-            NoticeRule.rule_id == Notice.rule_id,
-            RepositoryOwner.repository_id == NoticeRule.repository_id,
-            NoticeAddress.organisation_id == RepositoryOwner.organisation_id,
-            NoticeAddress.address == func.lower(Notice.target),
-            NoticeAddress.confirmed.is_(None),
-        ),
-    )
-
-
-def mark_waiting(session: Session) -> None:
-    """Note with notices that are not tried yet what they wait for. The caller commits.
-
-    The confirmation of their address, an earlier notice whose attempts fail, or a report.
-    """
-    rows, first = _queues(), aliased(Notice)
-    number = cast(func.coalesce(first.report_id, first.notice_id), Text)
-    behind = func.replace(UnsentReason.BEHIND.value, "%(number)s", number)
-    fails = and_(first.state == NoticeState.WAITING, first.tries > 0)
-    unsent = update(Notice).execution_options(synchronize_session=False)
-    session.execute(
-        unsent.where(Notice.ended.is_(None), Notice.last_error.is_(None), _is_unconfirmed()).values(
-            last_error=UnsentReason.UNCONFIRMED.value
-        )
-    )
-    session.execute(
-        unsent.where(
-            _ORDERED,
-            Notice.state == NoticeState.WAITING,
-            Notice.tries == 0,
-            Notice.notice_id == rows.c.notice_id,
-            first.notice_id == rows.c.first,
-            first.notice_id < Notice.notice_id,
-            or_(fails, first.state == NoticeState.COLLECTED),
-            Notice.last_error.is_distinct_from(behind),
-        ).values(last_error=behind)
-    )
-
-
 def postpone(session: Session, claimed: Claimed, due: ColumnElement[datetime], reason: str) -> None:
     """Release a notice until then, without counting an attempt. The caller commits."""
     _change(session, claimed, NoticeState.CLAIMED, **_later(due, reason, tries=Notice.tries - 1))
@@ -247,7 +163,7 @@ def sent(session: Session, claimed: Claimed) -> None:
     """
     _change(session, claimed, *_OPEN, state=NoticeState.SENT, ended=func.now(), expires=None, last_error=None)
     same, soon = (Notice.channel == claimed.channel, Notice.target == claimed.target), func.now() + _SOON
-    report = (*_UNSENT, Notice.occasion == Occasion.REPORT, Notice.due > soon)
+    report = (Notice.ended.is_(None), Notice.occasion == Occasion.REPORT, Notice.due > soon)
     session.execute(
         update(Notice).where(*same, *report).values(due=soon),
         execution_options={"synchronize_session": False},
@@ -340,7 +256,7 @@ def prune(session: Session) -> None:
     )
     unwanted = and_(Notice.ended.is_(None), Notice.created < now - timedelta(days=UNCONFIRMED_DAYS))
     session.execute(
-        delete(Notice).where(unwanted, _is_unconfirmed()).execution_options(synchronize_session=False)
+        delete(Notice).where(unwanted, is_unconfirmed()).execution_options(synchronize_session=False)
     )
 
 

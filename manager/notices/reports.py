@@ -32,7 +32,7 @@ from harvester.vocabulary import RunStatus
 from manager.notices.announcements import moment
 from manager.notices.models import Channel, Notice, NoticeRule, NoticeState, Occasion
 from manager.notices.mutes import mute_collected
-from manager.notices.outbox import URGENT
+from manager.notices.waiting import URGENT
 from oai.failure_codes import FailureCode
 
 COLLECTING: Final = timedelta(minutes=15)

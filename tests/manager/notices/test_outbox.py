@@ -8,6 +8,7 @@ from sqlalchemy import text
 from manager.notices import outbox
 from manager.notices.models import Channel, Kind, Language, NoticeState
 from manager.notices.rules import MOST_ADDRESSES, RuleColumns, add_rule, change_rule, put_trial_into_outbox
+from manager.notices.waiting import mark_waiting
 from oai.database import Database
 from oai.errors import UsageError
 from oai.outgoing import WebhookSettings
@@ -101,7 +102,7 @@ def test_what_waits_for_a_recipient_who_is_away_is_given_up_with_the_first(
         with database.session() as session, session.begin():
             outbox.not_sent(session, claimed, "no answer", tries=tries)
         with database.session() as session, session.begin():
-            outbox.mark_waiting(session)
+            mark_waiting(session)
         rows = announcer.tables("SELECT state, last_error FROM notice ORDER BY notice_id")
         return [(row.state, row.last_error) for row in rows]
 

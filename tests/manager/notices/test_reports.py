@@ -13,6 +13,7 @@ from manager.notices.letters import LONGEST_CHAT, Letter, render
 from manager.notices.models import Channel, Language, MuteKind, NoticeState
 from manager.notices.mutes import acknowledge, end_mute, mute
 from manager.notices.rules import put_trial_into_outbox, remove_rule
+from manager.notices.waiting import mark_waiting
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.failures import Failure, FailureCode, explained
@@ -462,7 +463,7 @@ def test_only_notices_of_its_repositories_wait_for_a_report_which_is_tried_soon_
     reporter.tables("UPDATE notice SET due = now() + interval '1 hour' WHERE notice_id IN (14, 16)")
     assert reporter.send() == ["failing"]
     with database.session() as session, session.begin():
-        outbox.mark_waiting(session)
+        mark_waiting(session)
     rows = reporter.tables(
         "SELECT target, state, due < now() + interval '6 minutes' AS soon, last_error FROM notice"
         " WHERE notice_id > 10 ORDER BY notice_id"
