@@ -1,4 +1,4 @@
-"""Conditions of filtering sets: what they are true of, how they are written, and which are refused."""
+"""Conditions of filtering sets: what they match, how they are written, and which are rejected."""
 
 import pytest
 from lxml import etree
@@ -74,7 +74,9 @@ def test_conditions_on_marc_fields(line: str, true: bool) -> None:  # noqa: FBT0
         ("653$a matches (?i)\\bart", []),
     ],
 )
-def test_signs_of_words_count_and_punctuation_does_not(line: str, selected: list[str]) -> None:
+def test_signs_that_distinguish_words_are_compared_and_punctuation_is_ignored(
+    line: str, selected: list[str]
+) -> None:
     values = [
         "C", "c.", "C++", "c++ /", "C#", "Visual C++ (computer language)", "R&D management",
         _DECOMPOSED, "Slovník + malý", "Departure",
@@ -102,7 +104,7 @@ def test_any_needs_one_condition_and_all_need_each(match: Match) -> None:
         "language equals cs",
     ],
 )
-def test_a_condition_is_written_as_it_is_read(line: str) -> None:
+def test_a_condition_is_written_as_it_was_read(line: str) -> None:
     assert str(parse_condition(line)) == line
 
 
@@ -120,12 +122,12 @@ def test_a_condition_is_written_as_it_is_read(line: str) -> None:
         ("008/37-35 equals cze", "the last position is before the first"),
     ],
 )
-def test_conditions_that_can_be_true_of_nothing_are_refused(line: str, words: str) -> None:
+def test_conditions_that_can_never_match_are_rejected(line: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_condition(line)
 
 
-def test_sets_are_kept_changed_and_removed(database: Database) -> None:
+def test_sets_are_saved_changed_and_removed(database: Database) -> None:
     with database.session() as session:
         made = add_set(session, name="a", match=Match.ANY, conditions=[parse_condition("245 exists")])
         with pytest.raises(UsageError, match="already"):
@@ -168,7 +170,7 @@ async def test_conditions_are_tried_on_stored_records(catalogue: Catalogue) -> N
     assert list(never_true(trial, rules)) == ["245$a contains xyzzy"]
 
 
-async def test_a_trial_of_costly_conditions_ends_at_its_limit(catalogue: Catalogue) -> None:
+async def test_a_trial_of_expensive_conditions_ends_at_its_time_limit(catalogue: Catalogue) -> None:
     rules = Conditions(match=Match.ALL, conditions=[parse_condition("245$a matches (x?){900}x{900}y")])
     repositories = [catalogue.repository_id]
     with (
@@ -178,7 +180,7 @@ async def test_a_trial_of_costly_conditions_ends_at_its_limit(catalogue: Catalog
         try_conditions(session, catalogue.settings, rules, repositories, most=100, seconds=0)
 
 
-def test_a_costly_expression_is_given_to_what_limits_it() -> None:
+def test_a_regular_expression_is_evaluated_by_the_limited_function() -> None:
     asked = []
 
     def matching(expression: Expression, value: str) -> bool:

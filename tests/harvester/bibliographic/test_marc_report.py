@@ -1,4 +1,4 @@
-"""Findings of many records, counted."""
+"""Findings of many records are counted."""
 
 from harvester.bibliographic.marc21.structure import Finding, Level
 from harvester.bibliographic.marc_report import MarcReport
@@ -12,7 +12,7 @@ def _report() -> MarcReport:
     return MarcReport(repository_id=1, metadata_prefix="marc21", level=3)
 
 
-def test_findings_are_counted_by_code_and_place_with_the_first_records() -> None:
+def test_findings_are_counted_by_code_and_place_with_the_first_records_as_examples() -> None:
     report = _report()
     for number in range(5):
         report.add(
@@ -26,7 +26,7 @@ def test_findings_are_counted_by_code_and_place_with_the_first_records() -> None
     assert (second.place, second.count, second.records) == ("245$y", 2, 2)
 
 
-def test_lower_levels_come_first_then_what_most_records_have() -> None:
+def test_findings_are_sorted_by_level_and_then_by_frequency() -> None:
     report = _report()
     report.add("oai:x:1", [_finding("100", level=3), _finding("200"), _finding("300")])
     report.add("oai:x:2", [_finding("100", level=3), _finding("300")])
@@ -34,7 +34,7 @@ def test_lower_levels_come_first_then_what_most_records_have() -> None:
     assert [one.place for one in report.ranked()] == ["300", "200", "100"]
 
 
-def test_any_number_of_tags_takes_bounded_memory() -> None:
+def test_any_number_of_tags_needs_bounded_memory() -> None:
     report = _report()
     for number in range(10_000):
         report.add("oai:x:1", [_finding(f"{number}"), _finding(f"{number}", code="data_field_tag")])
