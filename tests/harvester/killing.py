@@ -17,7 +17,7 @@ _SURE = 0.3
 
 
 def stall(library: Library, event: str, when: str, *, name: str = "stall", seconds: float = _LONG) -> None:
-    """Make each statement wait that does `event` ("INSERT ON oai_history") to a row that matches `when`."""
+    """Make each statement that does `event` ("INSERT ON oai_history") to a row matching `when` wait."""
     with library.database.session() as session:
         session.execute(
             text(

@@ -104,7 +104,7 @@ def test_any_needs_one_condition_and_all_need_each(match: Match) -> None:
         "language equals cs",
     ],
 )
-def test_a_condition_is_written_as_it_was_read(line: str) -> None:
+def test_a_condition_is_written_as_it_is_read(line: str) -> None:
     assert str(parse_condition(line)) == line
 
 
@@ -127,7 +127,7 @@ def test_conditions_that_can_never_match_are_rejected(line: str, words: str) -> 
         parse_condition(line)
 
 
-def test_sets_are_saved_changed_and_removed(database: Database) -> None:
+def test_sets_are_kept_changed_and_removed(database: Database) -> None:
     with database.session() as session:
         made = add_set(session, name="a", match=Match.ANY, conditions=[parse_condition("245 exists")])
         with pytest.raises(UsageError, match="already"):
@@ -170,7 +170,7 @@ async def test_conditions_are_tried_on_stored_records(catalogue: Catalogue) -> N
     assert list(never_true(trial, rules)) == ["245$a contains xyzzy"]
 
 
-async def test_a_trial_of_expensive_conditions_ends_at_its_time_limit(catalogue: Catalogue) -> None:
+async def test_a_trial_of_costly_conditions_ends_at_its_limit(catalogue: Catalogue) -> None:
     rules = Conditions(match=Match.ALL, conditions=[parse_condition("245$a matches (x?){900}x{900}y")])
     repositories = [catalogue.repository_id]
     with (

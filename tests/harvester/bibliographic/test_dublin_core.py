@@ -160,7 +160,7 @@ def test_a_relation_that_is_only_a_number_is_an_identifier(element: str, number:
 
 
 @pytest.mark.parametrize("title", ["1990-1995", "Metro: 2033", "Nature, doi:10.1000/1", "ISSN", "12345"])
-def test_a_relation_with_words_is_a_title(title: str) -> None:
+def test_a_relation_in_words_is_a_title(title: str) -> None:
     (related,) = _converted(f"<dcterms:isPartOf>{title}</dcterms:isPartOf>").related
     assert (related.title, related.identifiers) == (title, ())
 
@@ -239,7 +239,7 @@ def test_years_of_birth_and_death_are_removed_from_the_name(
     assert (found.name, found.dates, found.roles) == (name, dates, roles)
 
 
-def test_languages_of_elements_are_stored() -> None:
+def test_languages_of_elements_are_kept() -> None:
     long = "slovo " * 40
     record = _converted(
         '<dc:title xml:lang="cs">Kočky</dc:title><dc:title xml:lang="en">Cats</dc:title>'

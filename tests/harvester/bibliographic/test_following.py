@@ -29,7 +29,7 @@ def imports_of(catalogue: Catalogue) -> list[tuple[bool, int]]:
         return [(whole, seen) for whole, seen in rows]
 
 
-async def test_records_are_searchable_after_a_harvest_without_any_configuration(catalogue: Catalogue) -> None:
+async def test_records_are_searchable_after_a_harvest_without_any_setting(catalogue: Catalogue) -> None:
     follow(catalogue)
     catalogue.put(1, "245 10 $aKnihy opravené", datestamp=LATER)
     catalogue.delete(1)
@@ -42,7 +42,7 @@ async def test_records_are_searchable_after_a_harvest_without_any_configuration(
     assert catalogue.imported().state == "no changes", "a comparison of all records finds nothing left"
 
 
-async def test_a_harvest_that_ends_during_an_import_is_imported_afterwards(catalogue: Catalogue) -> None:
+async def test_a_harvest_that_ends_during_an_import_is_imported_after_it(catalogue: Catalogue) -> None:
     catalogue.put(4, "245 10 $aKniha čtvrtá", datestamp=LATER)
     async with asyncio.TaskGroup() as tasks:
         begun, harvested = threading.Event(), threading.Event()
@@ -190,7 +190,7 @@ def test_a_repository_without_readable_format_or_with_imports_turned_off_is_skip
     assert imports_of(catalogue) == []
 
 
-async def test_the_cost_of_comparison_after_a_harvest_does_not_grow_with_the_repository(
+async def test_the_comparison_after_a_harvest_does_not_grow_with_the_repository(
     catalogue: Catalogue,
 ) -> None:
     for number in range(4, 400):

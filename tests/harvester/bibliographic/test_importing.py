@@ -123,7 +123,7 @@ def test_a_second_import_finds_no_changes(catalogue: Catalogue) -> None:
     assert facts.state == "no changes"
 
 
-async def test_an_import_that_only_rejects_records_is_completed_and_not_without_changes(
+async def test_an_import_that_only_rejects_records_is_not_reported_as_without_changes(
     catalogue: Catalogue,
 ) -> None:
     catalogue.imported()

@@ -121,7 +121,7 @@ def test_a_leader_of_another_length_is_reported() -> None:
     assert "characters, not 24" in faults(converted("245 00 $aX", leader="   nam a22     i 4500"))["LDR"]
 
 
-def test_leading_articles_are_ignored_in_sorting() -> None:
+def test_leading_articles_are_dropped_for_sorting() -> None:
     assert converted("245 14 $aThe Czech language").sort_title == "czech language"
     assert converted("245 12 $aL'histoire").sort_title == "histoire"
     assert converted("245 10 $a\x98Die \x9cböhmischen Länder").sort_title == "bohmischen lander"
@@ -179,7 +179,7 @@ def test_a_record_without_245_gets_another_title_and_a_note() -> None:
     assert "no title" in faults(record)["245"]
 
 
-def test_a_second_245_is_kept_in_the_notes() -> None:
+def test_a_second_245_is_kept() -> None:
     record = converted("245 10 $aPrvní", "245 10 $aDruhý")
     assert record.title == "První"
     assert [(note.text, note.fault) for note in record.notes if note.field == "245"] == [
@@ -364,7 +364,7 @@ def test_years_are_read_from_008_or_else_from_the_imprint(fixed: str, years: Yea
         ("muuuu9999", "1948", Years(first=1948, last=1948)),
     ],
 )
-def test_a_textual_date_and_the_digits_of_008_complete_each_other(
+def test_a_date_in_words_and_the_digits_of_008_complete_each_other(
     fixed: str, date: str, years: Years
 ) -> None:
     record = converted("245 10 $aX", f"260 ## $aPraha$c{date}", fixed=f"240115{fixed:9.9}{FIXED[15:]}")
@@ -548,7 +548,7 @@ def test_thousands_of_series_are_converted_in_linear_time() -> None:
     assert len(record.series) == 8_000
 
 
-def test_words_next_to_the_issn_of_a_series_are_kept() -> None:
+def test_words_beside_the_issn_of_a_series_are_kept() -> None:
     record = converted(
         "490 1# $aA$x0317-8471 (online) ;$v1", "830 #0 $aA$xISSN 0317-8471 ;$v1", "490 0# $aB$x1803-8271"
     )

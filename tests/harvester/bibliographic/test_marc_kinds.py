@@ -25,7 +25,7 @@ def _collection(*records: str) -> etree._Element:
     "namespace",
     [_SLIM, f"{_SLIM}/", "info:lc/xmlns/marcxchange-v1", "info:lc/xmlns/marcxchange-v2", "", _OAI],
 )
-def test_marc_is_read_in_every_namespace_in_use(namespace: str) -> None:
+def test_marc_is_read_in_every_namespace_in_which_it_is_published(namespace: str) -> None:
     text = marcxml("100 1# $aHus, Jan$4aut", "245 10 $aKnihy").replace(_SLIM, namespace)
     element = etree.fromstring(text)
     converter = converter_for(element)
@@ -55,7 +55,7 @@ _ALEPH = (
         (f" xmlns='{_OAI}'", "<fixfield id='LDR'>-----nas-a22------a-4500</fixfield>"),
     ],
 )
-def test_oai_marc_from_aleph_is_read(attributes: str, leader: str) -> None:
+def test_oai_marc_of_aleph_is_read(attributes: str, leader: str) -> None:
     element = etree.fromstring(_ALEPH.format(attributes, leader))
     converter = converter_for(element)
     assert converter is not None
@@ -79,7 +79,7 @@ def test_quotation_marks_around_a_fixed_field_of_oai_marc_are_removed() -> None:
         ("00000nq  a2200000n  4500", "community information"), ("-----nx--a22-----n--450", "holdings"),
     ],
 )  # fmt: skip
-def test_records_of_other_kinds_are_rejected_by_name(leader: str, kind: str) -> None:
+def test_the_kind_of_a_declined_record_is_named(leader: str, kind: str) -> None:
     element = etree.fromstring(marcxml("245 10 $aX", leader=leader))
     reason = Marc21Converter().declined(element)
     assert reason == f"not bibliographic: MARC {kind} data, by type of record (leader position 6)"
@@ -96,7 +96,7 @@ def test_the_type_attribute_decides_if_the_leader_does_not() -> None:
     assert "'UNIMARC', not MARC 21" in declined("00000nam a2200000n  4500", "format='UNIMARC'")
 
 
-def test_an_undeclared_unimarc_record_is_rejected() -> None:
+def test_an_undeclared_unimarc_record_is_left_out() -> None:
     coded = "100 ## $a20120101d2012    m  y0frey50      ba"
     folded = "100 ## $a20010315d1998 m y0czey0103 ba"
     for begin in ([coded], [folded], []):
@@ -106,7 +106,7 @@ def test_an_undeclared_unimarc_record_is_rejected() -> None:
         assert Marc21Converter().declined(etree.fromstring(marcxml(*fields))) == ""
 
 
-def test_a_record_with_status_deleted_is_rejected() -> None:
+def test_a_record_with_the_status_deleted_is_left_out() -> None:
     deleted = marcxml("245 10 $aSmazaný záznam", leader="00000dam a2200000 i 4500")
     reason = "a deleted record, by its status (leader position 5)"
     cut = marcxml("245 10 $aNotový rukopis", leader="00714 dm a2200205 a 450")
@@ -133,7 +133,7 @@ def test_the_bibliographic_record_of_a_collection_is_converted_with_its_holdings
     assert [one.name for one in fields] == ["LDR", "008", "001", "245", "852", "856"]
 
 
-def test_further_bibliographic_records_of_a_collection_are_named_in_a_note() -> None:
+def test_further_bibliographic_records_of_a_collection_are_named_in_the_notes() -> None:
     record = Marc21Converter().convert(_collection(marcxml("245 10 $aPrvní"), marcxml("245 10 $aDruhý")))
     (note,) = [note for note in record.notes if note.fault]
     assert record.title == "První"
@@ -141,14 +141,14 @@ def test_further_bibliographic_records_of_a_collection_are_named_in_a_note() -> 
     assert note.fault == "another bibliographic record in the same collection; only the first one has a row"
 
 
-def test_a_collection_without_bibliographic_records_is_rejected() -> None:
+def test_a_collection_without_bibliographic_records_is_declined() -> None:
     authority = marcxml("100 1# $aHus", leader="00000nz  a2200000n  4500")
     holdings = marcxml("852 ## $aX", leader=_HOLDINGS)
     assert "MARC authority and holdings data" in Marc21Converter().declined(_collection(authority, holdings))
     assert "contains no record" in Marc21Converter().declined(_collection())
 
 
-async def test_records_of_other_kinds_are_omitted_with_a_reason_and_without_an_error(
+async def test_records_of_other_kinds_are_left_out_with_the_reason_and_without_an_error(
     catalogue: Catalogue,
 ) -> None:
     item = catalogue.fake.items[0]
@@ -165,7 +165,7 @@ async def test_records_of_other_kinds_are_omitted_with_a_reason_and_without_an_e
 
 
 @pytest.mark.parametrize("anew", [True, False])
-def test_rows_of_an_earlier_converter_version_are_rewritten(
+def test_rows_of_an_earlier_converter_are_rewritten(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, *, anew: bool
 ) -> None:
     """With --anew, or without it because the converter's version changed."""

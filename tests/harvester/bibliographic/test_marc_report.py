@@ -12,7 +12,7 @@ def _report() -> MarcReport:
     return MarcReport(repository_id=1, metadata_prefix="marc21", level=3)
 
 
-def test_findings_are_counted_by_code_and_place_with_the_first_records_as_examples() -> None:
+def test_findings_are_counted_by_code_and_place_with_the_first_records() -> None:
     report = _report()
     for number in range(5):
         report.add(
@@ -34,7 +34,7 @@ def test_findings_are_sorted_by_level_and_then_by_frequency() -> None:
     assert [one.place for one in report.ranked()] == ["300", "200", "100"]
 
 
-def test_any_number_of_tags_needs_bounded_memory() -> None:
+def test_any_number_of_tags_takes_bounded_memory() -> None:
     report = _report()
     for number in range(10_000):
         report.add("oai:x:1", [_finding(f"{number}"), _finding(f"{number}", code="data_field_tag")])

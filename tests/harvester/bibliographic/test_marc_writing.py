@@ -122,7 +122,7 @@ def test_the_longest_field_and_a_missing_indicator_are_written() -> None:
     assert facts(read_back(to_iso2709(record))[0]) == [("500", " ", "1", ("a", "x"))]
 
 
-def test_the_fmt_field_of_aleph_is_written_as_aleph_writes_it() -> None:
+def test_the_field_fmt_of_aleph_is_written_as_aleph_writes_it() -> None:
     data = to_iso2709(xml('<controlfield tag="FMT">BK</controlfield>'))
     assert data.endswith(b"FMT000300000\x1eBK\x1e\x1d")
     (read,) = written_records(read_iso2709(data))

@@ -99,7 +99,7 @@ def _as_number(word: str, record: BibliographicRecord) -> bool:
 
 
 @given(leader=_WORDS, fields=_FIELDS)
-def test_every_record_is_converted_to_the_same_rows_each_time(
+def test_every_record_has_rows_that_are_the_same_each_time(
     leader: str, fields: list[tuple[str, str, str, list[tuple[str, str]]]]
 ) -> None:
     first, second = (Marc21Converter().convert(_element(leader, fields)) for _ in range(2))

@@ -86,7 +86,7 @@ def test_a_span_of_years_is_found_even_if_it_could_be_an_issn(filled: Catalogue,
         ("", []),
     ],
 )
-def test_query_words_are_marked_in_hits(query: str, marked: list[str]) -> None:
+def test_words_of_the_query_are_marked_in_hits(query: str, marked: list[str]) -> None:
     title = "Staré knihy kacířů, století kníh; Století of l'art"
     pieces = FoundWords.of(query).split(title)
 

@@ -122,7 +122,7 @@ async def test_records_that_cannot_be_read_are_counted_in_lenient_reading(reposi
     assert listing.progress.faults == 1
 
 
-async def test_each_error_code_has_its_own_class(repository: FakeRepository) -> None:
+async def test_errors_have_a_class_for_each_code(repository: FakeRepository) -> None:
     async with open_client(repository.url) as client:
         with pytest.raises(IdDoesNotExistError):
             await client.get_record("nothing")

@@ -94,7 +94,7 @@ async def test_oddities_of_tokens_are_reported() -> None:
     assert any("must be encoded in addresses: '|'" in line for line in odd)
 
 
-async def test_missing_compression_content_type_and_status_are_reported() -> None:
+async def test_faults_of_compression_content_type_and_status_are_reported() -> None:
     odd = await _odd(_sound(fault=lambda _, good: (200, {"Content-Type": "text/html"}, good)))
     assert "Answers are not compressed, although gzip was requested." in odd
     assert "The Content-Type is 'text/html', not 'text/xml'." in odd

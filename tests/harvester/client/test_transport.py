@@ -153,7 +153,7 @@ async def test_an_answer_that_breaks_the_rules_of_http_is_reported_as_such(
     assert len(server.asked) == 2
 
 
-async def test_a_lenient_connection_does_not_reach_private_addresses_either() -> None:
+async def test_a_lenient_connection_does_not_lead_to_private_addresses_either() -> None:
     server = _answer(f"Content-Length: {_SIZE}", f"Content-Length: {_SIZE}")
     async with serve_raw(server):
         for lenient in (False, True):
@@ -206,7 +206,7 @@ async def test_cookies_are_kept_for_the_repository_even_if_its_host_is_an_ip_add
     assert "cookie" not in server.asked[0].lower()
 
 
-async def test_cookies_are_kept_if_further_requests_may_reach_only_public_addresses() -> None:
+async def test_cookies_are_kept_when_further_requests_may_lead_only_to_the_public_internet() -> None:
     server = RawServer(answer=lambda _: _with_cookie(server))
     settings = _QUICK.model_copy(update={"private_addresses": True})
     opened = open_transport(settings, zone_of=lambda _: Zone.PUBLIC)
@@ -275,7 +275,7 @@ async def test_credentials_of_an_address_are_sent_only_to_its_server_and_shown_i
     assert "cret" not in str(raised.value) + raised.value.url
 
 
-async def test_the_number_of_redirects_is_limited() -> None:
+async def test_redirects_have_a_limit() -> None:
     server = RawServer(answer=lambda _: reply(b"", "Location: /oai?verb=Identify", status="307 Again"))
     async with serve_raw(server):
         with pytest.raises(TransportError, match=f"more than {MAX_REDIRECTS} redirects"):

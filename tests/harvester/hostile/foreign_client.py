@@ -1,4 +1,4 @@
-"""Harvests a repository with another client and prints what it gets, a JSON line for each record.
+"""Harvests a repository with another client and prints a JSON line for each received record.
 
     python foreign_client.py sickle|scythe URL [FROM]
 
@@ -38,7 +38,7 @@ def _line(record: Any) -> str:
 
 
 def main() -> None:
-    """Print the records, then the error that ended it, if any."""
+    """Print the records, then the error that ended the harvest, if any."""
     client, url, *since = sys.argv[1:]
     try:
         for record in _records(client, url, since[0] if since else None):

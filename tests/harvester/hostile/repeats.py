@@ -130,7 +130,7 @@ STRICTLY_COVERED = """
 
 
 def rows(table: str) -> list[list[str]]:
-    """The names in each row of a table; indented deeper are further names of the row before."""
+    """Return the names in each row of a table; more deeply indented lines continue the row before."""
     return [row.split() for row in table.replace("\n        ", " ").splitlines() if row]
 
 
@@ -139,7 +139,7 @@ def _repeated(table: str) -> frozenset[str]:
 
 
 def _marked(repeated: frozenset[str]) -> list[object]:
-    """All scenarios as parameters, those that are repeated for `--long` alone."""
+    """Return all scenarios as parameters; those that repeat others are marked for `--long`."""
     return [
         pytest.param(one, id=one.name, marks=[pytest.mark.long] if one.name in repeated else [])
         for one in SCENARIOS

@@ -1,4 +1,4 @@
-"""An OAI-PMH server on a raw socket of 127.0.0.1, so that HTTP itself can be broken, too."""
+"""An OAI-PMH server on a raw socket of 127.0.0.1, so that HTTP itself can be broken too."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ Headers = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A request, with the answer that a good server would give."""
+    """A request, with the answer of a correct server."""
 
     arguments: Mapping[str, str]
     path: str
@@ -31,7 +31,7 @@ class Ask:
 
     @property
     def offset(self) -> int:
-        """The place in the list of the page that is asked for; -1 where no list is."""
+        """Return the position in the list of the requested page; -1 for other requests."""
         if self.verb not in {"ListRecords", "ListIdentifiers"}:
             return -1
         number = self.arguments.get("resumptionToken", "0").partition("|")[0]
@@ -40,7 +40,7 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What is sent. `length` is announced where it differs from the body's, -1 announces none.
+    """What is sent. `length` is announced if it differs from the body's; -1 announces no length.
 
     With status 0 nothing is sent, and the connection is reset.
     """
@@ -64,12 +64,12 @@ Fault = Callable[[Ask], Reply | bytes | None]
 
 
 def no_fault(_ask: Ask) -> None:
-    """Leave every answer be."""
+    """Leave every answer unchanged."""
 
 
 @dataclass(kw_only=True)
 class Hostile:
-    """A repository of known content, and what is wrong with its server."""
+    """A repository of known content, and the faults of its server."""
 
     items: list[Item]
     fault: Fault = no_fault
@@ -91,7 +91,7 @@ class Hostile:
         )
 
     def reply(self, target: str, cookies: str = "") -> Reply:
-        """The answer to one request."""
+        """Return the answer to one request."""
         parts = urlsplit(target)
         arguments = dict(parse_qsl(parts.query, keep_blank_values=True))
         self._good.url = self.url

@@ -1,4 +1,4 @@
-"""A small SRU service over a list in memory, on 127.0.0.1, that can be told to misbehave."""
+"""A small SRU service over a list in memory, on 127.0.0.1, with configurable faults."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
