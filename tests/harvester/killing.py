@@ -36,7 +36,7 @@ async def kill_where_it_stalls(
 ) -> None:
     """Start the first repository's harvest, kill it where `stall` blocks it, and unblock the table.
 
-    `delay` is the duration in seconds of a shorter stall that comes before.
+    `delay` is the duration in seconds of a shorter stall before that.
     """
     process = Process(library.environment, "harvest", "1", "-q", *arguments)
     async with asyncio.timeout(120):

@@ -71,7 +71,7 @@ async def test_an_unknown_host_is_reported_at_once_and_no_rows_are_stored(
     assert kept(database) == NOTHING
 
 
-async def test_if_a_server_gives_no_answer_no_rows_are_stored_after_all_attempts(
+async def test_if_a_server_sends_no_answer_no_rows_are_stored_after_all_attempts(
     mute: RawServer, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     words = ("harvest", mute.url, "--retries", "2", "--out", str(tmp_path / "out"), "--json")

@@ -112,7 +112,7 @@ def test_two_concurrent_updates_of_the_facts_of_a_repository_do_not_conflict(
 def test_sets_and_formats_that_the_database_cannot_hold_are_left_out(
     database: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
-    generator = Random(0)  # The server compresses repeated letters.
+    generator = Random(0)  # the server compresses repeated letters
     long = "".join(generator.choices(ascii_letters, k=10_000))
     sets = [SetInfo(set_spec=spec, set_name=long) for spec in ("maps", long, long[:1000])]
     keys = [("oai_dc", "s", "n"), ("oai_dc", "s", "n"), (long, "", ""), ("marc", long, ""), ("ese", "", "")]

@@ -107,7 +107,7 @@ def test_a_change_committed_during_an_import_is_imported_by_the_next_one(catalog
     identifier = "oai:fake.example:2"
     with catalogue.database.session() as slow:
         slow.execute(text("SELECT pg_current_xact_id()"))
-        catalogue.imported()  # Its mark is below the open transaction.
+        catalogue.imported()  # its mark is below the open transaction
         slow.execute(
             text(
                 "INSERT INTO oai_change (transaction_id, repository_id, harvest_id, run_started, identifier,"

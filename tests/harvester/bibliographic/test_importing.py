@@ -88,7 +88,7 @@ async def test_a_record_that_the_database_cannot_store_is_omitted_alone(catalogu
     catalogue.imported()
     huge = "".join(
         random.Random(1).choices(string.ascii_letters, k=20_000)
-    )  # An index entry has at most 8 kB.
+    )  # an index entry has at most 8 kB
     catalogue.put(1, "245 10 $aKnihy opravené", datestamp="2024-06-02T00:00:00Z")
     catalogue.put(2, f"100 1# $aHus, Jan$0{huge}", "245 10 $aNic", datestamp="2024-06-02T00:00:00Z")
     catalogue.put(4, f"100 1# $aHus, Jan$0{huge}", "245 10 $aNic", datestamp="2024-06-02T00:00:00Z")

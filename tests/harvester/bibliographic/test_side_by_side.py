@@ -65,7 +65,7 @@ def test_an_interrupted_import_leaves_no_process_and_the_next_one_continues(
     assert multiprocessing.active_children() == []
     monkeypatch.setattr(importer, "processes_for", lambda _records: 1)
     again = two_processes.imported(batch=4)
-    assert again.seen in {33 - 8, 33 - 7}  # The record without a file is tried each time.
+    assert again.seen in {33 - 8, 33 - 7}  # the record without a file is tried each time
     assert len(two_processes.titles()) == 31
 
 

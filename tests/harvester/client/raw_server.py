@@ -13,7 +13,7 @@ class RawServer:
     answer: Callable[[str], bytes]
     hold: bool = False
     drip: float = 0
-    """Seconds between two bytes of what comes after the head."""
+    """Seconds between two bytes after the head."""
     url: str = ""
     asked: list[str] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)

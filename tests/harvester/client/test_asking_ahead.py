@@ -130,7 +130,7 @@ async def test_an_answer_belongs_to_its_request() -> None:
         asking.ask("later")
         await asyncio.sleep(0)
         assert (await asking.answer(_OTHER)).url == str(_OTHER)
-        asking.ask("another")  # Too late.
+        asking.ask("another")  # too late
         assert not asking.asked
         assert (await asking.answer(_NEXT)).url == str(_NEXT)
     assert asked == [_NEXT, _LATER, _OTHER, _NEXT]
@@ -146,4 +146,4 @@ async def test_an_error_of_a_request_sent_ahead_is_raised_when_its_answer_is_nee
         with pytest.raises(HttpStatusError):
             await asking.answer(_NEXT)
         asking.ask("later")
-        await asyncio.sleep(0.01)  # The answer is not needed, so its error is not raised.
+        await asyncio.sleep(0.01)  # the answer is not needed, so its error is not raised

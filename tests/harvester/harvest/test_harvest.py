@@ -230,7 +230,7 @@ async def test_changed_unchanged_new_and_deleted_records_are_distinguished(libra
 async def test_updated_rows_stay_on_their_database_pages(library: Library) -> None:
     """This way, indexes need no update; each flag changes when all records are received again.
 
-    A row at the end of a page's half may be too long for what is left.
+    A row may be too long for the rest of its page.
     """
 
     def pages() -> dict[str, str]:
@@ -841,7 +841,7 @@ async def test_the_newer_version_stays_in_each_further_harvest_of_the_same_list(
         outcome = await library.run(full=True)
         assert b"of day 9" in library.files()["fake.example/77.xml"]
         assert [note.failure.code if note.failure else None for note in outcome.notes] == [
-            None,  # The version that is ignored.
+            None,  # the version that is ignored
             FailureCode.RECORDS_MISSING,
         ]
     assert counts(outcome) == {"records": 12, "unchanged": 11, "repeated": 1, "outdated": 1, "pages": 3}

@@ -30,7 +30,7 @@ LISTS = {"ListRecords", "ListIdentifiers"}
 
 
 def dated(count: int, step: timedelta = timedelta(days=1)) -> list[Item]:
-    """Return so many items, each with a later datestamp than the one before it."""
+    """Return the given number of items, each with a later datestamp than the one before it."""
     return [
         Item(
             identifier=f"oai:fake.example:{number}",

@@ -128,12 +128,12 @@ async def test_a_full_harvest_detects_removed_records_if_the_repository_keeps_no
 
 
 async def stopped_after(library: Library, records: int, **parameters: Any) -> None:
-    """Run a harvest that is stopped when the page after so many records is requested."""
+    """Run a harvest that is stopped when the page after the given number of records is requested."""
     stop = asyncio.Event()
 
     async def ask_to_stop(asked: dict[str, str]) -> None:
         if asked.get("resumptionToken", "").startswith(str(records)):
-            async with asyncio.timeout(30):  # The earlier records have to be committed first.
+            async with asyncio.timeout(30):  # the earlier records have to be committed first
                 while counted(library) < records:  # noqa: ASYNC110 a thread does it
                     await asyncio.sleep(0.02)
             stop.set()
@@ -167,7 +167,7 @@ async def test_a_resumed_run_that_noted_no_sightings_from_its_start_detects_no_r
 ) -> None:
     library.forgets()
     await stopped_after(library, 20)
-    with library.database.session() as session:  # As after a rebuild of the store.
+    with library.database.session() as session:  # as after a rebuild of the store
         session.execute(update(Record).values(harvest_time=datetime(2020, 1, 1, tzinfo=UTC)))
         session.commit()
     outcome = await library.run()
@@ -318,7 +318,7 @@ async def test_a_harvest_of_a_set_deletes_only_records_that_no_other_harvest_cov
     assert library.living() == {"oai:a:stays", "oai:a:both", "oai:a:other"}
 
 
-async def test_records_in_two_separately_harvested_sets_are_deleted_by_a_harvest_of_the_whole_repository(
+async def test_records_in_two_separately_harvested_sets_are_deleted_by_a_harvest_without_sets(
     library: Library,
 ) -> None:
     library.forgets()

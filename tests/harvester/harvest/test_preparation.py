@@ -1,4 +1,4 @@
-"""What a repository's row decides before its harvest begins."""
+"""What a repository's row decides before its harvest starts."""
 
 from datetime import UTC, datetime, timedelta
 

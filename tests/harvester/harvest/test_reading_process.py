@@ -106,7 +106,7 @@ def test_an_answer_that_raises_is_left_to_be_read_here_and_the_process_continues
 
 def test_a_process_killed_within_an_answer_is_reported_as_ended() -> None:
     process = ReadingProcess()
-    page = process.read(unread(many(30, size=100_000)), nobody)  # More than a pipe holds.
+    page = process.read(unread(many(30, size=100_000)), nobody)  # more than a pipe holds
     assert page is not None
     os.kill(process.number, signal.SIGKILL)
     with pytest.raises(CompanionEndedError, match="ended with -9"):

@@ -38,7 +38,7 @@ async def test_empty_decades_cost_one_request_per_year(library: Library) -> None
     outcome = await library.run(slice=Slice.DAY, harvest_from="1980-01-01", harvest_to="2004-12-31")
     assert (library.numbers(), outcome.verdict) == ({0, 1}, "complete")
     assert Counter(map(length, library.windows())) == {"year": 15, "month": 24, "day": 3 * 31}
-    looks = 2 + 3  # Years and months that turned out to have records.
+    looks = 2 + 3  # years and months that turned out to have records
     assert outcome.evidence.lists == len(library.windows()) - looks
 
 

@@ -126,7 +126,7 @@ async def test_an_error_in_writing_files_during_a_wait_fails_the_run(library: Li
 
     async def before(arguments: dict[str, str]) -> None:
         if arguments.get("resumptionToken", "").startswith("20"):
-            await asyncio.sleep(0.5)  # This way, the pages before it are usually stored first.
+            await asyncio.sleep(0.5)  # this way, the pages before it are usually stored first
 
     def fault(arguments: dict[str, str], _: bytes) -> tuple[int, dict[str, str], bytes] | None:
         token = arguments.get("resumptionToken", "")

@@ -104,7 +104,7 @@ def test_slices_leave_no_gap(first: datetime, length: Slice, granularity: Granul
         assert until == from_
 
 
-def test_days_are_cut_from_months_and_months_from_years_which_are_probed_if_that_saves_requests() -> None:
+def test_days_are_cut_from_months_and_these_from_years_which_are_probed_if_that_saves_requests() -> None:
     window = Window(from_="2022-11-20T00:00:00Z", until="2024-02-02T12:00:00Z", slice=Slice.DAY)
     years = pieces(window, FINE)
     assert [(one.span, one.unsounded, one.until) for one in years] == [

@@ -2,7 +2,7 @@
 
     python -m tests.harvester.hostile.compare PYTHON [--limit SECONDS] [--only NAME]
 
-PYTHON is the interpreter of an environment with both packages; they are used as they come, unconfigured.
+PYTHON is the interpreter of an environment with both packages; they are used with their defaults.
 """
 
 import argparse

@@ -2,7 +2,7 @@
 
     python foreign_client.py sickle|scythe URL [FROM]
 
-It runs in that client's own environment and imports nothing of ours.
+It runs in the client's environment and imports no module of this project.
 """
 
 import importlib

@@ -31,7 +31,7 @@ class Left:
 
     outcome: RunOutcome
     metadata: Mapping[str, bytes]
-    """Of each stored record by its identifier, in canonical XML."""
+    """Metadata of each stored record by its identifier, in canonical XML."""
     files: frozenset[str]
     active: frozenset[str]
     deleted: frozenset[str]

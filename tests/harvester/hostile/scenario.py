@@ -37,7 +37,7 @@ def all_of(records: int, *, deleted: int = 0) -> Truth:
 
 
 def left_out(count: int, *, of: int = COUNT) -> Truth:
-    """So many records are not available; all others are stored."""
+    """The given number of records is not available; all others are stored."""
     return Truth(
         records=of - count,
         verdict=Verdict.PARTIAL,
@@ -47,7 +47,7 @@ def left_out(count: int, *, of: int = COUNT) -> Truth:
 
 
 def stopped(records: int) -> Truth:
-    """Strict checking stops the harvest after so many records."""
+    """Strict checking stops the harvest after the given number of records."""
     return Truth(
         records=records, verdict=Verdict.FAILED, exit_code=ExitCode.STRICT_CHECK, status=RunStatus.FAILED
     )
@@ -59,17 +59,17 @@ def stopped_at_end(missing: int) -> Truth:
 
 
 def remote_failed(records: int) -> Truth:
-    """The server stops answering after so many records."""
+    """The server stops answering after the given number of records."""
     return replace(stopped(records), exit_code=ExitCode.REMOTE_FAILED)
 
 
 def try_later(records: int) -> Truth:
-    """After so many records, the server requests a wait that is too long."""
+    """After the given number of records, the server requests a wait that is too long."""
     return replace(stopped(records), exit_code=ExitCode.TRY_LATER)
 
 
 def limited(records: int, exit_code: ExitCode = ExitCode.REMOTE_FAILED) -> Truth:
-    """A limit ends the harvest after so many records, which are kept."""
+    """A limit ends the harvest after the given number of records, which are kept."""
     return Truth(records=records, verdict=Verdict.PARTIAL, exit_code=exit_code, status=RunStatus.INCOMPLETE)
 
 
@@ -90,7 +90,7 @@ def known(count: int = COUNT, *, titles: str = "Žluťoučký kůň “a” ňad
 
 ITEMS = tuple(known())
 POISON = ITEMS[12]
-"""The record that the faults of single records befall; it is on the second of three pages."""
+"""The record with the faults of single records; it is on the second of three pages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,15 +103,15 @@ class Scenario:
     loose: Truth
     strict: Truth
     lost: frozenset[str] = frozenset()
-    """Identifiers of those that a loose harvest cannot have."""
+    """Identifiers of records that are not available to a lenient harvest."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Of the request."""
+    """Parameters of the request."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of the harvester."""
+    """Settings of the harvester."""
     watermark: str | None = None
-    """Where the next harvest has to begin, where that is not as the good server says."""
+    """The start of the next harvest, if it differs from that of the good server."""
     notable: bool = False
-    """Whether a loose harvest, though it is complete, has to warn."""
+    """Whether a lenient harvest has to warn although it is complete."""
     most_requests: int = 400
 
 

@@ -21,7 +21,7 @@ class Ask:
     base: str
     good: bytes
     times: int
-    """How often the very same was asked before."""
+    """How often the same request was sent before."""
     cookies: str = ""
     """The Cookie header of the request."""
 
@@ -42,7 +42,7 @@ class Ask:
 class Reply:
     """What is sent. `length` is announced if it differs from the body's; -1 announces no length.
 
-    With status 0 nothing is sent, and the connection is reset.
+    With status 0, the connection is reset without an answer.
     """
 
     body: bytes = b""
@@ -50,17 +50,17 @@ class Reply:
     headers: Headers = (XML_TYPE,)
     length: int | None = None
     reset: bool = False
-    """Whether the connection is torn down after the body."""
+    """Whether the connection is reset after the body."""
     drip: float = 0
     """Seconds between the body's single bytes."""
     kept_alive: bool = False
-    """Whether the connection stays open, and what is behind the announced length comes a moment later."""
+    """Whether the connection stays open, with bytes beyond the announced length sent a moment later."""
 
 
 _LATE = 0.02
 
 Fault = Callable[[Ask], Reply | bytes | None]
-"""Gives what is sent in place of the good answer; None leaves that be."""
+"""Returns what is sent in place of the good answer; None keeps the good answer."""
 
 
 def no_fault(_ask: Ask) -> None:

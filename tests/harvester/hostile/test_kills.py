@@ -20,7 +20,7 @@ from tests.harvester.hostile.server import Hostile, served
 _RECORDS = 300
 _SECONDS_EACH = 0.03
 _START_UP = 0.1
-"""Seconds that a forked process needs before it asks for anything, about."""
+"""Approximate seconds that a forked process needs before its first request."""
 _PATIENCE = 120.0
 
 

@@ -124,7 +124,7 @@ _ASIDE = st.tuples(
     st.builds(to_verb, st.sampled_from(["Identify", "ListSets"]), _BROKEN),
     st.builds(once, st.sampled_from([whole(b""), status(500), _reset]) | st.floats(0.05, 0.98).map(_cut_at)),
 )
-"""What is wrong beside the records: answers that no harvest depends on, and something that passes."""
+"""Faults outside the records: in answers that no harvest depends on, and a temporary one."""
 
 
 def test_a_lenient_harvest_stores_every_record_that_is_not_broken_itself(

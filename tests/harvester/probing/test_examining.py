@@ -134,7 +134,7 @@ async def test_diagnostics_pause_between_two_requests_and_count_them() -> None:
         asked = len(served.asked)
 
     assert set(pauses) == {0.5}
-    # The request by POST does not reach the fake one, which takes GET only.
+    # The request by POST is not counted by the fake repository, which accepts only GET.
     assert report.requests == asked + 1
     assert len(pauses) == report.requests - 1
 

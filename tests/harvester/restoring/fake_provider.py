@@ -19,10 +19,10 @@ class FakeProvider(FakeRepository):
     """Lists and returns its documents; `fetched` has the key of each request for a document."""
 
     bodies: dict[str, bytes] = field(default_factory=dict)
-    """By key."""
+    """Documents by key."""
     fetched: list[str] = field(default_factory=list)
     refusal: Callable[[str], web.Response | None] = lambda _key: None
-    """Is given a key; gives what is answered in place of the document."""
+    """Returns, for a key, the answer in place of the document."""
 
     def add(self, url: str, body: bytes) -> str:
         """Add a document and return its key."""

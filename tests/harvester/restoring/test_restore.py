@@ -58,7 +58,7 @@ async def test_a_restore_stops_before_the_disk_is_full(provider: FakeProvider, t
 
 
 async def _broken_off(provider: FakeProvider, folder: Path, *, after: int) -> None:
-    """End a restore after so many documents."""
+    """End a restore after the given number of documents."""
 
     def busy(_key: str) -> web.Response | None:
         full = len(provider.fetched) > after

@@ -15,7 +15,7 @@ from tests.harvester.rule_lab.records import FILTERS, MAPPINGS, a_record
 SLOW = b"""<filters><filter xpath="count(//*[count(//*[count(//*) > 0]) > 0])" regexp="."/></filters>"""
 LARGE = b"<record>" + b"<a/>" * 20_000 + b"</record>"
 _ENOUGH_FOR_ONE = 5.0
-"""Seconds in which the process has begun and tried a small record, also where there is much else to do."""
+"""Seconds in which the process has started and tried a small record, even on a busy machine."""
 
 
 def test_filters_are_tried_with_counts_and_reasons() -> None:

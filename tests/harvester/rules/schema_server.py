@@ -55,7 +55,7 @@ LIBRARY = {
     ),
     "/note.xsd": schema('<xs:element name="note" type="xs:date"/>', NOTE),
 }  # fmt: skip
-"""Schemas that import and include one another, also in a circle."""
+"""Schemas that import and include each other, some of them in a cycle."""
 
 
 @dataclass(kw_only=True)

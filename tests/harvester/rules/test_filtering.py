@@ -116,7 +116,7 @@ def expected(match: str, per_filter: list[tuple[tuple[str, ...], bool, bool]]) -
 
 
 def judged(match: str, per_filter: list[tuple[tuple[str, ...], bool, bool]]) -> bool:
-    """Return whether a filter file with so many filters on separate elements accepts a record."""
+    """Return whether a filter file with filters on separate elements accepts a record."""
     named = list(zip(NAMES, per_filter, strict=False))
     rules = [
         rule(f"//dc:{name}", "art", invert=invert, ignore_case=ignore) for name, (_, invert, ignore) in named

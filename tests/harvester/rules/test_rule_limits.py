@@ -18,7 +18,7 @@ from harvester.rules.rule_limits import Evaluator, RuleLimits
 from tests.harvester.rules.rule_samples import DC, DECLARED, OAI, record
 
 ELSEWHERE = RuleLimits(steps=0)
-"""With these, everything that is not plainly linear goes to the other process."""
+"""With these limits, expressions that are not clearly linear are evaluated in the other process."""
 
 COSTLY = "//dc:subject[count(//dc:subject/following::dc:subject) > count(//dc:subject/preceding::*)]"
 BIG = record("<dc:subject>art</dc:subject>" * 20_000)

@@ -54,7 +54,7 @@ async def test_a_file_that_cannot_be_read_is_unreadable_and_the_store_not_damage
     await library.run()
     unreadable = library.folder / "fake.example/3.xml"
     unreadable.unlink()
-    unreadable.symlink_to("3.xml")  # A loop, which the system refuses to open even for root.
+    unreadable.symlink_to("3.xml")  # a loop, which the system refuses to open even for root
     audit, (found,) = library.audit()
     assert (found.kind.value, found.path, found.identifier) == (
         "unreadable", "fake.example/3.xml", "oai:fake.example:3",

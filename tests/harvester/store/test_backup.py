@@ -147,7 +147,7 @@ async def test_a_restore_onto_a_full_disk_names_its_file(library: Library, tmp_p
         backup.copy(session)
         lost = next(library.folder.rglob("*.xml"))
         lost.unlink()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # Fails as on a full disk: without a path.
+        resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # fails as on a full disk: without a path
         try:
             with pytest.raises(OSError, match=os.strerror(errno.EFBIG)) as raised:
                 backup.restore(session)

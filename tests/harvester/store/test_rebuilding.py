@@ -128,7 +128,7 @@ async def test_a_file_that_cannot_be_read_leaves_its_row_unchanged(library: Libr
     before = table(library.database, RECORDS)
     unreadable = library.folder / "fake.example/3.xml"
     aside = unreadable.rename(library.folder.parent / "3.xml")
-    unreadable.symlink_to("3.xml")  # A loop, which the system refuses to open even for root.
+    unreadable.symlink_to("3.xml")  # a loop, which the system refuses to open even for root
     rebuilt = rebuild(library)
     assert (rebuilt.kept, rebuilt.dropped, rebuilt.refused, rebuilt.doubted) == (24, 0, 1, 0)
     assert rebuilt.needs_full_harvest
@@ -138,7 +138,7 @@ async def test_a_file_that_cannot_be_read_leaves_its_row_unchanged(library: Libr
 
 
 @pytest.mark.parametrize("beside", [True, False])
-async def test_a_file_that_now_holds_another_record_is_accepted_and_the_next_run_restores_the_old_one(
+async def test_a_file_with_another_record_is_accepted_and_the_next_run_restores_the_old_one(
     library: Library, *, beside: bool
 ) -> None:
     await library.run()

@@ -21,7 +21,7 @@ def _make(base: Path, names: list[str]) -> set[bytes]:
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(b"x")
         except OSError:
-            continue  # A folder of that name already exists, or a file is where a folder is needed.
+            continue  # a folder of that name already exists, or a file is where a folder is needed
         made.add(os.fsencode(path.relative_to(base)))
     return made
 

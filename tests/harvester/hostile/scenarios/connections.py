@@ -83,7 +83,7 @@ def _with_cookie(ask: Ask) -> Reply | None:
 
 
 def _chain(length: int) -> Fault:
-    """Redirect so many times in a row, then answer."""
+    """Redirect several times in a row, then answer."""
 
     def fault(ask: Ask) -> Reply | None:
         step = int(ask.path.rpartition("-")[2]) if "-" in ask.path else 0

@@ -27,7 +27,7 @@ def _in_two_lists(good: bytes) -> bytes:
     """Put the page's second half into a separate list."""
     parts = good.split(b"<record>")
     half = len(parts) // 2
-    if half < 2:  # One record, or none.
+    if half < 2:  # one record, or none
         return good
     joint = b"</ListRecords><ListRecords>"
     return b"<record>".join(parts[:half]) + joint + b"<record>" + b"<record>".join(parts[half:])

@@ -33,7 +33,7 @@ def _size(choose: Callable[[Ask], bytes]) -> Fault:
 
 
 def _empty_between(count: int, *, error: bool = False) -> Fault:
-    """Insert so many pages without records between the first page and the second."""
+    """Insert pages without records between the first page and the second."""
 
     def page(token: bytes) -> bytes:
         if error:
@@ -125,7 +125,7 @@ def _nothing_more(ask: Ask, number: int) -> bytes:
 
 
 def _sparse(count: int) -> Fault:
-    """Insert so many pages without records after the first page, with an advancing cursor."""
+    """Insert pages without records after the first page, with an advancing cursor."""
     empty = _empty_between(count)
 
     def fault(ask: Ask) -> Reply | bytes | None:
