@@ -372,7 +372,7 @@ def test_a_record_without_an_answer_has_no_faults_of_the_answer() -> None:
 @pytest.mark.skipif(not SHARED.exists(), reason="no published schemas here")
 @pytest.mark.parametrize("text", GOOD_ANSWERS + BAD_ANSWERS)
 def test_our_grammar_of_answers_agrees_with_the_published_one(text: str) -> None:
-    # The published schema also validates metadata and description, so both are replaced here.
+    # The published schema also validates the content of metadata and description; this is turned off here.
     published = (
         (SHARED / "schemas" / "OAI-PMH.xsd")
         .read_bytes()
