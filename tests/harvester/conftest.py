@@ -1,4 +1,4 @@
-"""What the harvester's tests share."""
+"""Fixtures for the harvester's tests."""
 
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
@@ -27,7 +27,7 @@ async def library(
 
 @pytest.fixture
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let harvests in this process wait for a repository that another one holds for a moment only."""
+    """Shorten the wait of harvests in this process for a repository that another harvest is using."""
     monkeypatch.setattr(checkpoint, "BUSY_WAIT", "100ms")
 
 

@@ -54,7 +54,7 @@ class FakeRepository:
     page_size: int = 10
     granularity: str = "YYYY-MM-DDThh:mm:ssZ"
     first_from: str = ""
-    """Its earliestDatestamp, if lists from before it are refused."""
+    """Its earliestDatestamp, if lists from before it are rejected."""
     sets: Sequence[str] = ()
     sizes: bool = True
     now: str | None = None

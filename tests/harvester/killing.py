@@ -17,7 +17,7 @@ _SURE = 0.3
 
 
 def stall(library: Library, event: str, when: str, *, name: str = "stall", seconds: float = _LONG) -> None:
-    """Make each statement wait that does `event` ("INSERT ON oai_history") to a row that matches `when`."""
+    """Make each statement that does `event` ("INSERT ON oai_history") to a row matching `when` wait."""
     with library.database.session() as session:
         session.execute(
             text(
@@ -36,7 +36,7 @@ async def kill_where_it_stalls(
 ) -> None:
     """Start the first repository's harvest, kill it where `stall` blocks it, and unblock the table.
 
-    `delay` is the duration in seconds of a shorter stall that comes before.
+    `delay` is the duration in seconds of a shorter stall before that.
     """
     process = Process(library.environment, "harvest", "1", "-q", *arguments)
     async with asyncio.timeout(120):

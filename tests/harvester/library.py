@@ -98,7 +98,7 @@ class Library:
         return path.exists()
 
     def numbers(self) -> set[int]:
-        """The numbers of the stored records, which are their files' names."""
+        """Return the numbers of the stored records, which are their files' names."""
         return {int(path.stem) for path in self.folder.rglob("*.xml")}
 
     def history(self) -> list[History]:

@@ -1,4 +1,4 @@
-"""The commands and the harvest process, as they are really run."""
+"""The commands and the harvest process, run as real processes."""
 
 import asyncio
 import json
@@ -55,7 +55,7 @@ async def run(environment: dict[str, str], *arguments: str) -> Ended:
 
 
 def stuck_at(fake: FakeRepository, token_begins: str) -> asyncio.Event:
-    """Make the page that the token asks for come never; the event tells when it is asked for."""
+    """Never answer the request for the page of the token; the event is set when it is requested."""
     reached = asyncio.Event()
 
     async def stick(asked: dict[str, str]) -> None:
@@ -108,7 +108,7 @@ async def test_a_harvest_needs_no_preparation(
     assert by_number.json["unchanged"] == 50
 
 
-async def test_a_failed_strict_check_and_wrong_words_have_exit_codes_of_their_own(
+async def test_a_failed_strict_check_and_wrong_arguments_have_different_exit_codes(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     def harvest(*more: str) -> tuple[str, ...]:
@@ -173,7 +173,7 @@ async def test_a_signal_during_the_import_after_a_harvest_interrupts_only_the_im
     assert (done.code, "interrupted after 0 records; the next import continues" in done.err) == (0, True)
 
 
-async def test_the_end_of_its_parent_ends_the_process(
+async def test_the_process_ends_when_its_parent_ends(
     fake: FakeRepository, environment: dict[str, str], database: Database
 ) -> None:
     reached = stuck_at(fake, "20|")
@@ -186,7 +186,7 @@ async def test_the_end_of_its_parent_ends_the_process(
     assert (await ended(process)).code == 130
 
 
-async def test_the_process_takes_the_parameters_of_the_uiuc_page(
+async def test_the_process_accepts_the_parameters_of_the_uiuc_page(
     fake: FakeRepository, environment: dict[str, str], database: Database
 ) -> None:
     fake.items = [
@@ -252,7 +252,7 @@ async def test_lists_that_were_never_read_are_shown_as_unknown(
     assert "\n  … and 2 more\n" in shown
 
 
-async def test_faults_of_the_lists_do_not_keep_a_repository_out_and_delete_nothing(
+async def test_a_repository_is_added_despite_faults_of_its_lists_which_delete_no_known_entries(
     fake: FakeRepository, environment: dict[str, str]
 ) -> None:
     faulty = {"ListMetadataFormats"}
@@ -278,7 +278,7 @@ async def test_faults_of_the_lists_do_not_keep_a_repository_out_and_delete_nothi
         ("nonsense", "not a valid base URL"),
     ],
 )
-async def test_what_cannot_be_added_is_told_by_its_kind(
+async def test_an_address_that_cannot_be_added_is_reported_with_the_reason(
     environment: dict[str, str], url: str, words: str
 ) -> None:
     refused = await run(environment, "repository", "add", url)

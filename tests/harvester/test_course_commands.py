@@ -1,4 +1,4 @@
-"""Commands that plan harvests, show what broke in them, and run beside each other, as they are really run."""
+"""Commands that plan harvests, show their faults, and run concurrently, run as real processes."""
 
 import asyncio
 import json
@@ -35,7 +35,7 @@ async def fake() -> AsyncIterator[FakeRepository]:
         yield served
 
 
-async def test_a_dry_run_asks_a_new_repository_who_it_is_and_nothing_else(
+async def test_a_dry_run_of_a_new_repository_requests_only_identify(
     fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     out = ("--out", str(tmp_path / "out"))
@@ -49,7 +49,7 @@ async def test_a_dry_run_asks_a_new_repository_who_it_is_and_nothing_else(
     assert not (tmp_path / "out").exists()
 
 
-async def test_a_dry_run_of_a_known_repository_asks_nothing(
+async def test_a_dry_run_of_a_known_repository_sends_no_request(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     out = ("--out", str(tmp_path / "out"))
@@ -90,7 +90,7 @@ async def test_errors_are_listed_with_their_bytes(
             get_quarantined(session, 999)
 
 
-async def test_a_long_wait_is_remembered_until_it_is_ignored_and_resume_only_goes_on(
+async def test_a_long_wait_is_remembered_until_it_is_ignored_and_resume_continues_the_run(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     harvest = ("harvest", fake.url, "--out", str(tmp_path / "out"))
@@ -106,7 +106,7 @@ async def test_a_long_wait_is_remembered_until_it_is_ignored_and_resume_only_goe
     assert (await run(environment, *harvest))[0] == 0
 
 
-async def test_the_process_takes_slices(
+async def test_the_process_accepts_slices(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     await run(environment, "repository", "add", fake.url, str(tmp_path / "out"))
@@ -119,7 +119,7 @@ async def test_the_process_takes_slices(
     assert len([asked for asked in fake.lists() if "resumptionToken" not in asked]) == 3
 
 
-async def test_warnings_survive_a_kill_and_the_next_run_tells_of_it(
+async def test_warnings_survive_a_kill_and_are_reported_by_the_next_run(
     fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     reached = asyncio.Event()
@@ -157,7 +157,7 @@ async def test_warnings_survive_a_kill_and_the_next_run_tells_of_it(
     assert history.evidence["resumed_at"] == 29
 
 
-async def test_two_harvests_at_once_share_one_embedded_database(tmp_path: Path) -> None:
+async def test_two_concurrent_harvests_share_one_embedded_database(tmp_path: Path) -> None:
     data = {name: value for name, value in os.environ.items() if not name.startswith("ZATVA_")}
     data["ZATVA_DATA"] = str(tmp_path / "data")
     async with (

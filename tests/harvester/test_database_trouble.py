@@ -1,4 +1,4 @@
-"""What a harvest says when its database fails it."""
+"""What a harvest reports when its database fails."""
 
 import json
 from collections.abc import AsyncIterator
@@ -31,7 +31,7 @@ async def fake() -> AsyncIterator[FakeRepository]:
         ),
     ],
 )
-async def test_a_database_that_fails_a_harvest_is_told_and_the_harvest_goes_on_once_it_is_well(
+async def test_a_database_failure_is_reported_and_the_harvest_resumes_once_the_database_works(
     fake: FakeRepository, environment: dict[str, str], database: Database, trouble: str, message: str
 ) -> None:
     with database.session() as session:

@@ -1,4 +1,4 @@
-"""Why something failed, as codes: from the error to the row, and to what a librarian reads."""
+"""Causes of failures as codes: from the error to the row, and to the text for librarians."""
 
 from collections.abc import Callable
 
@@ -59,7 +59,7 @@ ERRORS: list[tuple[Exception, FailureCode, str]] = [
 
 
 @pytest.mark.parametrize(("error", "code", "kind"), ERRORS)
-def test_each_error_has_its_code_and_the_kind_that_letters_name(
+def test_each_error_has_its_code_and_the_kind_used_in_messages(
     error: Exception, code: FailureCode, kind: str
 ) -> None:
     failure = failure_of(error)
@@ -100,7 +100,7 @@ def _latin(_: dict[str, str], good: bytes) -> bytes:
         (_latin, "record_encoding", "characters that are not valid in its declared encoding"),
     ],
 )
-async def test_what_is_wrong_with_a_record_is_explained_by_its_code(
+async def test_a_fault_of_a_record_is_explained_by_its_code(
     library: Library, fault: Callable[[dict[str, str], bytes], bytes], code: str, words: str
 ) -> None:
     library.fake.items[12] = Item(identifier="oai:fake.example:12", title="Title 12 of many")
@@ -112,7 +112,7 @@ async def test_what_is_wrong_with_a_record_is_explained_by_its_code(
         assert words in explained(row.failure, "en").what
 
 
-async def test_a_servers_500_for_one_record_is_no_fault_of_its_header(library: Library) -> None:
+async def test_status_500_for_one_record_is_not_a_fault_of_its_header(library: Library) -> None:
     def broken(asked: dict[str, str], _: bytes) -> tuple[int, dict[str, str], bytes] | None:
         return (500, {}, b"") if asked.get("identifier") == "oai:fake.example:12" else None
 
@@ -125,7 +125,7 @@ async def test_a_servers_500_for_one_record_is_no_fault_of_its_header(library: L
         assert explained(row.failure, "en").what == "The repository reports an internal error."
 
 
-async def test_a_very_strict_failure_says_that_something_is_invalid(library: Library) -> None:
+async def test_a_failed_strict_check_has_the_code_malformed_answer(library: Library) -> None:
     library.fake.fault = _missing_metadata
     outcome = await library.run(validation=Level.STRICT)
     assert outcome.failure is not None

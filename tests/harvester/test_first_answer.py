@@ -1,4 +1,4 @@
-"""A new address becomes a repository with its first answer; where nothing answers, nothing is left behind."""
+"""A new address becomes a repository with its first answer; without an answer, no rows are stored."""
 
 import asyncio
 import json
@@ -31,7 +31,7 @@ async def fake() -> AsyncIterator[FakeRepository]:
 
 @pytest.fixture
 async def mute() -> AsyncIterator[RawServer]:
-    """A server that closes each connection without a byte."""
+    """Serve an address that closes each connection without a byte."""
     async with serve_raw(RawServer(answer=lambda _: b"")) as server:
         yield server
 
@@ -52,7 +52,7 @@ def result(done: Done) -> dict[str, Any]:
 
 @pytest.fixture
 def _name_server() -> None:
-    """Skip where nobody can say that a name is unknown."""
+    """Skip if no name server can say that a name is unknown."""
     try:
         socket.getaddrinfo(UNKNOWN, 80)
     except socket.gaierror as error:
@@ -61,7 +61,7 @@ def _name_server() -> None:
 
 
 @pytest.mark.usefixtures("_name_server")
-async def test_an_unknown_host_is_told_at_once_and_leaves_nothing(
+async def test_an_unknown_host_is_reported_at_once_and_no_rows_are_stored(
     environment: dict[str, str], database: Database
 ) -> None:
     done = await zatva_beside(environment, "harvest", f"http://{UNKNOWN}/oai")
@@ -71,7 +71,7 @@ async def test_an_unknown_host_is_told_at_once_and_leaves_nothing(
     assert kept(database) == NOTHING
 
 
-async def test_a_server_that_gives_no_answer_leaves_nothing_after_all_tries(
+async def test_if_a_server_sends_no_answer_no_rows_are_stored_after_all_attempts(
     mute: RawServer, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     words = ("harvest", mute.url, "--retries", "2", "--out", str(tmp_path / "out"), "--json")
@@ -90,7 +90,9 @@ async def test_a_server_that_gives_no_answer_leaves_nothing_after_all_tries(
     assert not (tmp_path / "out").exists()
 
 
-async def test_nobody_at_the_port_leaves_nothing(environment: dict[str, str], database: Database) -> None:
+async def test_if_the_port_accepts_no_connections_no_rows_are_stored(
+    environment: dict[str, str], database: Database
+) -> None:
     done = await zatva_beside(environment, "harvest", f"http://127.0.0.1:{free_port()}/oai", "--retries", "0")
     assert (done.returncode, "does not accept connections" in done.stderr) == (4, True)
     assert done.stdout.startswith("Failed: no answer")
@@ -119,7 +121,7 @@ async def test_a_repository_that_was_known_stays_and_the_run_is_in_its_history(
         ((200, {"Content-Type": "text/html"}, b"<html><body>Welcome</body></html>"), 4),
     ],
 )
-async def test_any_answer_makes_the_repository_and_is_in_its_history(
+async def test_any_answer_adds_the_repository_and_is_in_its_history(
     fake: FakeRepository,
     environment: dict[str, str],
     database: Database,
@@ -134,7 +136,7 @@ async def test_any_answer_makes_the_repository_and_is_in_its_history(
     assert (found["repositories"], found["runs"]) == (1, 1)
 
 
-async def test_the_first_answer_is_not_asked_for_twice_and_kept_with_the_others(
+async def test_the_first_answer_is_not_requested_twice_and_is_stored_with_the_others(
     fake: FakeRepository, environment: dict[str, str]
 ) -> None:
     done = result(await zatva_beside(environment, "harvest", fake.url, "--keep-raw", "--json"))
@@ -158,7 +160,7 @@ async def test_a_busy_first_answer_counts_as_a_try_of_the_harvest(
     assert [one["verb"] for one in fake.asked].count("Identify") == 2
 
 
-async def test_what_cannot_be_is_told_before_anybody_is_asked(
+async def test_impossible_requests_are_reported_before_any_request_is_sent(
     fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     resumed = await zatva_beside(environment, "harvest", fake.url, "--resume")
@@ -173,7 +175,7 @@ async def test_what_cannot_be_is_told_before_anybody_is_asked(
     assert fake.asked == []
 
 
-async def test_an_interruption_before_the_first_answer_leaves_nothing(
+async def test_if_interrupted_before_the_first_answer_no_rows_are_stored(
     fake: FakeRepository, environment: dict[str, str], database: Database
 ) -> None:
     reached = asyncio.Event()

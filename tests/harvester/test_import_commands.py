@@ -11,7 +11,7 @@ from tests.harvester.bibliographic.marc import marcxml
 __all__ = ["catalogue"]
 
 
-async def test_import_choose_search_and_show(catalogue: Catalogue) -> None:
+async def test_records_are_imported_selected_searched_and_shown(catalogue: Catalogue) -> None:
     number = str(catalogue.repository_id)
     code, out, err = await catalogue.command("import", "run", "--repository", number, "--by", "Eva", "--json")
     assert (code, err) == (0, "")
@@ -39,7 +39,7 @@ async def test_import_choose_search_and_show(catalogue: Catalogue) -> None:
     }  # fmt: skip
 
 
-async def test_a_harvest_is_followed_by_an_import_where_that_is_set(catalogue: Catalogue) -> None:
+async def test_a_harvest_is_followed_by_an_import_if_configured(catalogue: Catalogue) -> None:
     number = str(catalogue.repository_id)
     await catalogue.command("import", "set", "add", "slovniky", "--where", "655$a equals slovníky")
     _, out, _ = await catalogue.command(
@@ -73,7 +73,7 @@ async def test_anew_rewrites_rows_of_an_earlier_version_and_removes_those_of_oth
     assert "MARC authority data" in json.loads(out)["reason"]
 
 
-async def test_wrong_uses_are_told(catalogue: Catalogue) -> None:
+async def test_wrong_arguments_are_reported(catalogue: Catalogue) -> None:
     for arguments, words in (
         (("run",), "--all"),
         *(

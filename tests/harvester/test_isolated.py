@@ -1,4 +1,4 @@
-"""Work in a process of its own: results, errors and notes come back, and memory and time are bounded."""
+"""Work in a separate process: results, errors and notes are returned; memory and time are limited."""
 
 import asyncio
 import os
@@ -73,7 +73,7 @@ async def test_the_result_and_the_notes_come_from_another_process() -> None:
 
 
 @pytest.mark.parametrize("name", ERRORS)
-def test_errors_can_be_passed_on_with_all_that_they_know(name: str) -> None:
+def test_errors_are_pickled_with_all_their_attributes(name: str) -> None:
     passed = pickle.loads(pickle.dumps(ERRORS[name]))  # noqa: S301 our own
     assert (type(passed), str(passed), vars(passed)) == (
         type(ERRORS[name]), str(ERRORS[name]), vars(ERRORS[name]),
@@ -83,7 +83,7 @@ def test_errors_can_be_passed_on_with_all_that_they_know(name: str) -> None:
 @pytest.mark.parametrize(
     "name", ["busy", *(pytest.param(one, marks=pytest.mark.long) for one in ERRORS if one != "busy")]
 )
-async def test_errors_are_raised_here_with_all_that_they_know(name: str) -> None:
+async def test_errors_are_raised_here_with_all_their_attributes(name: str) -> None:
     with pytest.raises(type(ERRORS[name])) as caught:
         await isolated(fail, name, url=URL, limits=LIMITS)
     assert (str(caught.value), vars(caught.value)) == (str(ERRORS[name]), vars(ERRORS[name]))
@@ -97,7 +97,7 @@ async def test_more_memory_than_allowed_is_a_failure_that_names_the_setting() ->
     assert "web.max_memory" in str(caught.value)
 
 
-async def test_a_process_ends_with_whoever_waits_for_it(tmp_path: Path) -> None:
+async def test_a_process_ends_with_the_process_that_waits_for_it(tmp_path: Path) -> None:
     file = tmp_path / "process"
     waiting = asyncio.create_task(isolated(hang, str(file), url=URL, limits=LIMITS))
     async with asyncio.timeout(60):
@@ -110,12 +110,12 @@ async def test_a_process_ends_with_whoever_waits_for_it(tmp_path: Path) -> None:
         os.kill(int(file.read_text()), 0)
 
 
-async def test_a_fault_of_our_own_is_not_taken_for_a_limit() -> None:
+async def test_an_error_of_our_own_is_not_reported_as_an_exceeded_limit() -> None:
     with pytest.raises(RuntimeError, match="ended with 3"):
         await isolated(die, url=URL, limits=LIMITS)
 
 
-async def test_a_process_killed_by_the_system_has_not_met_our_limit() -> None:
+async def test_a_process_killed_by_the_system_is_not_reported_as_an_exceeded_limit() -> None:
     with pytest.raises(ProcessKilledError, match="ended by signal 9") as caught:
         await isolated(be_killed, url=URL, limits=LIMITS)
     assert caught.value.failure is not None

@@ -1,4 +1,4 @@
-"""A lock of a repository keeps harvests off it, with or without a manager, until it is deleted or expires."""
+"""A lock prevents harvests of a repository, with or without a manager, until it is deleted or expires."""
 
 from sqlalchemy import text
 
@@ -31,7 +31,7 @@ async def test_a_harvest_of_a_locked_repository_does_not_start(library: Library)
     assert library.fake.asked == []
 
 
-async def test_an_expired_lock_keeps_nothing_off(library: Library) -> None:
+async def test_an_expired_lock_has_no_effect(library: Library) -> None:
     lock(library, hours=-1)
     assert (await library.run()).verdict == "complete"
 
@@ -45,7 +45,7 @@ async def test_a_running_harvest_is_not_interrupted(library: Library) -> None:
     assert (await library.run()).verdict == "complete"
 
 
-async def test_commands_name_the_lock_and_clear_it(library: Library) -> None:
+async def test_commands_show_the_lock_and_unlock_the_repository(library: Library) -> None:
     lock(library)
     number = str(library.repository_id)
     code, _out, stderr = await library.command("harvest", number)

@@ -13,7 +13,7 @@ from tests.harvester.fake_repository import Item
 __all__ = ["catalogue"]
 
 
-async def test_check_counts_what_is_wrong_and_names_examples(catalogue: Catalogue) -> None:
+async def test_check_counts_faults_and_names_examples(catalogue: Catalogue) -> None:
     number = str(catalogue.repository_id)
     for place in range(4, 9):
         catalogue.put(place, "245 10 $aTitul", "300 1# $ax", "300 ## $zx", "300 ## $zy")
@@ -41,7 +41,9 @@ async def test_check_counts_what_is_wrong_and_names_examples(catalogue: Catalogu
     assert json.loads(out.splitlines()[-1])["records"] == 2
 
 
-async def test_check_and_export_name_what_they_cannot_read(catalogue: Catalogue, tmp_path: Path) -> None:
+async def test_check_and_export_name_records_that_they_cannot_read(
+    catalogue: Catalogue, tmp_path: Path
+) -> None:
     number = str(catalogue.repository_id)
     catalogue.fake.items.append(
         Item(
@@ -109,7 +111,7 @@ async def test_a_record_is_shown_as_lines(catalogue: Catalogue) -> None:
     )
 
 
-async def test_wrong_uses_are_reported(catalogue: Catalogue) -> None:
+async def test_wrong_arguments_are_reported(catalogue: Catalogue) -> None:
     number = str(catalogue.repository_id)
     for arguments, words in (
         (("check",), "--repository ID"),

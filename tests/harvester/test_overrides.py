@@ -1,4 +1,4 @@
-"""Options win over settings, for one run."""
+"""Options override settings for one run."""
 
 from argparse import Namespace
 
@@ -16,7 +16,7 @@ def _given(**options: object) -> Namespace:
     return Namespace(**dict.fromkeys(_OPTIONS) | options)
 
 
-def test_options_that_were_given_win_and_the_others_stay() -> None:
+def test_given_options_override_settings_and_the_others_stay() -> None:
     settings = Settings()
     changed = overridden(
         settings, _given(timeout=7.5, retries=0, delay=2.0, user_agent="Mine", keep_raw=True)
@@ -52,13 +52,13 @@ def test_without_options_the_settings_are_the_same() -> None:
         ("timeout", float("nan")),
     ],
 )
-def test_a_value_out_of_range_is_told_by_its_option(option: str, value: object) -> None:
+def test_a_value_out_of_range_is_reported_with_its_option(option: str, value: object) -> None:
     with pytest.raises(UsageError, match=f"^--{option.replace('_', '-')}: ") as refused:
         overridden(Settings(), _given(**{option: value}))
     assert "Input" not in str(refused.value)
 
 
-def test_the_harvest_process_takes_the_options_of_the_client_and_of_the_course() -> None:
+def test_the_harvest_process_accepts_the_options_of_the_client_and_of_the_run() -> None:
     words = "--repository-id 1 --timeout 3 --retries 2 --delay 1 --max-wait 9 --user-agent Me --keep-raw"
     arguments = build_process_parser().parse_args([*words.split(), "--slice", "month"])
     ours = overridden(Settings(), arguments).harvester

@@ -1,4 +1,4 @@
-"""What is done before harvest processes are forked: statements are compiled, without a connection."""
+"""What is prepared before harvest processes are forked: statements are compiled, without a connection."""
 
 from typing import Any
 
@@ -11,7 +11,7 @@ from oai.database import open_database
 from tests.harvester.library import Library
 
 
-async def test_a_harvest_that_finds_nothing_new_compiles_no_statement(library: Library) -> None:
+async def test_a_harvest_without_changes_compiles_no_statement(library: Library) -> None:
     await library.run()
     import_after_harvest(library.database, library.settings, library.repository_id)
     compiled, executed = [], []
@@ -35,7 +35,7 @@ async def test_a_harvest_that_finds_nothing_new_compiles_no_statement(library: L
     assert compiled == []
 
 
-def test_only_the_first_database_has_what_was_compiled(library: Library) -> None:
+def test_only_the_first_database_uses_the_compiled_statements(library: Library) -> None:
     preloaded.prepare()
     with open_database(library.settings) as first, open_database(library.settings) as second:
         assert first.url == second.url == library.database.url

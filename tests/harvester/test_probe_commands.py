@@ -1,4 +1,4 @@
-"""`zatva probe` as it is really run."""
+"""`zatva probe`, run as a real process."""
 
 import gzip
 from pathlib import Path
@@ -12,7 +12,7 @@ from tests.harvester.test_commands import run
 
 @pytest.fixture
 def nothing(tmp_path: Path) -> dict[str, str]:
-    """An environment in which a database cannot be had."""
+    """An environment in which no database is available."""
     return {
         "PATH": "",
         "ZATVA_DATA": str(tmp_path / "data"),
@@ -20,7 +20,7 @@ def nothing(tmp_path: Path) -> dict[str, str]:
     }
 
 
-async def test_a_probe_tells_people_what_it_found(nothing: dict[str, str], tmp_path: Path) -> None:
+async def test_findings_of_a_probe_are_printed_for_people(nothing: dict[str, str], tmp_path: Path) -> None:
     async with serve(FakeRepository(items=many(25), sets=[f"s{n}" for n in range(12)])) as fake:
         done = await run(nothing, "probe", fake.url)
     assert done.code == 0, done.err
@@ -38,7 +38,7 @@ async def test_a_probe_tells_people_what_it_found(nothing: dict[str, str], tmp_p
     assert not (tmp_path / "data").exists()
 
 
-async def test_a_probe_tells_programs_what_it_found(nothing: dict[str, str]) -> None:
+async def test_findings_of_a_probe_are_printed_for_programs(nothing: dict[str, str]) -> None:
     def zipped(_asked: dict[str, str], good: bytes) -> Answer:
         return 200, {"Content-Type": "text/xml", "Content-Encoding": "gzip"}, gzip.compress(good)
 
@@ -68,7 +68,7 @@ async def test_a_probe_tells_programs_what_it_found(nothing: dict[str, str]) -> 
     assert found["requests"][0]["compression"] == ["gzip"]
 
 
-async def test_the_exit_code_tells_what_there_is(nothing: dict[str, str]) -> None:
+async def test_the_exit_code_shows_the_kind_of_result(nothing: dict[str, str]) -> None:
     async with serve(FakeRepository(fault=lambda _asked, _good: b"<html>Welcome</html>")) as fake:
         page = await run(nothing, "probe", fake.url)
         fake.fault = lambda _asked, _good: (503, {"Retry-After": "7200"}, b"")

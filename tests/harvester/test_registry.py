@@ -55,7 +55,9 @@ async def test_the_list_is_fetched_once_and_kept_for_days(site: _Site, tmp_path:
     assert first.search("B example", 5) == ["https://b.example/oai"]
 
 
-async def test_an_old_list_is_better_than_none_and_says_so(site: _Site, tmp_path: Path) -> None:
+async def test_an_outdated_list_is_used_with_a_warning_if_no_new_one_is_available(
+    site: _Site, tmp_path: Path
+) -> None:
     settings = _settings(site.url, tmp_path)
     await load_registry(settings)
     site.status = 500
@@ -67,7 +69,7 @@ async def test_an_old_list_is_better_than_none_and_says_so(site: _Site, tmp_path
     assert "500" in later.trouble
 
 
-async def test_without_an_address_nothing_is_asked(tmp_path: Path) -> None:
+async def test_without_an_address_no_request_is_sent(tmp_path: Path) -> None:
     assert (await load_registry(_settings(None, tmp_path))).base_urls == ()
 
 
@@ -75,6 +77,6 @@ async def test_friends_are_those_in_the_friends_container(site: _Site, tmp_path:
     assert await friends_of(site.url, _settings(None, tmp_path)) == ["http://friend.example/oai"]
 
 
-def test_what_is_no_xml_is_told_with_its_first_bytes() -> None:
+def test_an_answer_that_is_not_xml_is_reported_with_its_first_bytes() -> None:
     with pytest.raises(NotOaiPmhError, match="hello"):
         base_urls_in(b"hello", url="http://x.example")

@@ -1,4 +1,4 @@
-"""`zatva harvest` with its raw answers kept, replayed, and with the client's options, as it is really run."""
+"""`zatva harvest` with stored raw answers, replays and the client's options, run as a real process."""
 
 import asyncio
 import itertools
@@ -31,7 +31,7 @@ async def fake() -> AsyncIterator[FakeRepository]:
         yield served
 
 
-async def test_a_run_is_kept_and_replayed_with_other_rules(
+async def test_a_run_is_stored_and_replayed_with_other_rules(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     out = tmp_path / "out"
@@ -83,7 +83,7 @@ async def test_a_killed_run_leaves_a_file_that_is_replayed_together_with_the_nex
     assert len(list((Path(environment["ZATVA_DATA"]) / "raw").rglob("*.warc.gz"))) == 2
 
 
-async def test_what_cannot_be_replayed_is_told(
+async def test_a_run_that_cannot_be_replayed_is_reported(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path
 ) -> None:
     assert (await run(environment, "harvest", fake.url, "--out", str(tmp_path / "out"))).code == 0
@@ -120,7 +120,7 @@ async def test_the_clients_options_are_obeyed(
     assert "--delay: '-1'" in wrong.err
 
 
-async def test_a_delay_lies_between_the_requests(
+async def test_the_delay_passes_between_requests(
     environment: dict[str, str], fake: FakeRepository, tmp_path: Path
 ) -> None:
     times: list[float] = []
@@ -135,7 +135,7 @@ async def test_a_delay_lies_between_the_requests(
     assert all(later - earlier > 0.19 for earlier, later in itertools.pairwise(times))
 
 
-async def test_the_commands_of_the_page_on_raw_answers_work(
+async def test_the_commands_in_the_documentation_of_raw_answers_work(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)

@@ -1,4 +1,4 @@
-"""Rows of repositories are made once and replaced whole, whoever else does the same at that moment."""
+"""Rows of repositories are created once and replaced whole, also by concurrent transactions."""
 
 import re
 import time
@@ -46,7 +46,7 @@ def at_once(
     first: Callable[[Session], Result],
     second: Callable[[Session], Result],
 ) -> tuple[Result, Result]:
-    """Do the second in a transaction that begins while the first one's is open."""
+    """Run the second function in a transaction that starts while that of the first one is open."""
 
     def work() -> Result:
         with database.session() as session:
@@ -93,7 +93,7 @@ def test_a_list_of_sets_that_ends_with_a_fault_adds_to_the_known_ones(database: 
     assert [tuple(row) for row in known] == [("books", "Books"), ("maps", "Maps"), ("prints", "Prints")]
 
 
-def test_two_that_note_what_a_repository_says_replace_each_other(
+def test_two_concurrent_updates_of_the_facts_of_a_repository_do_not_conflict(
     database: Database, beside: ThreadPoolExecutor
 ) -> None:
     with database.session() as session:
@@ -127,7 +127,7 @@ def test_sets_and_formats_that_the_database_cannot_hold_are_left_out(
     assert "because longer than 1000 bytes, or more than 500: 3" in caplog.text
 
 
-def test_so_many_formats_are_kept_as_a_page_can_show(database: Database) -> None:
+def test_the_number_of_stored_formats_is_limited_to_what_a_page_can_show(database: Database) -> None:
     formats = [FormatInfo(metadata_prefix=f"f{n}", schema="", namespace="") for n in range(50_000)]
     with database.session() as session:
         made = add_repository(session, base_url=URL, facts=RepositoryFacts(formats=formats))
@@ -192,7 +192,7 @@ def test_a_name_is_shown_without_credentials_by_python_and_by_sql(
         ("Zatva™", "tva™", True),
     ],
 )
-def test_repositories_are_found_without_accents_and_signs_stay_literal(
+def test_repositories_are_found_without_accents_and_special_characters_are_literal(
     database: Database, name: str, words: str, *, found: bool
 ) -> None:
     with database.session() as session:
@@ -224,15 +224,15 @@ def test_a_name_is_stored_without_credentials(database: Database) -> None:
         ("http://a.example/oai?resumptionToken=x", "http://a.example/oai"),
     ],
 )
-def test_the_address_of_a_request_is_no_base_url(database: Database, given: str, own: str) -> None:
+def test_the_address_of_a_request_is_not_a_base_url(database: Database, given: str, own: str) -> None:
     with database.session() as session:
         with pytest.raises(UsageError, match=f"give only the base URL: {re.escape(own)}$"):
             add_repository(session, base_url=given)
         assert add_repository(session, base_url=own).base_url == own
 
 
-def test_what_a_repository_is_called_is_decided_in_one_place() -> None:
-    """`Repository.display_name` leaves out credentials; a name or address chosen elsewhere might not."""
+def test_the_displayed_name_of_a_repository_is_chosen_in_one_place() -> None:
+    """`Repository.display_name` removes credentials; a name or address chosen elsewhere might not."""
     by_hand = re.compile(
         r"repository_name\)? or [\w.]*(?:base_url|address)"
         r"|coalesce\([^()]*repository_name"
@@ -247,5 +247,5 @@ def test_what_a_repository_is_called_is_decided_in_one_place() -> None:
         for line in file.read_text().splitlines()
         if by_hand.search(line) and file.name != "models.py"
     }
-    # Identify's base URL is the repository's own words.
+    # Identify's base URL is the one that the repository itself states.
     assert {line.partition(":")[0] for line in found} == {"harvester/probing/checks.py"}

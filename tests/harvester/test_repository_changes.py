@@ -1,4 +1,4 @@
-"""What a person decides about a repository, changed by command and by service."""
+"""Settings that a person chooses for a repository, changed by command and by service."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -22,7 +22,7 @@ MOVED = "https://moved.example/oai"
 
 @pytest.fixture
 def number(database: Database) -> str:
-    """The number of a repository over OAI-PMH, with files in its folder."""
+    """Return the number of a repository over OAI-PMH with files in its folder."""
     with database.session() as session:
         session.add(
             repository := Repository(
@@ -33,7 +33,7 @@ def number(database: Database) -> str:
         return str(repository.repository_id)
 
 
-def test_a_command_changes_what_is_given_and_leaves_the_rest(
+def test_a_command_changes_the_given_values_and_keeps_the_others(
     environment: dict[str, str], number: str
 ) -> None:
     (before,) = results(environment, "repository", "show", number)
@@ -55,7 +55,7 @@ def test_the_folder_of_the_files_stays_when_the_address_changes(
     assert (refused.returncode, "unknown option --dir" in refused.stderr) == (2, True)
 
 
-def test_an_empty_value_takes_an_option_back(environment: dict[str, str], number: str) -> None:
+def test_an_empty_value_resets_an_option(environment: dict[str, str], number: str) -> None:
     given = ("--brake-deletions", "5", "--brake-updates", "120")
     (edited,) = results(environment, "repository", "edit", number, "--name", "Zámek", *given)
     assert (edited["repository_name"], edited["brake_updates"]) == ("Zámek", 120.0)
@@ -67,7 +67,7 @@ def test_an_empty_value_takes_an_option_back(environment: dict[str, str], number
     assert (done.returncode, f"`zatva repository refresh {number}`" in done.stderr) == (0, True)
 
 
-def test_an_address_with_arguments_is_noted(environment: dict[str, str], number: str) -> None:
+def test_an_address_with_arguments_causes_a_note(environment: dict[str, str], number: str) -> None:
     done = zatva(environment, "repository", "edit", number, "--url", "https://telc.example/oai?x=1")
     assert (done.returncode, "was not tried and has arguments" in done.stderr) == (0, True), done.stderr
 
@@ -81,7 +81,9 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
-def test_a_wrong_edit_changes_nothing(environment: dict[str, str], database: Database, number: str) -> None:
+def test_an_invalid_edit_changes_nothing(
+    environment: dict[str, str], database: Database, number: str
+) -> None:
     def columns() -> dict[str, Any]:
         with database.session() as session:
             return dict(columns_of(session.get_one(Repository, int(number))))
@@ -93,12 +95,14 @@ def test_a_wrong_edit_changes_nothing(environment: dict[str, str], database: Dat
         assert columns() == before, words
 
 
-def test_a_repository_that_is_not_there_is_not_edited(environment: dict[str, str]) -> None:
+def test_editing_a_missing_repository_is_rejected(environment: dict[str, str]) -> None:
     refused = zatva(environment, "repository", "edit", "9", "--name", "Nobody")
     assert (refused.returncode, "no repository 9" in refused.stderr) == (2, True)
 
 
-def test_what_is_wrong_or_what_nobody_decides_is_refused(database: Database, number: str) -> None:
+def test_invalid_values_and_values_that_cannot_be_chosen_are_rejected(
+    database: Database, number: str
+) -> None:
     refused: list[tuple[dict[str, Any], str]] = [
         ({"base_dir": "elsewhere"}, "cannot be changed"),
         ({"protocol": "sru"}, "cannot be changed"),
@@ -134,7 +138,9 @@ def test_only_another_host_or_path_is_another_place(url: str, other: str, place:
     assert is_same_place(url, other) is (place == "same")
 
 
-async def test_the_first_harvest_at_a_new_address_requests_everything_and_compares(library: Library) -> None:
+async def test_the_first_harvest_at_a_new_address_requests_all_records_and_compares_them(
+    library: Library,
+) -> None:
     await library.run()
     await library.run()
     (edited,) = results(library.environment, "repository", "edit", "1", "--url", library.fake.url + "/")
@@ -183,7 +189,7 @@ async def test_a_permanent_redirect_is_one_warning_that_names_the_new_address(li
         assert (await library.run()).notes == ()
 
 
-async def test_a_name_that_a_person_gives_outlives_what_the_repository_calls_itself(library: Library) -> None:
+async def test_a_name_chosen_by_a_person_is_kept_when_the_repository_states_another(library: Library) -> None:
     def name() -> str | None:
         with library.database.session() as session:
             return session.scalars(select(Repository.repository_name)).one()
@@ -210,7 +216,7 @@ async def test_a_name_that_a_person_gives_outlives_what_the_repository_calls_its
     assert name() == "Renamed"
 
 
-def test_a_name_of_blanks_is_none(database: Database, number: str) -> None:
+def test_a_blank_name_is_no_name(database: Database, number: str) -> None:
     with database.session() as session:
         for given, name in (("Zámek", "Zámek"), ("  ", None)):
             assert change_repository(session, int(number), repository_name=given).repository_name == name

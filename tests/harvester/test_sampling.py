@@ -15,7 +15,7 @@ _MAPPINGS = """<normalize>
 </normalize>"""
 
 
-async def test_ten_records_come_before_and_after_the_rules(tmp_path: Path) -> None:
+async def test_ten_records_are_shown_before_and_after_the_rules(tmp_path: Path) -> None:
     filters, mappings = tmp_path / "filters.xml", tmp_path / "normalise.xml"
     filters.write_text(_FILTERS)
     mappings.write_text(_MAPPINGS)
@@ -33,7 +33,7 @@ async def test_ten_records_come_before_and_after_the_rules(tmp_path: Path) -> No
     assert (kept.added, "<dc:type>text</dc:type>" in kept.after, "dc:type" in kept.before) == (1, True, False)
 
 
-async def test_a_set_without_records_gives_an_empty_sample() -> None:
+async def test_a_set_without_records_results_in_an_empty_sample() -> None:
     async with serve(FakeRepository(items=many(3))) as served:
         sample = await fetch_sample(served.url, Settings(), Selection(set_spec="none"), None, None)
 

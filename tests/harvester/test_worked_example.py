@@ -1,4 +1,4 @@
-"""Runs docs/how-to/filter-normalise-validate.md: its files, records, commands, and what it says of them."""
+"""Runs docs/how-to/filter-normalise-validate.md: its files, records, commands and statements."""
 
 import re
 import shlex
@@ -33,7 +33,7 @@ MARC_SCHEMA = schema(
 
 
 def blocks(kind: str) -> list[tuple[str, str]]:
-    """The page's code blocks of a kind: what the comment above says of each, and the text."""
+    """Return the page's code blocks of a kind: the comment above each, and its text."""
     found = re.findall(rf"<!-- {kind}(?:: (.*?))? -->\n```\w+\n(.*?)\n```", GUIDE, re.DOTALL)
     assert found, f"the page has no block {kind!r}"
     return found
@@ -83,7 +83,7 @@ async def library(schemas: SchemaServer) -> AsyncIterator[FakeRepository]:
 
 
 def metadata(text: bytes) -> bytes:
-    """The metadata's root element in its canonical form."""
+    """Return the metadata's root element in its canonical form."""
     root = etree.fromstring(text)
     found = root.find("{http://www.openarchives.org/OAI/2.0/}metadata")
     alone = etree.fromstring(etree.tostring(root if found is None else found[0], with_tail=False))
@@ -119,7 +119,7 @@ async def test_the_page_does_what_it_says(
 
 
 def check_stored(folder: Path) -> None:
-    """What the page shows as stored is there, and nothing else."""
+    """Check that exactly the records shown on the page are stored."""
     stored = {f"{name.split()[0]}.example/{name.split()[1]}.xml": text for name, text in blocks("stored")}
     there = {
         path.relative_to(folder / path.relative_to(folder).parts[0]).as_posix(): path.read_bytes()
@@ -130,7 +130,7 @@ def check_stored(folder: Path) -> None:
     }
 
 
-def test_the_file_names_that_the_page_gives_are_those_of_the_cache() -> None:
+def test_the_documented_file_names_are_those_of_the_cache() -> None:
     rows = re.findall(r"^\| `(https?://[^`]+)` \| `([^`]+)` \|$", GUIDE, re.MULTILINE)
 
     assert len(rows) == 2

@@ -1,4 +1,4 @@
-"""What the tests of the bibliographic import share: a repository of MARC 21 records, harvested."""
+"""Fixtures for the tests of the bibliographic import: a harvested repository of MARC 21 records."""
 
 import contextlib
 from collections.abc import AsyncIterator, Callable
@@ -18,10 +18,10 @@ from tests.harvester.library import Library
 
 
 class Catalogue(Library):
-    """A harvested repository, and what is imported of it."""
+    """A harvested repository, and what is imported from it."""
 
     def put(self, number: int, *lines: str, datestamp: str = "2024-01-01T00:00:00Z") -> None:
-        """Let the repository have a record of these fields."""
+        """Add or replace a record with these fields in the repository."""
         item = Item(
             identifier=f"oai:fake.example:{number}",
             datestamp=datestamp,
@@ -40,7 +40,7 @@ class Catalogue(Library):
         assert outcome.failure_reason is None
 
     def imported(self, **options: Any) -> ImportFacts:
-        """Import what there is to import."""
+        """Import everything that is due."""
         return run_import(self.database, self.settings, self.repository_id, started_by="me", **options)
 
     def titles(self) -> list[str]:
@@ -48,7 +48,7 @@ class Catalogue(Library):
         return [row[0] for row in self.rows("SELECT title FROM bibliographic_record ORDER BY sort_title")]
 
     def rows(self, statement: str) -> list[tuple[Any, ...]]:
-        """What a statement gives."""
+        """Return the rows of a statement."""
         with self.database.session() as session:
             return [tuple(row) for row in session.execute(text(statement))]
 
@@ -82,6 +82,6 @@ Counted = Callable[[ImportFacts], dict[str, int]]
 
 
 def counts(facts: ImportFacts) -> dict[str, int]:
-    """What an import has counted, without zeros."""
+    """Return the counts of an import, without zeros."""
     names = ("seen", "new", "updated", "unchanged", "deleted", "filtered", "refused")
     return {name: number for name in names if (number := getattr(facts, name))}

@@ -1,4 +1,4 @@
-"""A process that converts without end, for tests that kill it: prints the ids of its processes, a line."""
+"""A process that converts endlessly, for tests that kill it; prints the ids of its processes."""
 
 import itertools
 import multiprocessing
@@ -25,12 +25,12 @@ _CANDIDATE = Candidate(
 
 
 def endless() -> Iterator[Sequence[Candidate]]:
-    """Pages of candidates that have no file."""
+    """Yield pages of candidates without files."""
     return itertools.repeat([_CANDIDATE])
 
 
 def converting(folder: Path) -> Converting:
-    """What looks for files in the folder, and takes all records."""
+    """Return a converter that looks for files in the folder and selects all records."""
     return Converting(folder=folder, chooser=Chooser(rules=Conditions(match=Match.ALL, conditions=())))
 
 

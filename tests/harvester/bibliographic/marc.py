@@ -12,7 +12,7 @@ FIXED = "240115s2015    xr a||||||||||001 0 cze d"
 
 
 def marcxml(*lines: str, leader: str = LEADER, fixed: str | None = FIXED) -> str:
-    """The record's metadata. `#` is a blank indicator, `$` begins a subfield."""
+    """Return the record's metadata. `#` is a blank indicator, `$` starts a subfield."""
     control = [] if fixed is None else [f"008 {fixed}"]
     return (
         '<record xmlns="http://www.loc.gov/MARC21/slim">'
@@ -21,17 +21,17 @@ def marcxml(*lines: str, leader: str = LEADER, fixed: str | None = FIXED) -> str
 
 
 def converted(*lines: str, leader: str = LEADER, fixed: str | None = FIXED) -> BibliographicRecord:
-    """What the converter makes of it."""
+    """Return the converted record."""
     return Marc21Converter().convert(etree.fromstring(marcxml(*lines, leader=leader, fixed=fixed)))
 
 
 def faults(record: BibliographicRecord) -> dict[str, str]:
-    """What the notes say is broken, by field."""
+    """Return the faults that the notes name, by field."""
     return {note.field: note.fault for note in record.notes if note.fault}
 
 
 def kept(record: BibliographicRecord) -> dict[str, str]:
-    """What the notes keep for there is no column, by field; without leader and control fields."""
+    """Return the text that the notes keep because it has no column, by field; no leader or control fields."""
     return {
         note.field: note.text for note in record.notes if note.kind == "kept" and note.field not in _CONTROL
     }

@@ -1,4 +1,4 @@
-"""Conditions of filtering sets: what they are true of, how they are written, and which are refused."""
+"""Conditions of filtering sets: what they match, how they are written, and which are rejected."""
 
 import pytest
 from lxml import etree
@@ -74,7 +74,9 @@ def test_conditions_on_marc_fields(line: str, true: bool) -> None:  # noqa: FBT0
         ("653$a matches (?i)\\bart", []),
     ],
 )
-def test_signs_of_words_count_and_punctuation_does_not(line: str, selected: list[str]) -> None:
+def test_signs_that_distinguish_words_are_compared_and_punctuation_is_ignored(
+    line: str, selected: list[str]
+) -> None:
     values = [
         "C", "c.", "C++", "c++ /", "C#", "Visual C++ (computer language)", "R&D management",
         _DECOMPOSED, "Slovník + malý", "Departure",
@@ -120,7 +122,7 @@ def test_a_condition_is_written_as_it_is_read(line: str) -> None:
         ("008/37-35 equals cze", "the last position is before the first"),
     ],
 )
-def test_conditions_that_can_be_true_of_nothing_are_refused(line: str, words: str) -> None:
+def test_conditions_that_can_never_match_are_rejected(line: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         parse_condition(line)
 
@@ -178,7 +180,7 @@ async def test_a_trial_of_costly_conditions_ends_at_its_limit(catalogue: Catalog
         try_conditions(session, catalogue.settings, rules, repositories, most=100, seconds=0)
 
 
-def test_a_costly_expression_is_given_to_what_limits_it() -> None:
+def test_a_regular_expression_is_evaluated_by_the_limited_function() -> None:
     asked = []
 
     def matching(expression: Expression, value: str) -> bool:

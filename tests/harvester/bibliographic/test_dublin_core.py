@@ -1,4 +1,4 @@
-"""Dublin Core records, simple and qualified, and the rows that they become."""
+"""Simple and qualified Dublin Core records, and the rows that they become."""
 
 import itertools
 
@@ -91,7 +91,7 @@ def test_all_fifteen_elements() -> None:
     )
 
 
-def test_qualified_elements_say_more() -> None:
+def test_qualified_elements_are_converted_to_variants_subjects_dates_and_notes() -> None:
     record = _converted(
         '<dcterms:alternative xml:lang="en">A Dictionary</dcterms:alternative>'
         '<dc:title xml:lang="cs">Slovník</dc:title><dcterms:modified>2020-01-01</dcterms:modified>'
@@ -115,7 +115,7 @@ def test_qualified_elements_say_more() -> None:
 
 
 @pytest.mark.parametrize("namespace", sorted(QUALIFIED))
-def test_a_container_of_qualified_dublin_core_is_preferred_to_a_simple_one(namespace: str) -> None:
+def test_qualified_dublin_core_is_preferred_to_simple_dublin_core(namespace: str) -> None:
     qualified = converter_of_namespace(namespace)
     simple = converter_of_namespace("http://www.openarchives.org/OAI/2.0/oai_dc/")
     assert qualified is not None
@@ -165,7 +165,7 @@ def test_a_relation_in_words_is_a_title(title: str) -> None:
     assert (related.title, related.identifiers) == (title, ())
 
 
-def test_comments_in_an_element_are_no_part_of_its_text() -> None:
+def test_comments_in_an_element_are_not_part_of_its_text() -> None:
     record = _converted(
         "<!-- a --><dc:title>First part<!-- note --> second</dc:title>"
         "<dc:creator>Novák, Jan<?x?></dc:creator>"
@@ -177,7 +177,7 @@ def test_comments_in_an_element_are_no_part_of_its_text() -> None:
     assert record.notes == ()
 
 
-def test_control_characters_behind_a_comment_are_reported() -> None:
+def test_control_characters_after_a_comment_are_reported() -> None:
     record = _converted("<dc:title>Kni<!-- -->\x85ha</dc:title>")
     assert record.title == "Kni ha"
     assert [note.fault for note in record.notes] == ["control characters, which are removed"]
@@ -196,7 +196,9 @@ def test_control_characters_behind_a_comment_are_reported() -> None:
         ("Novák, Jan (překladatel)", "Novák, Jan", ("trl",)),
     ],
 )
-def test_only_roles_in_brackets_are_taken_off_a_name(written: str, name: str, roles: tuple[str, ...]) -> None:
+def test_only_roles_in_brackets_are_removed_from_a_name(
+    written: str, name: str, roles: tuple[str, ...]
+) -> None:
     (found,) = _converted(f"<dc:creator>{written}</dc:creator>").contributors
     assert (found.name, found.roles) == (name, roles)
 
@@ -213,7 +215,7 @@ def test_only_roles_in_brackets_are_taken_off_a_name(written: str, name: str, ro
         (["Nonsense"], RecordKind.OTHER),
     ],
 )
-def test_a_general_type_gives_way_to_a_more_specific_one(types: list[str], kind: RecordKind) -> None:
+def test_a_specific_type_is_preferred_to_a_general_one(types: list[str], kind: RecordKind) -> None:
     assert _converted("".join(f"<dc:type>{one}</dc:type>" for one in types)).kind is kind
 
 
@@ -230,7 +232,7 @@ def test_a_general_type_gives_way_to_a_more_specific_one(types: list[str], kind:
         ("Li, Bo, 1950-2000, 1951", "Li, Bo", "1950-2000, 1951", ("cre",)),
     ],
 )
-def test_the_years_of_a_person_are_taken_off_the_name(
+def test_years_of_birth_and_death_are_removed_from_the_name(
     written: str, name: str, dates: str, roles: tuple[str, ...]
 ) -> None:
     (found,) = _converted(f"<dc:creator>{written}</dc:creator>").contributors
@@ -282,11 +284,11 @@ def test_languages_of_elements_are_kept() -> None:
         ),
     ],
 )
-def test_encoding_schemes_of_subjects_and_coverage(element: str, subject: Subject) -> None:
+def test_encoding_schemes_of_subjects_and_coverage_are_used(element: str, subject: Subject) -> None:
     assert _converted(f"<dc:title>X</dc:title>{element}").subjects == (subject,)
 
 
-def test_the_parts_of_a_point_are_kept_beside_its_name() -> None:
+def test_the_components_of_a_point_are_kept_in_a_note() -> None:
     value = "name=Praha; east=14.4; north=50.1"
     record = _converted(f'<dcterms:spatial xsi:type="dcterms:Point">{value}</dcterms:spatial>')
     assert Note(kind=NoteKind.KEPT, field="dc:spatial", text=f"Point: {value}") in record.notes
@@ -305,11 +307,11 @@ def test_the_parts_of_a_point_are_kept_beside_its_name() -> None:
         ('<dcterms:issued xsi:type="dcterms:W3CDTF">1901/1910-05</dcterms:issued>', "1901/1910-05"),
     ],
 )
-def test_the_date_of_publication_is_chosen_by_its_term(elements: str, date: str) -> None:
+def test_the_date_of_publication_is_chosen_by_its_element(elements: str, date: str) -> None:
     assert _converted(f"<dc:title>X</dc:title>{elements}").date_text == date
 
 
-def test_an_extent_is_not_mixed_with_media_types() -> None:
+def test_an_extent_is_not_a_media_type() -> None:
     record = _converted(
         '<dc:format xsi:type="dcterms:IMT">application/pdf</dc:format><dcterms:extent>674 s.</dcterms:extent>'
         "<dcterms:medium>pergamen</dcterms:medium>"
@@ -319,8 +321,8 @@ def test_an_extent_is_not_mixed_with_media_types() -> None:
     assert {("dc:format", "application/pdf"), ("dc:medium", "pergamen")} <= texts
 
 
-def test_thousands_of_formats_and_languages_are_converted_in_linear_work() -> None:
-    """Quadratic work would take minutes."""
+def test_thousands_of_formats_and_languages_are_converted_in_linear_time() -> None:
+    """Quadratic time would be minutes."""
     codes = ["".join(letters) for letters in itertools.product("abcdefghijklmnopqrstuvwxyz", repeat=3)]
     formats = "".join(f"<dc:format>{number}</dc:format>" for number in range(40_000))
     record = _converted(formats + "".join(f"<dc:language>{code}</dc:language>" for code in codes))
@@ -328,7 +330,7 @@ def test_thousands_of_formats_and_languages_are_converted_in_linear_work() -> No
     assert len(record.languages) > 17_000
 
 
-def test_a_citation_is_a_note_and_a_relator_element_a_role() -> None:
+def test_a_citation_becomes_a_note_and_a_relator_element_a_role() -> None:
     record = _converted(
         "<dcterms:bibliographicCitation>Naše řeč, 80, 1997, s. 1-10</dcterms:bibliographicCitation>"
         "<marcrel:ill>Aleš, Mikoláš, 1852-1913</marcrel:ill>"
@@ -340,7 +342,7 @@ def test_a_citation_is_a_note_and_a_relator_element_a_role() -> None:
     )
 
 
-def test_conditions_see_a_refined_element_by_both_names() -> None:
+def test_conditions_find_a_refined_element_by_both_names() -> None:
     root = etree.fromstring(
         f"<dc {_NAMESPACES}><dcterms:spatial>Praha</dcterms:spatial><dc:title>X</dc:title></dc>"
     )
@@ -350,7 +352,7 @@ def test_conditions_see_a_refined_element_by_both_names() -> None:
     assert fields == [("coverage", "Praha"), ("spatial", "Praha"), ("title", "X")]
 
 
-def test_identifiers_are_told_apart() -> None:
+def test_identifiers_are_recognised_by_their_scheme() -> None:
     record = _converted(
         "<dc:title>X</dc:title><dc:identifier>https://doi.org/10.1000/A.1</dc:identifier>"
         "<dc:identifier>http://repository.example/1</dc:identifier>"
@@ -409,7 +411,7 @@ def test_languages_in_lists_and_addresses_are_read(
     assert [(one.kind, one.text) for one in record.notes] == [(kind, written)]
 
 
-def test_what_cannot_be_read_is_told() -> None:
+def test_values_that_cannot_be_read_are_reported() -> None:
     record = _converted(
         "stray<dc:language>tongues</dc:language><dc:date>bez data</dc:date><dc:nonsense>x</dc:nonsense>"
     )
@@ -422,14 +424,14 @@ def test_what_cannot_be_read_is_told() -> None:
     assert Note(kind=NoteKind.KEPT, field="dc:nonsense", text="x") in record.notes
 
 
-def test_a_container_of_another_name_is_known_by_its_elements() -> None:
+def test_a_container_of_another_name_is_recognised_by_its_elements() -> None:
     root = etree.fromstring(f"<x {_NAMESPACES}><dc:title>Kniha</dc:title></x>")
     converter = converter_for(root)
     assert converter is not None
     assert converter.convert(root).title == "Kniha"
 
 
-def test_a_record_of_openaire_is_not_taken_for_dublin_core() -> None:
+def test_an_openaire_record_is_not_read_as_dublin_core() -> None:
     datacite = 'xmlns:datacite="http://datacite.org/schema/kernel-4"'
     root = etree.fromstring(
         f'<resource xmlns="http://namespace.openaire.eu/schema/oaire/" {datacite} {_NAMESPACES}>'
@@ -439,5 +441,5 @@ def test_a_record_of_openaire_is_not_taken_for_dublin_core() -> None:
     assert converter_for(root) is None
 
 
-def test_no_converter_reads_what_is_neither() -> None:
+def test_no_converter_reads_a_record_in_mods() -> None:
     assert converter_for(etree.fromstring("<mods xmlns='http://www.loc.gov/mods/v3'/>")) is None

@@ -1,4 +1,4 @@
-"""Imports after harvests read what changed, and miss nothing."""
+"""Imports after harvests read what changed and miss no change."""
 
 import asyncio
 import threading
@@ -23,7 +23,7 @@ def follow(catalogue: Catalogue) -> None:
 
 
 def imports_of(catalogue: Catalogue) -> list[tuple[bool, int]]:
-    """Whether each import compared all records, and how many it processed."""
+    """Return whether each import compared all records, and how many it processed."""
     with catalogue.database.session() as session:
         rows = session.execute(select(Import.whole, Import.seen_count).order_by(Import.import_id))
         return [(whole, seen) for whole, seen in rows]
@@ -35,7 +35,7 @@ async def test_records_are_searchable_after_a_harvest_without_any_setting(catalo
     catalogue.delete(1)
     await catalogue.harvest()
     follow(catalogue)
-    follow(catalogue)  # nothing changed
+    follow(catalogue)  # no changes
 
     assert imports_of(catalogue) == [(True, 3), (False, 1)]
     assert catalogue.titles() == ["The Czech Language", "Knihy opravené"]
@@ -61,7 +61,7 @@ async def test_a_harvest_that_ends_during_an_import_is_imported_after_it(catalog
     assert "Kniha čtvrtá" in catalogue.titles()
 
 
-async def test_an_import_leaves_the_free_space_that_harvests_leave(
+async def test_an_import_fails_below_the_minimum_of_free_disk_space_for_harvests(
     catalogue: Catalogue, caplog: pytest.LogCaptureFixture
 ) -> None:
     floor = {"floor_bytes": 10**18, "floor_percent": 100}
@@ -78,7 +78,7 @@ async def test_an_import_leaves_the_free_space_that_harvests_leave(
     assert len(catalogue.titles()) == 3
 
 
-async def test_an_open_transaction_does_not_repeat_imports(catalogue: Catalogue) -> None:
+async def test_an_open_transaction_does_not_cause_repeated_imports(catalogue: Catalogue) -> None:
     follow(catalogue)
     catalogue.put(4, "245 10 $aKniha čtvrtá", datestamp=LATER)
     with catalogue.database.session() as slow:
@@ -89,7 +89,7 @@ async def test_an_open_transaction_does_not_repeat_imports(catalogue: Catalogue)
     assert imports_of(catalogue) == [(True, 3), (False, 1), (False, 0)]
 
 
-async def test_a_record_that_disappears_and_is_unreadable_is_followed(catalogue: Catalogue) -> None:
+async def test_a_record_that_becomes_unreadable_and_then_is_deleted_is_followed(catalogue: Catalogue) -> None:
     follow(catalogue)
     catalogue.put(2, "900 ## $x", datestamp=LATER)
     await catalogue.harvest()
@@ -102,7 +102,7 @@ async def test_a_record_that_disappears_and_is_unreadable_is_followed(catalogue:
     assert catalogue.rows("SELECT count(*) FROM bibliographic_omission") == [(0,)]
 
 
-def test_a_change_that_commits_during_an_import_is_left_to_the_next_one(catalogue: Catalogue) -> None:
+def test_a_change_committed_during_an_import_is_imported_by_the_next_one(catalogue: Catalogue) -> None:
     follow(catalogue)
     identifier = "oai:fake.example:2"
     with catalogue.database.session() as slow:
@@ -142,7 +142,7 @@ async def test_after_an_import_that_ended_early_all_records_are_compared(
     assert imports_of(catalogue)[-1] == (True, 3)
 
 
-def test_a_new_version_of_a_converter_and_a_week_bring_a_comparison_of_all(
+def test_all_records_are_compared_after_a_new_converter_version_and_after_a_week(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     follow(catalogue)
@@ -156,7 +156,9 @@ def test_a_new_version_of_a_converter_and_a_week_bring_a_comparison_of_all(
     assert imports_of(catalogue) == [(True, 3), (True, 3), (True, 0)]
 
 
-def test_too_many_or_unknown_changes_are_not_listed(catalogue: Catalogue) -> None:
+def test_changed_records_are_not_listed_if_there_are_too_many_or_some_are_unknown(
+    catalogue: Catalogue,
+) -> None:
     def listed(mark: int, most: int = 3) -> int | None:
         found = changed_since(session, catalogue.repository_id, "marc21", mark, most=most)
         return None if found is None else len(found)
@@ -172,7 +174,7 @@ def test_too_many_or_unknown_changes_are_not_listed(catalogue: Catalogue) -> Non
         assert listed(now + 1000) is None, "a mark of a copied database"
 
 
-def test_a_repository_is_left_out_by_choice_and_one_without_readable_format_by_itself(
+def test_a_repository_without_readable_format_or_with_imports_turned_off_is_skipped(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with catalogue.database.session() as session, monkeypatch.context() as patched:
@@ -188,7 +190,9 @@ def test_a_repository_is_left_out_by_choice_and_one_without_readable_format_by_i
     assert imports_of(catalogue) == []
 
 
-async def test_the_comparison_after_a_harvest_does_not_grow_with_the_repository(catalogue: Catalogue) -> None:
+async def test_the_comparison_after_a_harvest_does_not_grow_with_the_repository(
+    catalogue: Catalogue,
+) -> None:
     for number in range(4, 400):
         catalogue.put(number, f"245 10 $aKniha {number}")
     await catalogue.harvest()

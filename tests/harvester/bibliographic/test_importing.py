@@ -1,4 +1,4 @@
-"""Imports bring the rows to what was harvested, whatever happened in between."""
+"""Imports make the rows match the harvested records, whatever happened in between."""
 
 import asyncio
 import random
@@ -51,7 +51,7 @@ NUMBERS = "SELECT bibliographic_id FROM bibliographic_record"
 
 
 def choose(catalogue: Catalogue, lines: Sequence[str]) -> None:
-    """Let a filtering set of these conditions choose what is imported."""
+    """Select the imported records by a filtering set with these conditions."""
     with catalogue.database.session() as session:
         found = add_set(
             session, name="mine", match=Match.ALL, conditions=[parse_condition(line) for line in lines]
@@ -60,7 +60,7 @@ def choose(catalogue: Catalogue, lines: Sequence[str]) -> None:
         session.commit()
 
 
-def test_the_first_import_brings_all_and_tells_who_began_it(catalogue: Catalogue) -> None:
+def test_the_first_import_stores_all_records_and_says_who_started_it(catalogue: Catalogue) -> None:
     facts = catalogue.imported()
     assert counts(facts) == {"seen": 3, "new": 3}
     assert (facts.state, facts.started_by, facts.total, facts.expected) == ("completed", "me", 3, 3)
@@ -88,7 +88,7 @@ async def test_a_record_that_the_database_cannot_store_is_omitted_alone(catalogu
     catalogue.imported()
     huge = "".join(
         random.Random(1).choices(string.ascii_letters, k=20_000)
-    )  # An index entry has 8 kB at most.
+    )  # an index entry has at most 8 kB
     catalogue.put(1, "245 10 $aKnihy opravené", datestamp="2024-06-02T00:00:00Z")
     catalogue.put(2, f"100 1# $aHus, Jan$0{huge}", "245 10 $aNic", datestamp="2024-06-02T00:00:00Z")
     catalogue.put(4, f"100 1# $aHus, Jan$0{huge}", "245 10 $aNic", datestamp="2024-06-02T00:00:00Z")
@@ -104,7 +104,7 @@ async def test_a_record_that_the_database_cannot_store_is_omitted_alone(catalogu
     assert counts(catalogue.imported()) == {}
 
 
-async def test_search_words_are_cut_and_too_many_numbers_refused(catalogue: Catalogue) -> None:
+async def test_search_words_are_truncated_and_too_many_numbers_are_rejected(catalogue: Catalogue) -> None:
     words = " ".join(map(chr, range(0x4E00, 0x9FFF)))
     catalogue.put(1, f"245 10 $aKnihy {words}$c{words}", f"500 ## $a{words}", f"650 #7 $a{words}")
     catalogue.put(2, "245 10 $aČísla", *(f"035 ## $a{number}" for number in range(33_000)))
@@ -116,14 +116,14 @@ async def test_search_words_are_cut_and_too_many_numbers_refused(catalogue: Cata
     ]
 
 
-def test_a_second_import_finds_nothing_to_do(catalogue: Catalogue) -> None:
+def test_a_second_import_finds_no_changes(catalogue: Catalogue) -> None:
     catalogue.imported()
     facts = catalogue.imported()
     assert counts(facts) == {}
     assert facts.state == "no changes"
 
 
-async def test_an_import_that_only_rejects_records_is_not_called_one_without_changes(
+async def test_an_import_that_only_rejects_records_is_not_reported_as_without_changes(
     catalogue: Catalogue,
 ) -> None:
     catalogue.imported()
@@ -135,7 +135,7 @@ async def test_an_import_that_only_rejects_records_is_not_called_one_without_cha
     assert catalogue.imported().state == "no changes"
 
 
-async def test_changes_and_deletions_are_passed_on_and_numbers_stay(catalogue: Catalogue) -> None:
+async def test_updates_and_deletions_are_imported_and_record_numbers_stay(catalogue: Catalogue) -> None:
     catalogue.imported()
     before = dict(catalogue.rows("SELECT identifier, bibliographic_id FROM bibliographic_record"))
     catalogue.put(1, "245 10 $aKnihy opravené", datestamp="2024-06-02T00:00:00Z")
@@ -148,7 +148,7 @@ async def test_changes_and_deletions_are_passed_on_and_numbers_stay(catalogue: C
     assert catalogue.rows("SELECT * FROM bibliographic_contributor") == []
 
 
-async def test_another_datestamp_alone_is_no_update(catalogue: Catalogue) -> None:
+async def test_a_new_datestamp_alone_is_not_an_update(catalogue: Catalogue) -> None:
     catalogue.imported()
     catalogue.put(
         3, "245 14 $aThe Czech Language", "500 ## $aPoznámka o nářečí", datestamp="2024-06-03T00:00:00Z"
@@ -158,12 +158,12 @@ async def test_another_datestamp_alone_is_no_update(catalogue: Catalogue) -> Non
     assert counts(catalogue.imported()) == {}
 
 
-def test_anew_looks_at_every_record(catalogue: Catalogue) -> None:
+def test_anew_processes_every_record(catalogue: Catalogue) -> None:
     catalogue.imported()
     assert counts(catalogue.imported(anew=True)) == {"seen": 3, "unchanged": 3}
 
 
-def test_a_new_version_of_a_converter_looks_at_its_records_anew(
+def test_a_new_converter_version_processes_its_records_again(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue.imported()
@@ -172,7 +172,7 @@ def test_a_new_version_of_a_converter_looks_at_its_records_anew(
     assert counts(catalogue.imported()) == {}
 
 
-def test_a_filtering_set_chooses_and_its_changes_are_followed(catalogue: Catalogue) -> None:
+def test_a_filtering_set_selects_records_and_its_changes_are_applied(catalogue: Catalogue) -> None:
     catalogue.imported()
     choose(catalogue, ["655 exists"])
     assert counts(catalogue.imported()) == {"seen": 3, "unchanged": 2, "deleted": 1, "filtered": 1}
@@ -184,7 +184,7 @@ def test_a_filtering_set_chooses_and_its_changes_are_followed(catalogue: Catalog
     assert catalogue.titles() == ["Slovník staré češtiny"]
 
 
-def test_a_file_that_is_gone_is_told_and_looked_at_again(catalogue: Catalogue) -> None:
+def test_a_missing_file_is_reported_and_read_by_the_next_import(catalogue: Catalogue) -> None:
     path = next(path for path in catalogue.folder.rglob("*.xml") if path.stem.endswith("2"))
     data = path.read_bytes()
     path.unlink()
@@ -200,7 +200,7 @@ def test_a_file_that_is_gone_is_told_and_looked_at_again(catalogue: Catalogue) -
         assert list_omissions(session) == []
 
 
-def test_a_file_with_other_bytes_is_not_believed_and_the_old_row_stays(catalogue: Catalogue) -> None:
+def test_a_file_with_altered_bytes_is_rejected_and_the_old_row_stays(catalogue: Catalogue) -> None:
     catalogue.imported()
     path = next(catalogue.folder.rglob("*.xml"))
     path.write_bytes(path.read_bytes().replace(b"<", b" <", 1))
@@ -208,7 +208,7 @@ def test_a_file_with_other_bytes_is_not_believed_and_the_old_row_stays(catalogue
     assert len(catalogue.titles()) == 3
 
 
-async def test_a_record_that_no_converter_reads_is_refused_once(catalogue: Catalogue) -> None:
+async def test_a_record_that_no_converter_reads_is_rejected_once(catalogue: Catalogue) -> None:
     item = catalogue.fake.items[2]
     catalogue.fake.items[2] = replace(item, metadata="<mods xmlns='http://www.loc.gov/mods/v3'/>")
     await catalogue.harvest()
@@ -218,7 +218,7 @@ async def test_a_record_that_no_converter_reads_is_refused_once(catalogue: Catal
         assert "mods" in list_omissions(session)[0].reason
 
 
-def test_a_fault_of_a_converter_refuses_that_record_alone(
+def test_an_error_in_a_converter_rejects_only_that_record(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     catalogue.imported()
@@ -249,7 +249,7 @@ def test_a_fault_of_a_converter_refuses_that_record_alone(
 
 
 @pytest.mark.parametrize("step", ["read", "convert"])
-def test_a_record_too_large_for_the_memory_is_omitted_until_an_import_has_more(
+def test_a_record_too_large_for_the_memory_limit_is_omitted_until_the_limit_is_raised(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, step: str
 ) -> None:
     catalogue.imported()
@@ -280,7 +280,7 @@ def test_a_record_too_large_for_the_memory_is_omitted_until_an_import_has_more(
     assert counts(catalogue.imported()) == {"seen": 1, "unchanged": 1}
 
 
-async def test_of_two_formats_the_one_that_tells_more_is_imported(catalogue: Catalogue) -> None:
+async def test_the_richer_of_two_formats_is_imported_unless_another_is_chosen(catalogue: Catalogue) -> None:
     dublin_core = [replace(item, metadata="", title="Chudší") for item in catalogue.fake.items]
     richer, catalogue.fake.items = catalogue.fake.items, dublin_core
     await catalogue.run(metadata_prefix="oai_dc", full=True)
@@ -300,12 +300,12 @@ def test_only_one_import_of_a_repository_runs_at_a_time(catalogue: Catalogue) ->
         catalogue.imported()
 
 
-def test_an_unknown_repository_is_refused(catalogue: Catalogue) -> None:
+def test_an_import_of_an_unknown_repository_is_rejected(catalogue: Catalogue) -> None:
     with pytest.raises(UsageError, match="no repository 99"):
         importer.run_import(catalogue.database, catalogue.settings, 99, started_by="me")
 
 
-def test_an_import_whose_process_has_gone_is_lost(catalogue: Catalogue) -> None:
+def test_an_import_whose_process_is_gone_is_marked_as_lost(catalogue: Catalogue) -> None:
     with catalogue.database.session() as session:
         imports.begin_import(session, catalogue.repository_id, started_by="you", metadata_prefix="marc21")
         session.commit()
@@ -316,7 +316,7 @@ def test_an_import_whose_process_has_gone_is_lost(catalogue: Catalogue) -> None:
     assert list(states) == ["lost", "completed"]
 
 
-async def test_killed_in_the_middle_and_begun_again_it_ends_with_the_same_rows(catalogue: Catalogue) -> None:
+async def test_an_import_killed_halfway_and_run_again_ends_with_the_same_rows(catalogue: Catalogue) -> None:
     for number in range(10, 1010):
         catalogue.put(number, f"100 1# $aAutor, {number}", f"245 10 $aKniha {number}", "500 ## $aPoznámka")
     await catalogue.harvest()
@@ -339,7 +339,7 @@ async def test_killed_in_the_middle_and_begun_again_it_ends_with_the_same_rows(c
 
 
 async def test_tables_without_statistics_are_compared_by_the_whole_key(catalogue: Catalogue) -> None:
-    """As plain joins, the rows of a first import were compared each with each."""
+    """With plain joins, a first import compared each row with every other."""
     for number in range(10, 400):
         catalogue.put(number, "245 10 $aKniha")
     await catalogue.harvest()
@@ -368,7 +368,7 @@ async def test_rows_of_deleted_records_are_found_by_their_keys(catalogue: Catalo
     assert (len(work) >= 3, [rows for rows in work if rows > 8 * 200]) == (True, [])
 
 
-def test_rows_of_deleted_records_are_looked_for_once(catalogue: Catalogue) -> None:
+def test_rows_of_deleted_records_are_selected_once(catalogue: Catalogue) -> None:
     scope = ImportScope(repository_id=catalogue.repository_id, metadata_prefix="marc21", bases=[])
     with catalogue.database.session() as session, catalogue.database.session() as deleting:
         session.execute(text(OTHER_ROWS), {"id": catalogue.repository_id, "rows": 50})
@@ -383,7 +383,7 @@ def test_rows_of_deleted_records_are_looked_for_once(catalogue: Catalogue) -> No
     assert catalogue.rows("SELECT count(*) FROM bibliographic_record") == [(0,)]
 
 
-async def test_an_import_does_not_go_through_all_numbers_of_all_records(catalogue: Catalogue) -> None:
+async def test_an_import_does_not_read_all_numbers_of_all_records(catalogue: Catalogue) -> None:
     for title in ("First", "Second"):
         for number in range(150):
             catalogue.put(number, f"020 __ $a 978-80-200-{number:04}-0", f"245 10 $a {title} {number}")

@@ -1,4 +1,4 @@
-"""MARC 21 records of many kinds, written after its documentation, and the rows that they become."""
+"""MARC 21 records of many kinds, written after the MARC documentation, and the rows that they become."""
 
 # ruff: noqa: RUF001 Cyrillic letters on purpose
 
@@ -21,7 +21,7 @@ from harvester.bibliographic.record import (
 from tests.harvester.bibliographic.marc import FIXED, LEADER, converted, faults, kept
 
 
-def test_a_book_of_an_old_author() -> None:
+def test_a_book_by_an_early_author() -> None:
     record = converted(
         "001 kpm01361543",
         "003 CZ-PrHAC",
@@ -56,7 +56,7 @@ def test_a_book_of_an_old_author() -> None:
     assert faults(record) == {}
 
 
-def test_an_article_tells_where_it_appeared() -> None:
+def test_an_article_names_its_journal_and_issue() -> None:
     record = converted(
         "100 1# $aNovák, Petr$4aut",
         "245 10 $aK původu slova čeština",
@@ -74,7 +74,7 @@ def test_an_article_tells_where_it_appeared() -> None:
     )
 
 
-def test_a_serial_that_still_appears_has_an_open_end() -> None:
+def test_a_serial_that_is_still_published_has_no_last_year() -> None:
     record = converted(
         "022 0# $a0027-8203$l0027-8203",
         "222 #0 $aNaše řeč",
@@ -113,11 +113,11 @@ def test_a_serial_that_still_appears_has_an_open_end() -> None:
         ("?", RecordKind.OTHER),
     ],
 )
-def test_the_leader_tells_what_it_is(leader: str, kind: RecordKind) -> None:
+def test_the_leader_determines_the_kind_of_the_record(leader: str, kind: RecordKind) -> None:
     assert converted("245 00 $aX", leader=leader).kind is kind
 
 
-def test_a_leader_of_another_length_is_told() -> None:
+def test_a_leader_of_another_length_is_reported() -> None:
     assert "characters, not 24" in faults(converted("245 00 $aX", leader="   nam a22     i 4500"))["LDR"]
 
 
@@ -139,7 +139,7 @@ def test_leading_articles_are_dropped_for_sorting() -> None:
         ("245 15 $a»Der Prozess«", "prozess"),
     ],
 )
-def test_a_sign_before_the_first_word_is_no_fault(line: str, sorted_by: str) -> None:
+def test_a_sign_before_the_first_word_is_not_a_fault(line: str, sorted_by: str) -> None:
     record = converted(line)
     assert (record.sort_title, faults(record)) == (sorted_by, {})
 
@@ -147,7 +147,7 @@ def test_a_sign_before_the_first_word_is_no_fault(line: str, sorted_by: str) -> 
 @pytest.mark.parametrize(
     ("line", "sorted_by"), [("245 11 $a1984", "1984"), ("245 13 $a»Der Prozess«", "der prozess")]
 )
-def test_digits_and_letters_are_no_signs_before_the_first_word(line: str, sorted_by: str) -> None:
+def test_digits_and_letters_do_not_count_as_signs_before_the_first_word(line: str, sorted_by: str) -> None:
     record = converted(line)
     assert record.sort_title == sorted_by
     assert "are not a leading article" in faults(record)["245"]
@@ -161,19 +161,19 @@ def test_digits_and_letters_are_no_signs_before_the_first_word(line: str, sorted
         ("245 19 $aThe", "first 9 characters are not a leading article"),
     ],
 )
-def test_a_wrong_indicator_is_told_and_the_whole_title_sorted_by(line: str, fault: str) -> None:
+def test_a_wrong_indicator_is_reported_and_the_whole_title_used_for_sorting(line: str, fault: str) -> None:
     record = converted(line)
     assert fault in faults(record)["245"]
     assert record.sort_title.startswith("the")
 
 
-def test_parts_of_a_title_come_after_it() -> None:
+def test_names_and_numbers_of_parts_follow_the_title() -> None:
     record = converted("245 10 $aDějiny.$n2,$pStředověk :$bod počátků /$cJ. N.")
     assert (record.title, record.subtitle) == ("Dějiny. 2. Středověk", "od počátků")
     assert record.statement == "J. N."
 
 
-def test_a_record_without_245_gets_another_title_and_says_so() -> None:
+def test_a_record_without_245_gets_another_title_and_a_note() -> None:
     record = converted("240 10 $aBible. $lČesky")
     assert record.title == "Bible. Česky"
     assert "no title" in faults(record)["245"]
@@ -193,14 +193,14 @@ def test_a_field_without_its_main_subfield_is_noted_once(line: str) -> None:
     assert len([note for note in converted("245 10 $aX", line).notes if note.field == line[:3]]) == 1
 
 
-def test_an_archival_title_without_subfield_a_is_its_form_and_dates() -> None:
+def test_an_archival_title_without_subfield_a_consists_of_its_form_and_dates() -> None:
     record = converted("245 00 $kLetter,$f1901 March 6,$bto Anna.")
     assert (record.title, record.subtitle) == ("Letter, 1901 March 6", "to Anna")
     assert faults(record) == {}
     assert converted("245 00 $aPapers,$f1901-1910.").title == "Papers"
 
 
-def test_place_and_publisher_are_those_of_the_publication_whatever_comes_first() -> None:
+def test_place_and_publisher_are_those_of_the_publication_in_any_order_of_fields() -> None:
     record = converted(
         "245 10 $aX",
         "264 #4 $c©1999",
@@ -218,7 +218,7 @@ def test_place_and_publisher_are_those_of_the_publication_whatever_comes_first()
     ]
 
 
-def test_other_scripts_join_what_they_are_linked_to() -> None:
+def test_fields_in_other_scripts_are_joined_with_their_linked_fields() -> None:
     record = converted(
         "100 1# $6880-01$aDostojevskij, Fedor Michajlovič,$d1821-1881$4aut",
         "245 10 $6880-02$aBratʹja Karamazovy /$cF. M. Dostojevskij",
@@ -240,12 +240,12 @@ def test_other_scripts_join_what_they_are_linked_to() -> None:
     assert Note(field="500", text="Примечание") in record.notes
 
 
-def test_an_other_script_without_its_field_is_a_name_of_its_own() -> None:
+def test_a_field_in_another_script_without_its_linked_field_is_a_separate_name() -> None:
     record = converted("245 10 $aX", "880 1# $6700-09/(N$aИванов, Иван")
     assert [one.name for one in record.contributors] == ["Иванов, Иван"]
 
 
-def test_corporate_bodies_meetings_and_families() -> None:
+def test_corporate_bodies_meetings_and_families_are_read() -> None:
     record = converted(
         "110 2# $aUniverzita Karlova.$bFilozofická fakulta$4isb",
         "245 10 $aSborník",
@@ -282,11 +282,11 @@ def test_corporate_bodies_meetings_and_families() -> None:
         ("", ()),
     ],
 )
-def test_roles_by_code_address_and_word(subfields: str, roles: tuple[str, ...]) -> None:
+def test_roles_are_read_from_codes_addresses_and_words(subfields: str, roles: tuple[str, ...]) -> None:
     assert converted("245 10 $aX", f"700 1# $aNovák, Jan{subfields}").contributors[0].roles == roles
 
 
-def test_numeration_titles_and_authority_ids_of_a_name() -> None:
+def test_numeration_titles_and_authority_ids_are_stored_with_a_name() -> None:
     record = converted(
         "100 0# $aKarel$bIV.,$cčeský král,$d1316-1378$0(DE-588) 118560085$1http://viaf.org/viaf/1$7jk01052951",
         "245 10 $aVita Caroli",
@@ -300,7 +300,7 @@ def test_numeration_titles_and_authority_ids_of_a_name() -> None:
     )
 
 
-def test_a_name_with_a_title_is_of_a_work() -> None:
+def test_a_name_with_a_title_refers_to_a_work() -> None:
     record = converted("245 10 $aX", "700 12 $aHus, Jan,$d1371-1415.$tPostilla.$lČesky")
     assert (record.contributors[0].name, record.contributors[0].work) == ("Hus, Jan", "Postilla. Česky")
 
@@ -331,7 +331,7 @@ def test_a_name_with_a_title_is_of_a_work() -> None:
         ("|||||||||", Years(first=1371, last=1415)),
     ],
 )
-def test_years_come_from_008_and_else_from_the_imprint(fixed: str, years: Years) -> None:
+def test_years_are_read_from_008_or_else_from_the_imprint(fixed: str, years: Years) -> None:
     record = converted("245 10 $aX", "264 #1 $c[asi 1371-1415]", fixed=f"240115{fixed}{FIXED[15:]}")
     assert record.years == years
     assert record.date_text == "[asi 1371-1415]"
@@ -380,12 +380,14 @@ def test_a_date_in_words_and_the_digits_of_008_complete_each_other(
         (["264 #4 $c©2001", "264 #1 $aPraha$c2002"], "2002"),
     ],
 )
-def test_without_a_date_of_publication_another_statement_gives_it(fields: list[str], date: str) -> None:
+def test_without_a_date_of_publication_the_date_of_another_statement_is_used(
+    fields: list[str], date: str
+) -> None:
     record = converted("245 10 $aX", *fields, fixed=None)
     assert (record.date_text, record.years.first) == (date, int(date))
 
 
-def test_a_continuing_type_of_date_is_a_span_only_in_a_continuing_resource() -> None:
+def test_a_continuing_date_type_is_a_span_only_in_a_continuing_resource() -> None:
     fixed = f"240115c20059999{FIXED[15:]}"
     assert converted("245 10 $aX", fixed=fixed).years == Years(first=2005, last=2005)
     serial = converted("245 10 $aX", fixed=fixed, leader="00000nas a2200000 i 4500")
@@ -406,7 +408,7 @@ def test_a_continuing_type_of_date_is_a_span_only_in_a_continuing_resource() -> 
         "240115s20152015xr a|| cze d",
     ],
 )
-def test_an_008_whose_blanks_are_collapsed_is_read(fixed: str) -> None:
+def test_an_008_with_collapsed_blanks_is_read(fixed: str) -> None:
     record = converted("245 10 $aX", fixed=fixed)
     assert (record.years, record.country, record.languages) == (Years(first=2015, last=2015), "xr", ("cze",))
     assert "characters, not 40" in faults(record)["008"]
@@ -423,7 +425,7 @@ def test_an_008_whose_blanks_are_collapsed_is_read(fixed: str) -> None:
         ("980311s1997    us                1deng", "us", ("eng",)),
     ],
 )
-def test_an_008_of_another_length_never_gives_a_wrong_language(
+def test_an_008_of_another_length_never_results_in_a_wrong_language(
     fixed: str, country: str, languages: tuple[str, ...]
 ) -> None:
     record = converted("245 10 $aX", fixed=fixed)
@@ -442,19 +444,19 @@ def test_brackets_of_a_meeting_are_removed_from_number_date_and_place() -> None:
 
 
 @pytest.mark.parametrize("fixed", ["240115s1x98    ", "240115m20031998", "240115z1998    "])
-def test_impossible_dates_in_008_are_told(fixed: str) -> None:
+def test_impossible_dates_in_008_are_reported(fixed: str) -> None:
     record = converted("245 10 $aX", "260 ## $aPraha$c1999", fixed=fixed + FIXED[15:])
     assert "no year in type and dates" in faults(record)["008"]
     assert record.years == Years(first=1999, last=1999)
 
 
-def test_country_and_language_that_changed_places_are_put_right() -> None:
+def test_swapped_country_and_language_codes_are_corrected() -> None:
     swapped = converted("245 10 $aX", fixed="120730s1990----cze|||||||||||||||||xr |d")
     assert (swapped.country, swapped.languages) == ("xr", ("cze",))
     assert "interchanged" in faults(swapped)["008"]
 
 
-def test_languages_run_together_and_originals() -> None:
+def test_concatenated_language_codes_and_original_languages_are_read() -> None:
     record = converted("041 1# $aczeger$heng$hund", "245 10 $aX")
     assert (record.languages, record.original_languages) == (("cze", "ger"), ("eng",))
     assert kept(record) == {"041": "und"}
@@ -513,7 +515,7 @@ def test_each_isbn_of_a_list_in_one_subfield_is_an_identifier() -> None:
     ]
 
 
-def test_places_and_publishers_keep_together() -> None:
+def test_places_stay_with_their_publishers() -> None:
     record = converted(
         "245 10 $aX",
         "260 ## $aPraha ;$aBrno :$bAcademia ;$aBratislava :$bVeda,$cc1998.$e(Zlín :$fTiskárna,$g1999)",
@@ -525,7 +527,7 @@ def test_places_and_publishers_keep_together() -> None:
     )
 
 
-def test_series_traced_and_untraced() -> None:
+def test_traced_and_untraced_series_are_read() -> None:
     record = converted(
         "245 10 $aX",
         "490 1# $a(Knižnice slovníků ;$vsv. 3)$x1234-5679",
@@ -540,8 +542,8 @@ def test_series_traced_and_untraced() -> None:
     )
 
 
-def test_thousands_of_series_are_converted_in_linear_work() -> None:
-    """Quadratic work would take minutes."""
+def test_thousands_of_series_are_converted_in_linear_time() -> None:
+    """Quadratic time would be minutes."""
     record = converted(*(f"490 0# $aEdice {number % 8_000}" for number in range(16_000)))
     assert len(record.series) == 8_000
 
@@ -569,16 +571,16 @@ def test_the_second_indicator_of_a_linking_entry_is_its_label(line: str, relatio
     assert converted(line).related == (Related(relation=relation, title="A", label=label),)
 
 
-def test_a_linking_entry_without_words_is_none() -> None:
+def test_a_linking_entry_without_text_is_ignored() -> None:
     assert converted("780 05 $6880-01").related == ()
 
 
-def test_a_family_as_a_subject_is_of_its_kind() -> None:
+def test_a_family_as_a_subject_has_the_kind_family() -> None:
     record = converted("600 34 $aKinští (rod)", "600 14 $aHus, Jan")
     assert [one.kind for one in record.subjects] == ["family", "person"]
 
 
-def test_subjects_with_their_sources_and_subdivisions() -> None:
+def test_subjects_are_stored_with_sources_and_subdivisions() -> None:
     record = converted(
         "072 #7 $a811.16$xSlovanské jazyky$2Konspekt",
         "080 ## $a811.162.3",
@@ -605,7 +607,7 @@ def test_subjects_with_their_sources_and_subdivisions() -> None:
     )
 
 
-def test_the_number_of_an_authority_record_is_no_word_of_a_heading_or_a_note() -> None:
+def test_the_number_of_an_authority_record_is_not_part_of_a_heading_or_note() -> None:
     record = converted(
         "245 10 $aX",
         "520 ## $aAnotace$94",
@@ -621,7 +623,7 @@ def test_the_number_of_an_authority_record_is_no_word_of_a_heading_or_a_note() -
     }  # fmt: skip
 
 
-def test_links_and_notes() -> None:
+def test_links_and_notes_are_read() -> None:
     record = converted(
         "245 10 $aX",
         "500 ## $aObsahuje bibliografii",
@@ -636,23 +638,23 @@ def test_links_and_notes() -> None:
     assert faults(record)["856"] == "this is not an http or ftp address"
 
 
-def test_what_has_no_column_is_kept_with_its_subfields() -> None:
+def test_a_field_without_a_column_is_kept_with_its_subfields() -> None:
     record = converted("245 10 $aX$h[elektronický zdroj]", "910 ## $aABA001$b54 H 1", "Z30 ## $axyz")
     assert kept(record)["910"] == "$a ABA001 $b 54 H 1"
     assert kept(record)["245"] == "10 $h [elektronický zdroj]"
     assert kept(record)["Z30"] == "$a xyz"
 
 
-def test_control_characters_are_left_out_and_told() -> None:
+def test_control_characters_are_removed_and_reported() -> None:
     record = converted("245 10 $aKni\x85ha")
     assert record.title == "Kni ha"
     assert "control characters" in faults(record)["245"]
 
 
-def test_an_empty_record_says_what_it_lacks() -> None:
+def test_an_empty_record_reports_what_is_missing() -> None:
     record = converted(leader="", fixed=None)
     assert faults(record) == {"LDR": "no leader", "245": "no title (field 245, subfield a)"}
 
 
-def test_the_leader_is_kept_for_whoever_needs_it() -> None:
+def test_the_leader_is_kept_in_the_notes() -> None:
     assert any(note.field == "LDR" and note.text == LEADER for note in converted("245 10 $aX").notes)

@@ -1,4 +1,4 @@
-"""MARC records read from files and from the store, converted one after the other."""
+"""MARC records read one by one from files and from the store, and converted."""
 
 import gzip
 from pathlib import Path
@@ -38,7 +38,7 @@ OAI_MARC = (
 
 
 def read(file: Path) -> list[tuple[str, str, str]]:
-    """Place, control number and title of each record: quickly read, and the same when converted."""
+    """Return place, control number and title of each record; fast and full reading must agree."""
     found = []
     for one in read_marc_file(file):
         record = one.converted()
@@ -63,7 +63,7 @@ def read(file: Path) -> list[tuple[str, str, str]]:
         (ANSWER.format(OAI_MARC, OTHER).encode(), 2),
     ],
 )
-def test_a_file_has_marcxml_or_iso_2709(tmp_path: Path, content: bytes, last: int) -> None:
+def test_a_file_may_be_marcxml_or_iso_2709(tmp_path: Path, content: bytes, last: int) -> None:
     file = tmp_path / "records"
     file.write_bytes(content)
     assert read(file) == [
@@ -87,7 +87,9 @@ def test_a_file_has_marcxml_or_iso_2709(tmp_path: Path, content: bytes, last: in
         (exchanged(RECORD) + b"00050nam\x1d", "records, record 2", "not a MARC record"),
     ],
 )
-def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes, place: str, reason: str) -> None:
+def test_a_record_that_cannot_be_read_is_named(
+    tmp_path: Path, content: bytes, place: str, reason: str
+) -> None:
     file = tmp_path / "records"
     file.write_bytes(content)
     last = list(read_marc_file(file))[-1]
@@ -96,7 +98,7 @@ def test_what_cannot_be_read_is_named(tmp_path: Path, content: bytes, place: str
 
 
 @pytest.mark.parametrize("length", [120_000, 2_000_000])
-def test_what_follows_a_record_that_is_too_long_is_read(tmp_path: Path, length: int) -> None:
+def test_records_after_one_that_is_too_long_are_read(tmp_path: Path, length: int) -> None:
     file = tmp_path / "records"
     file.write_bytes(exchanged(RECORD) + b"x" * length + b"\x1d" + exchanged(OTHER))
     first, long, *following = list(read_marc_file(file))
@@ -105,7 +107,7 @@ def test_what_follows_a_record_that_is_too_long_is_read(tmp_path: Path, length: 
     assert [one.control_number for one in following] == ["web2"]
 
 
-def test_joined_files_with_byte_order_marks_lose_no_record(tmp_path: Path) -> None:
+def test_no_record_is_lost_in_concatenated_files_with_byte_order_marks(tmp_path: Path) -> None:
     file = tmp_path / "records"
     file.write_bytes(b"".join(b"\xef\xbb\xbf" + exchanged(record) for record in (RECORD, OTHER)))
     assert [one.control_number for one in read_marc_file(file)] == ["web1", "web2"]
@@ -128,7 +130,7 @@ def test_a_file_without_records_is_an_error(tmp_path: Path) -> None:
         list(read_marc_file(tmp_path / "missing"))
 
 
-async def test_stored_records_come_with_those_that_are_deleted_or_damaged(catalogue: Catalogue) -> None:
+async def test_stored_records_include_deleted_and_damaged_ones(catalogue: Catalogue) -> None:
     catalogue.delete(1)
     await catalogue.harvest()
     ((name,),) = catalogue.rows("SELECT filename FROM oai_record WHERE identifier = 'oai:fake.example:1'")

@@ -1,4 +1,4 @@
-"""Namespaces, formats and kinds of MARC records, and several records in one."""
+"""Namespaces, formats and kinds of MARC records, and several records in one document."""
 
 from dataclasses import replace
 
@@ -36,7 +36,7 @@ def test_marc_is_read_in_every_namespace_in_which_it_is_published(namespace: str
     assert not [note for note in record.notes if note.kind is NoteKind.BROKEN]
 
 
-def test_a_record_that_is_not_marc_is_not_taken_for_it() -> None:
+def test_a_record_that_is_not_marc_is_not_read_as_marc() -> None:
     assert converter_for(etree.fromstring(f'<record xmlns="{_OAI}"><header/></record>')) is None
 
 
@@ -79,13 +79,13 @@ def test_quotation_marks_around_a_fixed_field_of_oai_marc_are_removed() -> None:
         ("00000nq  a2200000n  4500", "community information"), ("-----nx--a22-----n--450", "holdings"),
     ],
 )  # fmt: skip
-def test_records_of_other_kinds_are_named(leader: str, kind: str) -> None:
+def test_the_kind_of_a_declined_record_is_named(leader: str, kind: str) -> None:
     element = etree.fromstring(marcxml("245 10 $aX", leader=leader))
     reason = Marc21Converter().declined(element)
     assert reason == f"not bibliographic: MARC {kind} data, by type of record (leader position 6)"
 
 
-def test_the_attribute_names_the_kind_where_the_leader_does_not() -> None:
+def test_the_type_attribute_decides_if_the_leader_does_not() -> None:
     def declined(leader: str, attributes: str) -> str:
         text = marcxml("245 10 $aX", leader=leader).replace("<record", f"<record {attributes}")
         return Marc21Converter().declined(etree.fromstring(text))
@@ -168,7 +168,7 @@ async def test_records_of_other_kinds_are_left_out_with_the_reason_and_without_a
 def test_rows_of_an_earlier_converter_are_rewritten(
     catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch, *, anew: bool
 ) -> None:
-    """With --anew, and without it because of the converter's version."""
+    """With --anew, or without it because the converter's version changed."""
     good = Marc21Converter.convert
     with monkeypatch.context() as earlier:
         earlier.setattr(
@@ -193,7 +193,7 @@ def test_a_row_of_an_authority_record_is_removed_by_the_next_import(
     assert catalogue.titles() == []
 
 
-def test_a_role_is_a_code_also_when_it_is_abbreviated() -> None:
+def test_an_abbreviated_role_becomes_a_code() -> None:
     words = ("comp.", "tr.", "illustr.", "překl.", "sest.", "vyd.", "ed. and tr.", "opisovatel a not")
     record = converted("245 10 $aX", *(f"700 1# $aNovák, Jan,$e{word}" for word in words))
     assert [one.roles for one in record.contributors] == [

@@ -1,4 +1,4 @@
-"""Punctuation of ISBD and AACR2, and marks of non-sorting words, in records as libraries publish them."""
+"""ISBD and AACR2 punctuation, and marks of non-sorting words, in records as libraries publish them."""
 
 # ruff: noqa: RUF001 Arabic letters on purpose
 
@@ -14,12 +14,12 @@ from tests.harvester.bibliographic.marc import converted
     ["Hus, Jan", "Hus, Jan.", "Hus, Jan,", "Hus, Jan.,", "Hus, Jan ;", "Hus, Jan :", "Hus, Jan /",
      "Hus, Jan =", "Hus, Jan .", " Hus,  Jan. "],
 )  # fmt: skip
-def test_a_person_has_one_spelling_whatever_follows_the_name(written: str) -> None:
+def test_a_person_has_one_spelling_whatever_punctuation_follows_the_name(written: str) -> None:
     record = converted("245 10 $aX", f"700 1# $a{written}")
     assert [one.name for one in record.contributors] == ["Hus, Jan"]
 
 
-def test_marks_of_writing_direction_are_no_part_of_a_name_or_title() -> None:
+def test_marks_of_writing_direction_are_not_part_of_a_name_or_title() -> None:
     record = converted(
         "100 1# $6880-01$aMahfuz, Najib,\u200f$d1911-2006.\u200f",
         "245 10 $6880-02$aKitab al-hayah",
@@ -47,7 +47,7 @@ def test_a_name_in_decomposed_letters_is_the_same_name() -> None:
         "Praha a okolí atd.", "20. stol.", "Echa ...", "A ještě…", "U.S.A.", "Wörterbuch usw.", "2 изд.",
     ],
 )  # fmt: skip
-def test_the_stop_of_an_initial_abbreviation_or_ellipsis_is_kept(text: str) -> None:
+def test_the_full_stop_of_an_initial_abbreviation_or_ellipsis_is_kept(text: str) -> None:
     assert clean(text) == text
     assert clean(f"{text} /") == text
 
@@ -63,11 +63,11 @@ def test_the_stop_of_an_initial_abbreviation_or_ellipsis_is_kept(text: str) -> N
         ("Рубина, Дина.", "Рубина, Дина"), ("林行止.", "林行止"), ("Praha. -", "Praha"), ("Ill.", "Ill"),
     ],
 )  # fmt: skip
-def test_a_final_stop_that_closes_the_field_is_removed(text: str, cleaned: str) -> None:
+def test_a_final_full_stop_that_closes_the_field_is_removed(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
 
-def test_each_part_of_a_record_is_without_punctuation() -> None:
+def test_each_part_of_a_record_is_stored_without_punctuation() -> None:
     record = converted(
         "110 1# $aUnited States.$bCongress.$bSenate.",
         "245 10 $aDějiny Prahy.$nII,$pNovověk /$cJan Novák.",
@@ -114,7 +114,7 @@ def test_marks_of_non_sorting_words_are_removed_and_the_words_ignored_in_sorting
     assert not [note for note in record.notes if note.fault]
 
 
-def test_marks_are_removed_from_names_subjects_and_series() -> None:
+def test_marks_of_non_sorting_words_are_removed_from_names_subjects_and_series() -> None:
     record = converted(
         "100 1# $aDroste-Hülshoff, Annette <<von>>",
         "245 10 $aX",
@@ -135,14 +135,14 @@ def test_marks_are_removed_from_names_subjects_and_series() -> None:
         ("245 10 $aPraha$h[text] =$bPrague /$cJ. N.", ""),
     ],
 )
-def test_a_parallel_title_is_a_variant_and_no_subtitle(line: str, subtitle: str) -> None:
+def test_a_parallel_title_is_a_variant_and_not_a_subtitle(line: str, subtitle: str) -> None:
     record = converted(line, "246 31 $aPrague")
     assert (record.title, record.subtitle) == ("Praha", subtitle)
     assert record.variants == (TitleVariant(kind="varying", text="Prague", label="parallel title"),)
 
 
 @pytest.mark.parametrize("piece", [". ,", ":", "-", "+", " -", "\x98", "<<", "\u00ac", "IV ", "a. "])
-def test_long_texts_of_punctuation_are_cleaned_in_bounded_work(piece: str) -> None:
-    """Quadratic work would take minutes at 200,000 characters."""
+def test_long_texts_of_punctuation_are_cleaned_in_bounded_time(piece: str) -> None:
+    """Quadratic time would be minutes for 200,000 characters."""
     text = piece * (200_000 // len(piece)) + "+"
     assert len(clean(unmarked(text))) <= len(text)

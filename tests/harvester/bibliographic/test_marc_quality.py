@@ -13,16 +13,16 @@ _AUTHORITY = "00000nz  a2200000n  4500"
 
 
 @pytest.mark.parametrize("text", ["Hus, Jan.", "1371-1415.", "1962-.", "[1998]."])
-def test_a_stop_after_a_word_or_number_is_reported(text: str) -> None:
+def test_a_full_stop_after_a_word_or_number_is_reported(text: str) -> None:
     assert faulty_stop(text)
 
 
 @pytest.mark.parametrize("text", ["Hus, Jan", "Novák, J.", "Wiley, Inc.", "s.r.o.", "Echa ...", ""])
-def test_a_stop_of_an_abbreviation_is_not_reported(text: str) -> None:
+def test_a_full_stop_of_an_abbreviation_is_not_reported(text: str) -> None:
     assert not faulty_stop(text)
 
 
-def test_records_of_both_formats_are_counted_by_fate(tmp_path: Path) -> None:
+def test_records_of_both_file_formats_are_counted_by_outcome(tmp_path: Path) -> None:
     (tmp_path / "a.xml").write_text(
         f"<collection>{marcxml('245 10 $aX', _DATED)}{marcxml('100 1# $aY', leader=_AUTHORITY)}</collection>"
     )

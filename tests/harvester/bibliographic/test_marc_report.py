@@ -1,4 +1,4 @@
-"""Findings of many records, counted."""
+"""Findings of many records are counted."""
 
 from harvester.bibliographic.marc21.structure import Finding, Level
 from harvester.bibliographic.marc_report import MarcReport
@@ -26,7 +26,7 @@ def test_findings_are_counted_by_code_and_place_with_the_first_records() -> None
     assert (second.place, second.count, second.records) == ("245$y", 2, 2)
 
 
-def test_lower_levels_come_first_then_what_most_records_have() -> None:
+def test_findings_are_sorted_by_level_and_then_by_frequency() -> None:
     report = _report()
     report.add("oai:x:1", [_finding("100", level=3), _finding("200"), _finding("300")])
     report.add("oai:x:2", [_finding("100", level=3), _finding("300")])

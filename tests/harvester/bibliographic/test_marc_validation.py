@@ -30,12 +30,12 @@ _SLIM = "http://www.loc.gov/MARC21/slim"
 
 
 def found(*lines: str, leader: str = LEADER, fixed: str | None = FIXED, level: int = 3) -> list[str]:
-    """The findings as `level code tag#occurrence place`, for a record made of lines."""
+    """Return the findings as `level code tag#occurrence place` for a record given as lines."""
     return findings(marcxml(*lines, leader=leader, fixed=fixed), level=level)
 
 
 def findings(xml: str, *, level: int = 3) -> list[str]:
-    """The findings of MARCXML."""
+    """Return the findings of MARCXML."""
     (record,) = written_records(etree.fromstring(xml))
     return [
         f"{one.level:d} {one.code} {one.tag}{'' if one.occurrence == 1 else f'#{one.occurrence}'}{one.place}"
@@ -44,14 +44,14 @@ def findings(xml: str, *, level: int = 3) -> list[str]:
 
 
 def changed(*lines: str, leader: str = LEADER, fixed: str = FIXED, drop: tuple[str, ...] = ()) -> list[str]:
-    """The findings of the good record with fields dropped and added."""
+    """Return the findings of the good record with fields removed and added."""
     kept = [one for one in GOOD if one[:3] not in drop]
     # Control fields come first.
     return found(*sorted([*kept, *lines], key=lambda line: line[:3] > "009"), leader=leader, fixed=fixed)
 
 
 def fixed(place: int, text: str) -> str:
-    """Field 008 of the tests' records with other characters at a position."""
+    """Return field 008 of the tests' records with other characters at a position."""
     return f"{FIXED[:place]}{text}{FIXED[place + len(text) :]}"
 
 
@@ -64,7 +64,7 @@ def structure(inner: str, leader: str = f"<leader>{LEADER}</leader>") -> list[st
 
 
 def field(inner: str = '<subfield code="a">T</subfield>', tag: str = "245", marks: str = "10") -> str:
-    """A data field; `marks` are the indicators, separated by a comma if one has not one character."""
+    """Return a data field; indicators are in `marks`, comma-separated if one is not a single character."""
     first, second = marks.split(",") if "," in marks else list(marks)
     return f'<datafield tag="{tag}" ind1="{first}" ind2="{second}">{inner}</datafield>'
 
@@ -96,7 +96,7 @@ def field(inner: str = '<subfield code="a">T</subfield>', tag: str = "245", mark
         (f"<leader>{LEADER}</leader>", "leader_repeated LDR#2"),
     ],
 )
-def test_structure(xml: str, finding: str | None) -> None:
+def test_structure_is_checked(xml: str, finding: str | None) -> None:
     assert structure(xml) == ([] if finding is None else [f"1 {finding}"])
 
 
@@ -110,7 +110,7 @@ def test_structure(xml: str, finding: str | None) -> None:
         ("<leader>00000nam#a2200000#i#4500</leader>", "leader_form"),
     ],
 )
-def test_structure_of_the_leader(leader: str, finding: str | None) -> None:
+def test_structure_of_the_leader_is_checked(leader: str, finding: str | None) -> None:
     assert structure(field(), leader) == ([] if finding is None else [f"1 {finding} LDR"])
 
 
@@ -139,12 +139,12 @@ def test_structure_of_the_leader(leader: str, finding: str | None) -> None:
         ("245 10 $aAgain", "repeated_field 245#2"),
     ],
 )
-def test_designations(line: str, finding: str | None) -> None:
+def test_fields_indicators_and_subfields_have_to_be_defined(line: str, finding: str | None) -> None:
     assert changed(line) == ([] if finding is None else [f"2 {finding}"])
 
 
 @pytest.mark.parametrize("tag", ["001", "245"])
-def test_every_record_needs_these_fields(tag: str) -> None:
+def test_required_fields_have_to_be_present(tag: str) -> None:
     assert changed(drop=(tag,)) == [f"2 missing_field {tag}"]
 
 
@@ -165,7 +165,7 @@ def test_the_table_has_each_field_once_and_no_subfield_twice() -> None:
         ("00000nam a22000009i 4500", "LDR/17"),
     ],
 )
-def test_codes_of_the_leader(leader: str, finding: str) -> None:
+def test_codes_of_the_leader_are_checked(leader: str, finding: str) -> None:
     assert changed(leader=leader)[0] == f"3 undefined_code {finding}"
 
 
@@ -197,7 +197,7 @@ def test_codes_of_the_leader(leader: str, finding: str) -> None:
         (35, "   ", None),
     ],
 )
-def test_positions_of_008(place: int, text: str, finding: str | None) -> None:
+def test_positions_of_008_are_checked(place: int, text: str, finding: str | None) -> None:
     found = changed(fixed=fixed(place, text), drop=("041", "044"))
     assert found == ([] if finding is None else [f"3 {finding}"])
 
@@ -250,12 +250,12 @@ def test_positions_of_008_depend_on_the_material(
         ("044 ## $axrx", "undefined_country 044#2$a"),
     ],
 )
-def test_other_coded_values(line: str, finding: str | None) -> None:
+def test_other_coded_values_are_checked(line: str, finding: str | None) -> None:
     lines = [one for one in changed(line) if one.startswith("3")]
     assert lines == ([] if finding is None else [f"3 {finding}"])
 
 
-def test_codes_that_differ_from_008() -> None:
+def test_codes_that_differ_from_008_are_reported() -> None:
     assert changed("041 0# $aeng", drop=("041",)) == ["3 languages_differ 041$a"]
     assert changed("044 ## $axo$axr", drop=("044",)) == ["3 countries_differ 044$a"]
 
@@ -276,14 +276,14 @@ def test_codes_that_differ_from_008() -> None:
         ("nuuuuuuuu", "2015", True),
     ],
 )
-def test_the_date_of_publication_agrees_with_008(coded: str, written: str, *, agree: bool) -> None:
+def test_the_date_of_publication_has_to_agree_with_008(coded: str, written: str, *, agree: bool) -> None:
     found = [
         one for one in changed(f"264 #1 $c{written}", fixed=fixed(6, coded), drop=("264",)) if "differ" in one
     ]
     assert found == ([] if agree else ["3 dates_differ 264$c"])
 
 
-def test_a_finding_shows_what_was_found_and_what_is_right() -> None:
+def test_a_finding_shows_the_found_and_the_allowed_values() -> None:
     (record,) = written_records(etree.fromstring(marcxml(*GOOD, "300 ## $ax$z" + "long " * 40)))
     (finding,) = validate(record)
     assert (finding.tag, finding.occurrence, finding.place) == ("300", 2, "$z")
@@ -292,7 +292,7 @@ def test_a_finding_shows_what_was_found_and_what_is_right() -> None:
     assert finding.expected == "one of the subfields 37abcefg"
 
 
-def test_a_record_is_read_as_written() -> None:
+def test_a_record_is_validated_as_written() -> None:
     xml = marcxml("245 10 $a Title  with blanks $b", fixed=None)
     record = read_written(etree.fromstring(xml))
     assert record.leader == LEADER
@@ -305,7 +305,7 @@ def test_records_of_other_kinds_are_not_validated() -> None:
     assert written_records(etree.fromstring(marcxml(leader="00000nz  a2200000n  4500"))) == []
 
 
-def test_aleph_records_are_validated_as_well() -> None:
+def test_oai_marc_records_from_aleph_are_validated() -> None:
     xml = (
         '<oai_marc xmlns="http://www.openarchives.org/OAI/1.1/oai_marc" status="n" type="a" level="m">'
         '<fixfield id="LDR">00000nam^^2200000^i^4500</fixfield><fixfield id="001">"nr1"</fixfield>'

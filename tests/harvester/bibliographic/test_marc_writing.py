@@ -26,20 +26,20 @@ _LINES = (
 
 
 def written(*lines: str, leader: str = LEADER) -> WrittenRecord:
-    """A record made of lines."""
+    """Return a record from lines."""
     (record,) = written_records(etree.fromstring(marcxml(*lines, leader=leader)))
     return record
 
 
 def read_back(data: bytes) -> list[Record]:
-    """The records that pymarc reads; it gives None for one that it cannot read."""
+    """Return the records that pymarc reads; None for one that it cannot read."""
     records = list(MARCReader(io.BytesIO(data)))
     assert None not in records
     return records
 
 
 def facts(record: WrittenRecord | Record) -> list[tuple[object, ...]]:
-    """The fields of our record, or of one of pymarc's, in the same shape."""
+    """Return the fields of our record or one of pymarc's in the same form."""
     if isinstance(record, WrittenRecord):
         return [
             (one.tag, one.data) if one.data is not None else (one.tag, *one.indicators, *one.subfields)
@@ -62,7 +62,7 @@ def test_pymarc_reads_the_same_fields() -> None:
     assert str(read.leader)[17:] == LEADER[17:20] + "4500"
 
 
-def test_records_follow_each_other() -> None:
+def test_several_records_are_written_in_order() -> None:
     records = [written(f"001 nr{number}", *_LINES[1:]) for number in range(3)]
     read = read_back(b"".join(map(to_iso2709, records)))
     assert [facts(one) for one in read] == [facts(one) for one in records]
@@ -85,7 +85,7 @@ def test_the_positions_that_iso_2709_defines_are_set() -> None:
 
 
 def xml(inner: str, leader: str = f"<leader>{LEADER}</leader>") -> WrittenRecord:
-    """A record in MARCXML."""
+    """Return a record in MARCXML."""
     (record,) = written_records(etree.fromstring(f'<record xmlns="{_SLIM}">{leader}{inner}</record>'))
     return record
 
@@ -111,7 +111,7 @@ _SUBFIELD = '<subfield code="a">x</subfield>'
         (xml(f"<leader>{LEADER}</leader>"), "leader_repeated"),
     ],
 )
-def test_what_iso_2709_cannot_hold_is_refused(record: WrittenRecord, words: str) -> None:
+def test_records_that_iso_2709_cannot_represent_are_rejected(record: WrittenRecord, words: str) -> None:
     with pytest.raises(UnwritableRecordError, match=words):
         to_iso2709(record)
 
@@ -130,7 +130,7 @@ def test_the_field_fmt_of_aleph_is_written_as_aleph_writes_it() -> None:
     assert facts(read_back(data)[0]) == [("FMT", "B", "K")]
 
 
-def test_lines() -> None:
+def test_a_record_is_written_as_lines() -> None:
     assert marc_lines(written("001 nr1", "245 1# $aTitle :$brest")) == [
         f"LDR    {LEADER}",
         f"008    {FIXED}",

@@ -1,4 +1,4 @@
-"""Whatever is in a record: converting it raises nothing, and every value comes out somewhere."""
+"""Converting any record raises no error, and every value is in the result."""
 
 import dataclasses
 import json
@@ -27,7 +27,7 @@ _WORDS = st.one_of(
 
 
 def _list(words: str) -> list[str]:
-    """The words of a text."""
+    """Return the words of a text."""
     return words.split()
 
 
@@ -64,12 +64,12 @@ def _element(leader: str, fields: list[tuple[str, str, str, list[tuple[str, str]
 
 
 def _said(record: BibliographicRecord) -> set[str]:
-    """Every folded word in the record's columns and notes."""
+    """Return every folded word in the record's columns and notes."""
     return set(fold(json.dumps(dataclasses.asdict(record), ensure_ascii=False)).split())
 
 
 def _values(fields: list[tuple[str, str, str, list[tuple[str, str]]]]) -> set[str]:
-    """Every folded word in the fields, but links between them and codes that have become others."""
+    """Return every folded word in the fields, except links between them and codes that are translated."""
     found: set[str] = set()
     for tag, _, _, subfields in fields:
         for code, value in subfields:
@@ -93,7 +93,7 @@ def test_no_word_of_a_marc_record_is_lost(
 
 
 def _as_number(word: str, record: BibliographicRecord) -> bool:
-    """Whether the word is part of a longer one: cleaning may join what a sign has parted."""
+    """Return whether the word is part of a longer one: cleaning may join what a sign separated."""
     whole = fold(json.dumps(dataclasses.asdict(record), ensure_ascii=False)).replace(" ", "")
     return word in whole
 

@@ -1,4 +1,4 @@
-"""Search finds records whatever their accents, pages by key, and counts by facet."""
+"""Search ignores accents, pages by key, and counts by facet."""
 
 import asyncio
 import base64
@@ -28,7 +28,7 @@ from tests.harvester.bibliographic.conftest import Catalogue, harvested
 def filled(
     shared_database: Database, shared_settings: Settings, tmp_path_factory: pytest.TempPathFactory
 ) -> Catalogue:
-    """Three imported records, which all tests only read."""
+    """Three imported records, which the tests only read."""
 
     async def imported() -> Catalogue:
         folder = tmp_path_factory.mktemp("store")
@@ -63,12 +63,12 @@ def _found(catalogue: Catalogue, **wanted: object) -> list[str]:
         ("", ["Knihy kacířů", "Slovník staré češtiny", "The Czech Language"]),
     ],
 )
-def test_words_find_records(filled: Catalogue, text: str, titles: list[str]) -> None:
+def test_records_are_found_by_words(filled: Catalogue, text: str, titles: list[str]) -> None:
     assert _found(filled, text=text) == titles
 
 
 @pytest.mark.parametrize("words", ["slovensko 1918 1922", "slovensko issn 19181922"])
-def test_a_span_of_years_is_found_also_if_it_could_be_an_issn(filled: Catalogue, words: str) -> None:
+def test_a_span_of_years_is_found_even_if_it_could_be_an_issn(filled: Catalogue, words: str) -> None:
     query = func.to_tsquery("simple", full_text("Slovensko 1918-1922"))
     with filled.database.session() as session:
         assert session.scalar(select(func.to_tsvector("simple", words).bool_op("@@")(query)))
@@ -94,14 +94,14 @@ def test_words_of_the_query_are_marked_in_hits(query: str, marked: list[str]) ->
     assert [text for text, hit in pieces if hit] == marked
 
 
-def test_numbers_and_names_are_looked_up_whole(filled: Catalogue) -> None:
+def test_identifiers_and_authority_ids_are_matched_whole(filled: Catalogue) -> None:
     assert _found(filled, identifier="80-200-0129-8") == ["Slovník staré češtiny"]
     assert _found(filled, identifier="nr3") == ["The Czech Language"]
     assert _found(filled, authority_id="jn19981001473") == ["Knihy kacířů"]
     assert _found(filled, identifier="nr") == []
 
 
-async def test_numbers_are_found_as_the_record_writes_them(catalogue: Catalogue) -> None:
+async def test_numbers_are_found_in_the_form_in_which_the_record_has_them(catalogue: Catalogue) -> None:
     catalogue.put(4, "024 7# $a10.1000/ABC.1$2doi", "024 2# $aM-2600-0043-8", "245 10 $aNoty")
     catalogue.put(
         5, "245 10 $aČlánek", "500 ## $aISBN 80-200-1333-4 na obálce", "773 0# $tVěstník$x0317-8471"
@@ -120,7 +120,7 @@ async def test_numbers_are_found_as_the_record_writes_them(catalogue: Catalogue)
         assert _found(catalogue, text=number) == ["Noty"]
 
 
-def test_restrictions_are_joined(filled: Catalogue) -> None:
+def test_restrictions_are_combined(filled: Catalogue) -> None:
     assert len(_found(filled, languages=["cze"], kinds=["book"], year_from=2010, year_to=2020)) == 3
     assert _found(filled, languages=["ger"]) == []
     assert _found(filled, year_to=2014) == []
@@ -129,7 +129,7 @@ def test_restrictions_are_joined(filled: Catalogue) -> None:
 
 
 @pytest.mark.parametrize("order", list(SearchOrder))
-def test_pages_by_key_show_each_record_once(filled: Catalogue, order: SearchOrder) -> None:
+def test_paging_by_key_returns_each_record_once(filled: Catalogue, order: SearchOrder) -> None:
     wanted = Search(text="kniha or slovnik or czech")
     seen = []
     after = None
@@ -145,14 +145,14 @@ def test_pages_by_key_show_each_record_once(filled: Catalogue, order: SearchOrde
     assert len(set(seen)) == 3
 
 
-def test_titles_are_sorted_without_their_articles(filled: Catalogue) -> None:
+def test_titles_are_sorted_without_leading_articles(filled: Catalogue) -> None:
     with filled.database.session() as session:
         hits = search(session, Search()).hits
     assert [hit.title for hit in hits] == ["The Czech Language", "Knihy kacířů", "Slovník staré češtiny"]
 
 
 @pytest.mark.parametrize("key", ["x", "W10", "WyJ5ZWFyIiwgIjEiLCAiMSJd", "é"])
-def test_a_key_that_is_none_is_refused(filled: Catalogue, key: str) -> None:
+def test_an_invalid_page_key_is_rejected(filled: Catalogue, key: str) -> None:
     with filled.database.session() as session, pytest.raises(UsageError):
         search(session, Search(), after=key)
 
@@ -173,7 +173,7 @@ def test_a_key_that_is_none_is_refused(filled: Catalogue, key: str) -> None:
         ("relevance", "inf", "-1"),
     ],
 )
-def test_a_key_that_the_database_would_not_read_is_refused(
+def test_a_page_key_with_values_that_the_database_cannot_read_is_rejected(
     filled: Catalogue, key: tuple[object, ...]
 ) -> None:
     wanted, order = Search(text="kniha or slovnik"), SearchOrder(str(key[0]))
@@ -182,7 +182,7 @@ def test_a_key_that_the_database_would_not_read_is_refused(
         search(session, wanted, order=order, after=written)
 
 
-def test_a_key_of_many_brackets_is_refused(filled: Catalogue) -> None:
+def test_a_page_key_of_many_brackets_is_rejected(filled: Catalogue) -> None:
     written = base64.urlsafe_b64encode(b"[" * 200_000).decode()
     with filled.database.session() as session, pytest.raises(UsageError, match="is not a page key"):
         search(session, Search(), after=written)
@@ -209,7 +209,7 @@ def test_a_record_has_a_link_to_the_original(filled: Catalogue) -> None:
     assert record.genres == [{"text": "edice", "kind": "genre", "source": "czenas", "authority_ids": []}]
 
 
-def test_a_record_that_is_not_there_is_told(filled: Catalogue) -> None:
+def test_a_missing_record_is_reported(filled: Catalogue) -> None:
     with filled.database.session() as session, pytest.raises(UsageError, match="no bibliographic record 999"):
         get_record(session, 999)
 
@@ -224,6 +224,6 @@ def test_a_record_that_is_not_there_is_told(filled: Catalogue) -> None:
         "{local}",
     ],
 )
-def test_templates_that_lead_nowhere_are_refused(template: str) -> None:
+def test_templates_without_a_usable_address_are_rejected(template: str) -> None:
     with pytest.raises(UsageError):
         check_template(template)

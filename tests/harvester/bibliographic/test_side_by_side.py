@@ -1,4 +1,4 @@
-"""Several processes convert what one would, and none of them outlives its import."""
+"""Several processes convert the same records as one does, and no process outlives its import."""
 
 import asyncio
 import itertools
@@ -27,7 +27,7 @@ _NUMBERS = range(10, 40)
 
 @pytest.fixture
 async def two_processes(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -> Catalogue:
-    """A catalogue of 33 records that two processes convert, four at a time; one of them has lost its file."""
+    """A catalogue of 33 records for two processes, in batches of four; the file of one record is missing."""
     for number in _NUMBERS:
         catalogue.put(number, f"100 1# $aAutor, {number}", f"245 10 $aKniha {number}", "655 #7 $aedice")
     await catalogue.harvest()
@@ -37,7 +37,7 @@ async def two_processes(catalogue: Catalogue, monkeypatch: pytest.MonkeyPatch) -
     return catalogue
 
 
-def test_several_processes_write_what_one_writes(
+def test_several_processes_write_the_same_rows_as_one(
     two_processes: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     side = two_processes.imported(batch=4)
@@ -53,7 +53,7 @@ def test_several_processes_write_what_one_writes(
     assert multiprocessing.active_children() == []
 
 
-def test_an_import_that_is_interrupted_leaves_no_process_and_is_gone_on_with(
+def test_an_interrupted_import_leaves_no_process_and_the_next_one_continues(
     two_processes: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def interrupt(seen: Counter[str], _expected: int | None) -> None:
@@ -65,11 +65,11 @@ def test_an_import_that_is_interrupted_leaves_no_process_and_is_gone_on_with(
     assert multiprocessing.active_children() == []
     monkeypatch.setattr(importer, "processes_for", lambda _records: 1)
     again = two_processes.imported(batch=4)
-    assert again.seen in {33 - 8, 33 - 7}  # the one without a file is looked at each time
+    assert again.seen in {33 - 8, 33 - 7}  # the record without a file is tried each time
     assert len(two_processes.titles()) == 31
 
 
-def test_a_process_that_is_killed_fails_the_import_and_the_next_goes_on(
+def test_a_killed_process_fails_the_import_and_the_next_one_continues(
     two_processes: Catalogue, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def kill(_seen: Counter[str], _expected: int | None) -> None:
@@ -86,7 +86,7 @@ def test_a_process_that_is_killed_fails_the_import_and_the_next_goes_on(
     assert len(two_processes.titles()) == 31
 
 
-def test_batches_come_in_the_order_of_their_pages_and_few_are_under_way(tmp_path: Path) -> None:
+def test_batches_are_returned_in_page_order_and_few_are_in_progress(tmp_path: Path) -> None:
     (candidate,) = next(endless())
     taken = 0
     pages = ([candidate._replace(datestamp=str(number))] * (number + 1) for number in itertools.count())
@@ -106,7 +106,7 @@ def test_batches_come_in_the_order_of_their_pages_and_few_are_under_way(tmp_path
     assert multiprocessing.active_children() == []
 
 
-async def test_processes_end_with_an_import_that_is_killed() -> None:
+async def test_processes_end_when_their_import_is_killed() -> None:
     process = await asyncio.create_subprocess_exec(
         sys.executable,
         "-m",

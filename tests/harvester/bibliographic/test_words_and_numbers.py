@@ -1,4 +1,4 @@
-"""Dates, numbers, languages, folding and punctuation, as catalogues write them."""
+"""Dates, numbers, languages, folding and punctuation as found in catalogues."""
 
 import doctest
 
@@ -203,16 +203,16 @@ def test_the_examples_in_docstrings_hold(module: object) -> None:
         ("99999999999999", None, None),
     ],
 )
-def test_years_are_read_out_of_dates(text: str, first: int | None, last: int | None) -> None:
+def test_years_are_read_from_dates(text: str, first: int | None, last: int | None) -> None:
     assert find_years(text) == Years(first=first, last=last)
 
 
 @pytest.mark.parametrize("sign", "\u02b9\u02ba\u02bb\u02bc\u02be\u02bf")
-def test_a_sign_of_transliteration_is_no_letter_of_a_word(sign: str) -> None:
+def test_transliteration_signs_are_not_letters_of_a_word(sign: str) -> None:
     assert fold(f"{sign}Abd Qur{sign}\u0101n") == "abd quran"
 
 
-def test_check_digits_tell_numbers_that_are_wrong() -> None:
+def test_numbers_are_found_and_their_check_digits_verified() -> None:
     assert find_isbn("ISBN 80-200-0129-8") == ("9788020001290", True)
     assert find_isbn("0-8044-2957-X") == ("9780804429573", True)
     assert find_isbn("978-80-200-0129-1") == ("9788020001291", False)
@@ -249,7 +249,7 @@ def test_check_digits_tell_numbers_that_are_wrong() -> None:
         ("10.1016/S0040-4039(00)91283-4", "10.1016/s0040-4039(00)91283-4"),
     ],
 )
-def test_a_doi_is_found_as_it_is_registered(text: str, doi: str) -> None:
+def test_a_doi_is_returned_in_its_registered_form(text: str, doi: str) -> None:
     assert find_doi(text) == doi
 
 
@@ -267,7 +267,7 @@ def test_a_doi_is_found_as_it_is_registered(text: str, doi: str) -> None:
         ("eISBN 978-80-200-0129-1", "isbn", "9788020001291"),
     ],
 )
-def test_a_number_with_the_name_of_its_form_is_recognised(text: str, scheme: str, value: str) -> None:
+def test_a_number_with_the_name_of_its_scheme_is_recognised(text: str, scheme: str, value: str) -> None:
     assert identify(text, "")[:2] == (scheme, value)
     assert is_identifier(text)
 
@@ -279,11 +279,11 @@ def test_a_number_with_the_name_of_its_form_is_recognised(text: str, scheme: str
         ("slk", "slo"), ("Slovak", "slo"), ("grc", "grc"), ("und", None), ("česky psané", None), ("", None),
     ],
 )  # fmt: skip
-def test_languages_get_one_code(text: str, code: str | None) -> None:
+def test_languages_are_converted_to_one_code(text: str, code: str | None) -> None:
     assert language_code(text) == code
 
 
-def test_codes_that_run_together_are_taken_apart() -> None:
+def test_concatenated_codes_are_split() -> None:
     assert split_codes("czeger") == ["cze", "ger"]
     assert split_codes("cze, ger") == ["cze", "ger"]
 
@@ -295,7 +295,7 @@ def test_codes_that_run_together_are_taken_apart() -> None:
         ("  A  \n B ", "A B"), ("R.U.R.", "R.U.R."), ("C++ /", "C++"), ("", ""),
     ],
 )  # fmt: skip
-def test_isbd_punctuation_is_taken_off(text: str, cleaned: str) -> None:
+def test_isbd_punctuation_is_removed(text: str, cleaned: str) -> None:
     assert clean(text) == cleaned
 
 
@@ -334,5 +334,5 @@ def test_isbd_punctuation_is_taken_off(text: str, cleaned: str) -> None:
         ('"', ""),
     ],
 )
-def test_what_readers_type_becomes_a_query(query: str, written: str) -> None:
+def test_user_input_becomes_a_full_text_query(query: str, written: str) -> None:
     assert full_text(query) == written

@@ -1,4 +1,4 @@
-"""A server that sends bytes as they are given, right or wrong, on 127.0.0.1."""
+"""A server on 127.0.0.1 that sends bytes exactly as given, valid HTTP or not."""
 
 import asyncio
 import contextlib
@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 @dataclass(kw_only=True)
 class RawServer:
-    """Answers a request with what `answer` makes of its first line, then closes or holds the connection."""
+    """Sends what `answer` returns for a request's first line, then closes or holds the connection."""
 
     answer: Callable[[str], bytes]
     hold: bool = False
     drip: float = 0
-    """Seconds between two bytes of what comes after the head."""
+    """Seconds between two bytes after the head."""
     url: str = ""
     asked: list[str] = field(default_factory=list)
     bodies: list[bytes] = field(default_factory=list)
@@ -42,7 +42,7 @@ class RawServer:
 
 
 def reply(body: bytes, *headers: str, status: str = "200 OK", length: int | None = None) -> bytes:
-    """An HTTP answer; `length` is the Content-Length told, right or wrong."""
+    """Return an HTTP answer; `length` is the announced Content-Length, correct or not."""
     declared = len(body) if length is None else length
     lines = [f"HTTP/1.1 {status}", f"Content-Length: {declared}", "Connection: close", *headers]
     return "\r\n".join([*lines, "", ""]).encode() + body

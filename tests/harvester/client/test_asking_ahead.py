@@ -1,4 +1,4 @@
-"""The next page is asked for while one is read, and nothing else changes by that."""
+"""The next page is requested while one is read, and that has no other effect."""
 
 import asyncio
 import contextlib
@@ -22,7 +22,7 @@ _LATER: Arguments = [("resumptionToken", "later")]
 
 
 class Repository:
-    """A transport over a small repository; answers can be changed, and what happens is noted in its order."""
+    """A transport over a small repository; answers can be changed, and events are noted in order."""
 
     def __init__(self, *, change: Callable[[dict[str, str], bytes], bytes] = lambda _, body: body) -> None:
         self._fake = FakeRepository(items=many(5), page_size=2)
@@ -37,7 +37,7 @@ class Repository:
         return HttpReply(url=f"{base_url}?{asked}", status=200, headers={}, body=body)
 
     async def read(self, unread: Unread, on_token: OnToken) -> Page:
-        """Read a page, and tell its token some time before."""
+        """Read a page, and announce its token shortly before."""
         page = unread.read(on_token)
         await asyncio.sleep(0.01)
         self.noted.append(f"read {len(page.headers)}")
@@ -51,7 +51,7 @@ def _names(pages: list[Page]) -> list[str]:
     return [header.identifier for page in pages for header in page.headers]
 
 
-async def test_the_next_page_is_asked_for_while_one_is_read() -> None:
+async def test_the_next_page_is_requested_while_one_is_read() -> None:
     repository = Repository()
     client = repository.client()
     pages = [page async for page in client.pages(Verb.LIST_RECORDS, Selection(metadata_prefix="oai_dc"))]
@@ -60,7 +60,7 @@ async def test_the_next_page_is_asked_for_while_one_is_read() -> None:
     assert client.traffic.requests == 3
 
 
-async def test_a_broken_page_is_not_asked_for_again_behind_the_next_one() -> None:
+async def test_a_broken_page_is_not_requested_again_if_the_next_one_has_been_requested() -> None:
     def change(_asked: dict[str, str], body: bytes) -> bytes:
         return body.replace(b"<identifier>", b"<name>", 1).replace(b"</identifier>", b"</name>", 1)
 
@@ -68,13 +68,13 @@ async def test_a_broken_page_is_not_asked_for_again_behind_the_next_one() -> Non
     found = repository.client().pages(Verb.LIST_RECORDS, Selection(metadata_prefix="oai_dc"), loose=True)
     pages = [page async for page in found]
     assert [len(page.faults) for page in pages] == [1, 1, 1]
-    # The last one has no token, so it is asked for again.
+    # The last page has no token, so it is requested again.
     assert repository.noted == [
         "asked f", "asked 2", "read 1", "asked 4", "read 1", "read 0", "asked 4", "read 0",
     ]  # fmt: skip
 
 
-async def test_strictly_a_broken_page_raises_at_once_where_the_next_one_is_asked_for() -> None:
+async def test_a_strict_list_raises_on_a_broken_page_although_the_next_one_is_requested_ahead() -> None:
     repository = Repository(change=lambda _, body: body.replace(b"<datestamp>", b"<datestamp><x/>", 1))
     found = repository.client().pages(Verb.LIST_RECORDS, Selection(metadata_prefix="oai_dc"))
     with pytest.raises(MalformedAnswerError, match="contains elements besides text"):
@@ -82,7 +82,7 @@ async def test_strictly_a_broken_page_raises_at_once_where_the_next_one_is_asked
     assert repository.noted == ["asked f"]
 
 
-async def test_a_token_that_stands_elsewhere_is_not_told() -> None:
+async def test_a_token_in_the_wrong_place_is_not_used_to_request_ahead() -> None:
     def change(_asked: dict[str, str], body: bytes) -> bytes:
         return body.replace(b"</ListRecords>", b"<record/></ListRecords>")
 
@@ -92,7 +92,7 @@ async def test_a_token_that_stands_elsewhere_is_not_told() -> None:
     assert (len(_names(pages)), repository.noted[:4]) == (5, ["asked f", "read 2", "asked f", "read 2"])
 
 
-async def test_who_leaves_the_list_lets_go_of_what_was_asked_for() -> None:
+async def test_closing_the_list_cancels_the_request_that_was_sent_ahead() -> None:
     there = asyncio.Event()
     ended: list[str] = []
 
@@ -115,7 +115,7 @@ async def test_who_leaves_the_list_lets_go_of_what_was_asked_for() -> None:
     assert ended == ["let go"]
 
 
-async def test_an_answer_is_that_of_the_request() -> None:
+async def test_an_answer_belongs_to_its_request() -> None:
     asked: list[Arguments] = []
 
     async def fetch(arguments: Arguments) -> HttpReply:
@@ -136,7 +136,7 @@ async def test_an_answer_is_that_of_the_request() -> None:
     assert asked == [_NEXT, _LATER, _OTHER, _NEXT]
 
 
-async def test_what_fails_ahead_fails_where_it_is_wanted() -> None:
+async def test_an_error_of_a_request_sent_ahead_is_raised_when_its_answer_is_needed() -> None:
     async def fetch(_arguments: Arguments) -> HttpReply:
         raise HttpStatusError(_BASE, 404)
 
@@ -146,4 +146,4 @@ async def test_what_fails_ahead_fails_where_it_is_wanted() -> None:
         with pytest.raises(HttpStatusError):
             await asking.answer(_NEXT)
         asking.ask("later")
-        await asyncio.sleep(0.01)  # nobody wants it, and nobody is told
+        await asyncio.sleep(0.01)  # the answer is not needed, so its error is not raised

@@ -1,4 +1,4 @@
-"""Bodies are decompressed by what they are, whatever is said of them."""
+"""Bodies are decompressed by their content, whatever the headers announce."""
 
 import gzip
 import zlib
@@ -32,16 +32,18 @@ def _raw_deflate(data: bytes) -> bytes:
     ],
     ids=["plain", "gzip", "deflate", "twice", "two members", "padded"],
 )
-def test_what_is_announced_does_not_matter(body: bytes, found: tuple[str, ...], announced: str) -> None:
+def test_a_body_is_decoded_by_its_content_whatever_is_announced(
+    body: bytes, found: tuple[str, ...], announced: str
+) -> None:
     assert decode(body, announced, _LIMITS) == Decoded(body=_TEXT, found=found)
 
 
-def test_deflate_without_a_wrapping_is_known_by_its_announcement_alone() -> None:
+def test_raw_deflate_is_recognised_only_by_its_announcement() -> None:
     assert decode(_raw_deflate(_TEXT), "deflate", _LIMITS).body == _TEXT
     assert decode(_raw_deflate(_TEXT), "", _LIMITS).found == ()
 
 
-def test_of_compressed_data_that_break_off_the_beginning_comes_with_the_fault() -> None:
+def test_the_beginning_of_truncated_compressed_data_is_returned_with_the_fault() -> None:
     data = gzip.compress(_TEXT, compresslevel=0)
     decoded = decode(data[:-1000], "gzip", _LIMITS)
     assert decoded.fault == "the compressed data are truncated"
@@ -49,14 +51,14 @@ def test_of_compressed_data_that_break_off_the_beginning_comes_with_the_fault() 
     assert _TEXT.startswith(decoded.body[:])
 
 
-def test_data_that_are_broken_are_told() -> None:
+def test_corrupt_compressed_data_are_reported() -> None:
     data = bytearray(gzip.compress(_TEXT))
     data[-6] ^= 255
     assert "incorrect data check" in decode(bytes(data), "", _LIMITS).fault
 
 
 @pytest.mark.parametrize("layers", [1, 2, 3])
-def test_a_bomb_is_given_up_at_the_limit(layers: int) -> None:
+def test_decompression_stops_at_the_size_limit(layers: int) -> None:
     data = b"\0" * 50_000_000
     for _ in range(layers):
         data = gzip.compress(data)
@@ -64,24 +66,24 @@ def test_a_bomb_is_given_up_at_the_limit(layers: int) -> None:
         decode(data, "gzip", AnswerLimits(answer_bytes=100_000))
 
 
-def test_a_body_of_just_the_limit_is_no_bomb() -> None:
+def test_a_body_exactly_at_the_limit_is_accepted() -> None:
     assert len(decode(gzip.compress(_TEXT), "", AnswerLimits(answer_bytes=len(_TEXT))).body) == len(_TEXT)
     with pytest.raises(TooLargeError):
         decode(gzip.compress(_TEXT), "", AnswerLimits(answer_bytes=len(_TEXT) - 1))
 
 
 @given(st.binary(max_size=300), st.sampled_from(["", "gzip", "deflate"]))
-def test_no_body_breaks_it(body: bytes, announced: str) -> None:
+def test_any_body_is_decoded_or_returned_as_it_is(body: bytes, announced: str) -> None:
     decoded = decode(body, announced, _LIMITS)
     assert decoded.found or decoded.body == body
 
 
 @given(st.binary(max_size=2000).filter(lambda text: not text.startswith((b"\x1f\x8b", b"x"))))
-def test_whatever_was_compressed_comes_back(text: bytes) -> None:
+def test_a_compressed_body_is_returned_decompressed(text: bytes) -> None:
     assert decode(gzip.compress(text), "", _LIMITS).body == text
 
 
-def test_a_short_body_that_unpacks_to_very_much_is_given_up_at_the_ratio() -> None:
+def test_decompression_of_a_short_body_stops_at_the_ratio_limit() -> None:
     data = gzip.compress(gzip.compress(b" " * 100_000_000))
     with pytest.raises(TooLargeError) as caught:
         decode(data, "gzip", AnswerLimits())

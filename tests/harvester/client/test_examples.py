@@ -1,4 +1,4 @@
-"""The examples of the page on the client library do what the page says."""
+"""The examples in the documentation of the client library do what it says."""
 
 import asyncio
 import os
@@ -29,7 +29,7 @@ def _items(count: int) -> list[Item]:
 
 @pytest.fixture
 async def addresses() -> AsyncIterator[dict[str, str]]:
-    """The page's base URLs, and where they really are."""
+    """Map the documented base URLs to the addresses of the test servers."""
     whole = FakeRepository(items=_items(250), page_size=100, sets=("books", "maps"))
     broken = FakeRepository(items=_items(10), fault=lambda _, good: good.replace(b"Title 2", b"A & B"))
     async with serve(whole), serve(broken):
@@ -51,7 +51,7 @@ def _there(text: str, addresses: dict[str, str]) -> str:
 
 
 @pytest.mark.parametrize("example", examples(_PAGE, "python"), ids=lambda example: example.code[:60].strip())
-async def test_each_example_prints_what_the_page_says(
+async def test_each_example_prints_the_documented_output(
     example: Example, addresses: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "example.py"
@@ -61,7 +61,7 @@ async def test_each_example_prints_what_the_page_says(
     assert printed == example.output
 
 
-async def test_the_probe_on_the_page_finds_what_the_page_says(
+async def test_the_documented_probe_has_the_documented_findings(
     addresses: dict[str, str], tmp_path: Path
 ) -> None:
     (example,) = examples(_PAGE, "console")
@@ -72,5 +72,5 @@ async def test_the_probe_on_the_page_finds_what_the_page_says(
 
 
 def _timeless(printed: str) -> str:
-    """Without the figures that differ from one machine to the next."""
+    """Remove the figures that differ between machines."""
     return re.sub(r"[0-9.]+ s, [0-9,]+ bytes", "N s, N bytes", printed)

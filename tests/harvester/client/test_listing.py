@@ -1,4 +1,4 @@
-"""Lists as streams of items, with their progress, over a real server."""
+"""Lists as streams of items, with their progress, from a real server."""
 
 from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime
@@ -25,7 +25,7 @@ async def repository() -> AsyncIterator[FakeRepository]:
         yield served
 
 
-async def test_progress_is_told_while_one_goes_over_the_items(repository: FakeRepository) -> None:
+async def test_progress_is_updated_during_iteration(repository: FakeRepository) -> None:
     async with open_client(repository.url) as client:
         listing = client.records()
         assert listing.progress.pages == 0
@@ -39,7 +39,7 @@ async def test_progress_is_told_while_one_goes_over_the_items(repository: FakeRe
     assert listing.progress.resumption_token == ""
 
 
-async def test_a_list_is_gone_on_with_by_its_token(repository: FakeRepository) -> None:
+async def test_a_list_is_resumed_by_its_token(repository: FakeRepository) -> None:
     async with open_client(repository.url) as client:
         begun = client.headers()
         first = [await anext(begun) for _ in range(10)]
@@ -47,7 +47,7 @@ async def test_a_list_is_gone_on_with_by_its_token(repository: FakeRepository) -
     assert [header.identifier for header in (*first, *rest)] == [item.identifier for item in repository.items]
 
 
-async def test_whole_pages_are_had_with_the_same_progress(repository: FakeRepository) -> None:
+async def test_iteration_by_pages_has_the_same_progress(repository: FakeRepository) -> None:
     async with open_client(repository.url) as client:
         listing = client.records()
         sizes = [(len(page.records), listing.progress.received) async for page in listing.pages()]
@@ -63,7 +63,7 @@ async def test_sets_and_formats_are_listings_too(repository: FakeRepository) -> 
     assert (formats.progress.received, formats.progress.response_date) == (1, _NOW)
 
 
-async def test_nothing_selected_is_an_empty_list_that_still_tells_the_time(
+async def test_a_list_without_records_is_empty_and_has_its_response_date(
     repository: FakeRepository,
 ) -> None:
     async with open_client(repository.url) as client:
@@ -80,7 +80,7 @@ async def test_nothing_selected_is_an_empty_list_that_still_tells_the_time(
         ("yesterday", "yesterday"),
     ],
 )
-async def test_the_date_to_begin_the_next_list_from_is_one_that_servers_take(
+async def test_the_first_response_date_is_in_a_form_that_servers_accept(
     repository: FakeRepository, latest: str, first: str
 ) -> None:
     repository.now = latest
@@ -90,7 +90,7 @@ async def test_the_date_to_begin_the_next_list_from_is_one_that_servers_take(
     assert (listing.progress.first_response_date, listing.progress.response_date) == (first, latest)
 
 
-async def test_nothing_matching_in_the_middle_of_a_list_is_an_error(repository: FakeRepository) -> None:
+async def test_no_records_match_in_the_middle_of_a_list_is_an_error(repository: FakeRepository) -> None:
     def fault(asked: dict[str, str], good: bytes) -> bytes:
         nothing = repository.answer({"verb": "ListRecords", "from": "2030-01-01"})
         return nothing.encode() if "resumptionToken" in asked else good
@@ -103,7 +103,7 @@ async def test_nothing_matching_in_the_middle_of_a_list_is_an_error(repository: 
     assert listing.progress.received == 10
 
 
-async def test_bounds_may_be_texts_days_and_moments(repository: FakeRepository) -> None:
+async def test_bounds_may_be_strings_dates_and_datetimes(repository: FakeRepository) -> None:
     async with open_client(repository.url) as client:
         moment = datetime(2024, 1, 1, 12, 0, tzinfo=UTC)
         _ = [header async for header in client.headers(from_=date(2023, 12, 31), until=moment)]
@@ -114,7 +114,7 @@ async def test_bounds_may_be_texts_days_and_moments(repository: FakeRepository) 
     assert repository.asked[0]["until"] == "2024-01-01T12:00:00Z"
 
 
-async def test_what_could_not_be_read_is_counted_when_loose(repository: FakeRepository) -> None:
+async def test_records_that_cannot_be_read_are_counted_in_lenient_reading(repository: FakeRepository) -> None:
     repository.fault = lambda _, good: good.replace(b"Title 12 ", b"\x01")
     async with open_client(repository.url) as client:
         listing = client.records(loose=True)
@@ -135,7 +135,7 @@ async def test_errors_have_a_class_for_each_code(repository: FakeRepository) -> 
     assert type(oai_error("http://x", "ownInvention", "")) is OaiError
 
 
-async def test_a_record_gives_its_metadata_fields_and_xml(repository: FakeRepository) -> None:
+async def test_a_record_has_its_metadata_fields_and_xml(repository: FakeRepository) -> None:
     repository.items = [
         Item(identifier="oai:f:1", title="One & two"),
         Item(identifier="oai:f:2", deleted=True),

@@ -1,4 +1,4 @@
-"""Lists without an end are noticed, and good ones are not taken for such."""
+"""Endless lists are detected, and good lists are not mistaken for them."""
 
 from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 
@@ -32,7 +32,7 @@ def pages_until_the_end(
     cursor: Callable[[int], int | None] = lambda _number: None,
     size: int | None = None,
 ) -> tuple[int, FailureCode | None]:
-    """How many pages were looked at, each with a token of its own, and why no more were."""
+    """Return how many pages were read, each with its own token, and why reading ended."""
     detector = LoopDetector(limits)
     number = 0
     for number, page in enumerate(pages, 1):
@@ -44,26 +44,26 @@ def pages_until_the_end(
     return number, None
 
 
-def test_a_list_that_gives_the_same_items_for_ever_ends_however_new_its_tokens_are() -> None:
+def test_a_list_that_repeats_the_same_items_with_new_tokens_ends() -> None:
     assert pages_until_the_end([names(0)] * 100) == (6, FailureCode.NO_NEW_RECORDS)
 
 
-def test_a_list_that_stays_at_its_last_page_ends() -> None:
+def test_a_list_that_repeats_its_last_page_ends() -> None:
     good = [names(first) for first in range(0, 50_000, 10)]
     assert pages_until_the_end([*good, *[names(49_990)] * 10]) == (5005, FailureCode.NO_NEW_RECORDS)
 
 
-def test_a_long_list_that_begins_again_ends_soon() -> None:
+def test_a_long_list_that_starts_again_ends_soon() -> None:
     good = [names(first) for first in range(0, 50_000, 10)]
     assert pages_until_the_end([*good, *good]) == (5005, FailureCode.NO_NEW_RECORDS)
 
 
-def test_a_list_whose_items_come_again_on_other_pages_ends() -> None:
+def test_a_list_whose_items_are_repeated_on_other_pages_ends() -> None:
     again = [[f"oai:x:{number % 25}" for number in range(first, first + 10)] for first in range(0, 900, 10)]
     assert pages_until_the_end(again) == (8, FailureCode.NO_NEW_RECORDS)
 
 
-def test_a_circle_that_the_list_enters_late_is_noticed_before_the_list_is_thrice_as_long() -> None:
+def test_a_loop_that_starts_late_is_detected_before_the_list_is_three_times_as_long() -> None:
     way = [names(first) for first in range(0, 30_000, 10)]
     circle = [names(first) for first in range(30_000, 120_000, 10)]
     received, why = pages_until_the_end([*way, *circle * 3])
@@ -74,22 +74,22 @@ def test_a_circle_that_the_list_enters_late_is_noticed_before_the_list_is_thrice
 @pytest.mark.parametrize(
     "pages",
     [
-        # Each page begins with what the one before it ended with.
+        # Each page starts with the last item of the page before it.
         [names(first) for first in range(0, 3000, 9)],
-        # One new item among many that came before.
+        # One new item among many repeated ones.
         [[*names(0, 50), f"oai:x:new{number}"] for number in range(200)],
-        # A stretch comes again, and then the list goes on.
+        # A stretch is repeated, then the list continues.
         [*[names(first) for first in range(0, 40, 10)] * 2, *(names(first) for first in range(40, 90, 10))],
-        # The same item of several pages, four at a time, and empty ones between.
+        # The same item on several pages, four at a time, with empty pages in between.
         [names(number // 5 * 10) if number % 7 else [] for number in range(100)],
     ],
 )
-def test_a_good_list_that_repeats_itself_a_little_is_read_to_its_end(pages: list[list[str]]) -> None:
+def test_a_good_list_with_a_few_repetitions_is_read_to_its_end(pages: list[list[str]]) -> None:
     assert pages_until_the_end(pages) == (len(pages), None)
 
 
 @given(st.lists(st.lists(st.integers(0, 60), max_size=8), max_size=60), st.integers(1, 6))
-def test_a_list_ends_only_behind_as_many_pages_in_a_row_without_anything_new(
+def test_a_list_ends_only_after_the_set_number_of_consecutive_pages_without_new_items(
     pages: list[list[int]], most: int
 ) -> None:
     seen: set[int] = set()
@@ -105,7 +105,7 @@ def test_a_list_ends_only_behind_as_many_pages_in_a_row_without_anything_new(
     assert (received if why else None) == expected
 
 
-def test_the_last_page_ends_its_list_by_itself_even_where_nothing_is_new() -> None:
+def test_the_last_page_is_accepted_even_if_it_has_no_new_items() -> None:
     detector = LoopDetector(ListLimits(empty_pages=2, repeated_pages=1))
     detector.check(URL, ResumptionToken(value="a"), names(0))
     detector.check(URL, ResumptionToken(value=""), names(0))
@@ -114,7 +114,7 @@ def test_the_last_page_ends_its_list_by_itself_even_where_nothing_is_new() -> No
         detector.check(URL, last, [])
 
 
-def test_empty_pages_end_the_list_unless_the_cursor_says_that_it_goes_on() -> None:
+def test_empty_pages_end_the_list_unless_the_cursor_advances() -> None:
     empty: list[list[str]] = [[]] * 500
     assert pages_until_the_end(empty) == (10, FailureCode.EMPTY_PAGES)
     assert pages_until_the_end(empty, cursor=lambda _number: 7) == (10, FailureCode.EMPTY_PAGES)
@@ -123,18 +123,18 @@ def test_empty_pages_end_the_list_unless_the_cursor_says_that_it_goes_on() -> No
         100,
         FailureCode.EMPTY_PAGES,
     )
-    # Beyond its size the list says itself that there is nothing more.
+    # Beyond its size the list itself says that there is no more.
     assert pages_until_the_end(empty, cursor=lambda number: number, size=30)[0] == 30
     assert pages_until_the_end(empty, size=10**6) == (10, FailureCode.EMPTY_PAGES)
 
 
-def test_a_cursor_that_stands_still_for_once_wears_the_patience_out_until_records_come() -> None:
+def test_a_single_stalled_cursor_limits_the_empty_pages_until_records_arrive() -> None:
     pages = [*[[]] * 8, names(0), *[[]] * 50]
     assert pages_until_the_end(pages, cursor=lambda number: number if number != 3 else 2) == (59, None)
     assert pages_until_the_end(pages, cursor=lambda number: number if number != 20 else 2)[0] == 20
 
 
-def test_pages_of_broken_records_are_not_empty_but_the_same_ones_for_ever_end() -> None:
+def test_pages_of_broken_records_are_not_empty_but_identical_ones_end_the_list() -> None:
     def page(number: int, raw: bytes) -> Page:
         return Page(
             url=URL,
@@ -153,7 +153,7 @@ def test_pages_of_broken_records_are_not_empty_but_the_same_ones_for_ever_end() 
         detector.look_at(page(104, b"<record>99"))
 
 
-def test_the_sentence_says_how_many_pages_and_which_setting() -> None:
+def test_the_message_names_the_number_of_pages_and_the_setting() -> None:
     detector = LoopDetector(ListLimits(repeated_pages=2))
     header = Header(identifier="oai:x:1", datestamp="2024-01-01")
     first, second, third = (
@@ -166,14 +166,14 @@ def test_the_sentence_says_how_many_pages_and_which_setting() -> None:
         detector.look_at(third)
 
 
-def test_the_settings_say_when_a_list_counts_as_endless() -> None:
+def test_the_settings_determine_when_a_list_counts_as_endless() -> None:
     chosen = HarvesterSettings(max_empty_pages=7, max_repeated_pages=3)
     assert list_limits(chosen) == ListLimits(empty_pages=7, repeated_pages=3)
     assert list_limits(HarvesterSettings()) == ListLimits()
 
 
 class Endless:
-    """A server that answers every list request with its whole list and a new token."""
+    """A server that answers every list request with the complete list and a new token."""
 
     def __init__(self) -> None:
         self.asked = 0

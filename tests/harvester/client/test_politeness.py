@@ -1,4 +1,4 @@
-"""Clients of one process share their manners towards a host."""
+"""The clients of one process share their delays and limits for a host."""
 
 import asyncio
 from dataclasses import dataclass, field
@@ -15,7 +15,7 @@ _URL = "http://host.example/oai"
 
 @dataclass
 class Time:
-    """A clock that moves only when somebody sleeps."""
+    """A clock that advances only when a caller sleeps."""
 
     now: float = 1000.0
     slept: list[float] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Time:
         self.now += seconds
 
 
-async def test_between_two_requests_the_delay_passes_from_the_end_of_the_first() -> None:
+async def test_the_delay_between_two_requests_starts_at_the_end_of_the_first() -> None:
     time = Time()
     manners = Politeness(delay=2, clock=time, sleep=time.sleep, gates=HostGates())
     starts = []
@@ -39,7 +39,7 @@ async def test_between_two_requests_the_delay_passes_from_the_end_of_the_first()
     assert starts == [1000, 1007, 1014]
 
 
-async def test_another_host_does_not_wait_but_another_client_does() -> None:
+async def test_a_delay_applies_to_all_clients_of_a_host_and_to_no_other_host() -> None:
     time = Time()
     gates = HostGates()
     one = Politeness(delay=2, clock=time, sleep=time.sleep, gates=gates)
@@ -54,7 +54,7 @@ async def test_another_host_does_not_wait_but_another_client_does() -> None:
     assert time.slept == [2]
 
 
-async def test_requests_that_wait_are_let_through_one_delay_apart() -> None:
+async def test_waiting_requests_are_sent_one_delay_apart() -> None:
     time = Time()
     manners = Politeness(per_host=10, delay=2, clock=time, sleep=time.sleep, gates=HostGates())
     starts = []
@@ -67,7 +67,7 @@ async def test_requests_that_wait_are_let_through_one_delay_apart() -> None:
     assert starts == [1000, 1002, 1004]
 
 
-async def test_so_many_requests_are_under_way_to_one_host_over_all_clients() -> None:
+async def test_the_limit_of_concurrent_requests_to_a_host_applies_to_all_clients_together() -> None:
     under_way = most = 0
 
     async def count(_: dict[str, str]) -> None:
@@ -88,7 +88,7 @@ async def test_so_many_requests_are_under_way_to_one_host_over_all_clients() -> 
     assert most == 2
 
 
-async def test_a_request_that_fails_or_is_given_up_frees_its_turn() -> None:
+async def test_a_failed_or_cancelled_request_releases_its_turn() -> None:
     manners = Politeness(per_host=1, gates=HostGates())
 
     async def fail() -> None:

@@ -1,4 +1,4 @@
-"""What a probe finds, and what it calls odd."""
+"""What a probe finds, and what it reports as odd."""
 
 import gzip
 import re
@@ -28,7 +28,7 @@ async def _odd(repository: FakeRepository) -> list[str]:
 
 
 def _sound(**more: object) -> FakeRepository:
-    """A repository of which nothing is odd."""
+    """A repository without oddities."""
 
     def zipped(_asked: dict[str, str], good: bytes) -> Answer:
         return 200, {"Content-Type": "text/xml", "Content-Encoding": "gzip"}, gzip.compress(good)
@@ -44,7 +44,7 @@ def _replacing(old: str, new: str) -> Fault:
     return fault
 
 
-async def test_four_questions_are_asked_and_their_answers_kept() -> None:
+async def test_four_requests_are_sent_and_their_answers_kept() -> None:
     repository = _sound(items=many(25), sets=("a", "b"))
     found = await _probe(repository)
     assert [asked["verb"] for asked in repository.asked] == [
@@ -61,7 +61,7 @@ async def test_four_questions_are_asked_and_their_answers_kept() -> None:
     assert found.failures == {}
 
 
-async def test_of_a_sound_repository_nothing_is_odd() -> None:
+async def test_a_sound_repository_has_no_oddities() -> None:
     assert await _odd(_sound()) == []
 
 
@@ -83,18 +83,18 @@ async def test_of_a_sound_repository_nothing_is_odd() -> None:
         ("<dc:title>Title 1 ", "<dc:title>&nbsp;", "Part of the first page cannot be read: "),
     ],
 )  # fmt: skip
-async def test_what_identify_and_the_first_page_get_wrong_is_told(old: str, new: str, words: str) -> None:
+async def test_faults_of_identify_and_of_the_first_page_are_reported(old: str, new: str, words: str) -> None:
     odd = await _odd(_sound(fault=_replacing(old, new)))
     assert [line for line in odd if words in line], odd
 
 
-async def test_what_is_odd_about_tokens_is_told() -> None:
+async def test_oddities_of_tokens_are_reported() -> None:
     odd = await _odd(_sound(items=many(25), sizes=False))
     assert any("completeListSize is missing" in line for line in odd)
     assert any("must be encoded in addresses: '|'" in line for line in odd)
 
 
-async def test_compression_content_type_and_status_are_told() -> None:
+async def test_faults_of_compression_content_type_and_status_are_reported() -> None:
     odd = await _odd(_sound(fault=lambda _, good: (200, {"Content-Type": "text/html"}, good)))
     assert "Answers are not compressed, although gzip was requested." in odd
     assert "The Content-Type is 'text/html', not 'text/xml'." in odd
@@ -104,14 +104,14 @@ async def test_compression_content_type_and_status_are_told() -> None:
     assert "The answer is compressed (gzip), but no Content-Encoding says so." in odd
 
 
-async def test_setspecs_and_missing_metadata_are_told() -> None:
+async def test_invalid_set_specs_and_missing_metadata_are_reported() -> None:
     items = [Item(identifier="oai:f:1", metadata=" "), Item(identifier="oai:f:2", deleted=True)]
     odd = await _odd(_sound(sets=("a:b", "not so"), items=items))
     assert "1 of 2 setSpecs have characters that are not allowed, such as 'not so'." in odd
     assert any(line.startswith("Part of the first page cannot be read: ") for line in odd)
 
 
-async def test_one_question_that_fails_is_a_finding() -> None:
+async def test_a_single_failed_request_is_a_finding() -> None:
     def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
         return (404, {}, b"") if asked["verb"] == "ListMetadataFormats" else good
 
@@ -125,7 +125,7 @@ async def test_one_question_that_fails_is_a_finding() -> None:
 
 
 @pytest.mark.parametrize("answer", [(404, {}, b""), b'<error code="cannotDisseminateFormat">no</error>'])
-async def test_where_no_formats_are_told_the_usual_ones_are_tried(answer: Answer | bytes) -> None:
+async def test_without_a_list_of_formats_the_usual_ones_are_tried(answer: Answer | bytes) -> None:
     def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
         if asked["verb"] == "ListMetadataFormats":
             return (404, {}, b"")
@@ -142,7 +142,7 @@ async def test_where_no_formats_are_told_the_usual_ones_are_tried(answer: Answer
     assert list(found.failures) == ["ListMetadataFormats"]
 
 
-async def test_where_there_is_no_repository_the_reason_is_raised() -> None:
+async def test_if_there_is_no_repository_the_reason_is_raised() -> None:
     with pytest.raises(NotOaiPmhError):
         await _probe(_sound(fault=lambda _asked, _good: b"<html>Welcome"))
     with pytest.raises(HttpStatusError):
@@ -153,7 +153,7 @@ async def test_where_there_is_no_repository_the_reason_is_raised() -> None:
             await probe(Client("http://127.0.0.1:1/oai", watching, retries=0), watching)
 
 
-async def test_answers_in_no_namespace_are_read_as_a_harvest_reads_them() -> None:
+async def test_answers_without_a_namespace_are_read_as_in_a_harvest() -> None:
     repository = _sound(sets=("a",), fault=_replacing(' xmlns="http://www.openarchives.org/OAI/2.0/"', ""))
     found = await _probe(repository)
     assert found.failures == {}
@@ -169,7 +169,7 @@ async def test_answers_in_no_namespace_are_read_as_a_harvest_reads_them() -> Non
     ]
 
 
-async def test_records_without_a_datestamp_are_counted_and_not_called_wrong() -> None:
+async def test_records_without_a_datestamp_are_counted_and_not_reported_as_wrong() -> None:
     items = [Item(identifier="oai:a:1", datestamp=""), *many(3)]
     assert await _odd(_sound(items=items)) == [
         "1 of 4 records have no datestamp; a lenient harvest stores them with the date of the answer."

@@ -34,7 +34,7 @@ _QUICK = HarvesterSettings(retries=0, timeout=5)
 
 
 class Script:
-    """A transport that plays answers back: bytes, an HTTP status with headers, or an error."""
+    """A transport that replays answers: bytes, an HTTP status with headers, or an error."""
 
     def __init__(self, *answers: bytes | tuple[int, dict[str, str]] | Exception) -> None:
         self.answers = list(answers)
@@ -50,7 +50,7 @@ class Script:
 
 
 class Naps:
-    """A sleep that takes no time and remembers."""
+    """A sleep that returns at once and records the duration."""
 
     def __init__(self) -> None:
         self.seconds: list[float] = []
@@ -80,14 +80,14 @@ async def repository() -> AsyncIterator[FakeRepository]:
         yield served
 
 
-async def test_records_come_over_all_pages(repository: FakeRepository) -> None:
+async def test_records_are_read_from_all_pages(repository: FakeRepository) -> None:
     async with open_client(repository.url) as client:
         found = [record.header.identifier async for record in client.records()]
     assert found == [item.identifier for item in repository.items]
     assert [set(asked) for asked in repository.asked[1:]] == [{"verb", "resumptionToken"}] * 2
 
 
-async def test_headers_sets_formats_and_one_record_come_too(repository: FakeRepository) -> None:
+async def test_headers_sets_formats_identity_and_one_record_are_read(repository: FakeRepository) -> None:
     async with open_client(repository.url) as client:
         headers = [header async for header in client.headers()]
         sets = [found.set_spec async for found in client.list_sets()]
@@ -106,13 +106,13 @@ async def test_no_set_hierarchy_means_no_sets() -> None:
         assert [found async for found in client.list_sets()] == []
 
 
-async def test_gzip_is_understood(repository: FakeRepository) -> None:
+async def test_gzip_is_decoded(repository: FakeRepository) -> None:
     repository.fault = lambda _, body: (200, {"Content-Encoding": "gzip"}, gzip.compress(body))
     async with open_client(repository.url) as client:
         assert (await client.identify()).repository_name == "Fake"
 
 
-async def test_what_the_protocol_reserves_is_encoded(repository: FakeRepository) -> None:
+async def test_reserved_characters_are_encoded(repository: FakeRepository) -> None:
     async with open_client(f"{repository.url}?site=1") as client:
         with pytest.raises(OaiError, match="idDoesNotExist"):
             await client.get_record("a/b?c#d=e&f:g;h i%j+k")
@@ -121,7 +121,7 @@ async def test_what_the_protocol_reserves_is_encoded(repository: FakeRepository)
     assert request_url("http://x/", [("a", "/?#=&:;+ %")]).endswith("%2F%3F%23%3D%26%3A%3B%2B%20%25")
 
 
-async def test_a_503_is_waited_out_as_long_as_it_asks() -> None:
+async def test_the_client_waits_as_long_as_a_503_requests() -> None:
     naps = Naps()
     client = _client(Script((503, {"Retry-After": "7"}), _identify()), naps)
     await client.identify()
@@ -129,7 +129,7 @@ async def test_a_503_is_waited_out_as_long_as_it_asks() -> None:
     assert client.traffic.requests == 2
 
 
-async def test_a_503_that_asks_for_too_much_ends_the_request() -> None:
+async def test_a_503_that_requests_too_long_a_wait_ends_the_request() -> None:
     client = _client(Script((503, {"Retry-After": "7200"})), max_wait=3600)
     with pytest.raises(ServerBusyError, match="7,200 seconds") as caught:
         await client.identify()
@@ -148,7 +148,7 @@ def test_retry_after_is_read_as_seconds_and_as_a_date() -> None:
     assert retry_after(date, 2000) == 0
 
 
-async def test_tries_grow_further_apart_and_end() -> None:
+async def test_delays_between_attempts_grow_and_attempts_are_limited() -> None:
     naps = Naps()
     broken = TransportError(_BASE, TransportKind.DISCONNECTED, "gone")
     client = _client(Script(broken, (500, {}), (502, {}), broken), naps, retries=3)
@@ -157,28 +157,28 @@ async def test_tries_grow_further_apart_and_end() -> None:
     assert naps.seconds == [0.5, 1.0, 2.0]
 
 
-async def test_a_status_that_will_not_pass_is_not_tried_again() -> None:
+async def test_a_permanent_error_status_is_not_retried() -> None:
     naps = Naps()
     with pytest.raises(HttpStatusError, match="404"):
         await _client(Script((404, {})), naps).identify()
     assert naps.seconds == []
 
 
-async def test_an_oai_answer_with_an_error_status_is_an_answer(repository: FakeRepository) -> None:
+async def test_an_oai_answer_with_an_error_status_is_read(repository: FakeRepository) -> None:
     repository.fault = lambda _, body: (422, {}, body)
     async with open_client(repository.url) as client:
         with pytest.raises(OaiError, match="idDoesNotExist"):
             await client.get_record("none")
 
 
-async def test_a_broken_page_is_asked_for_once_more() -> None:
+async def test_a_broken_page_is_requested_again() -> None:
     script = Script(_page(0, "next").replace(b"Title", b"&"), _page(0, "next"), _page(2, ""))
     found = [record.header.identifier async for record in _client(script).records()]
     assert len(found) == 4
     assert script.asked[0] == script.asked[1]
 
 
-async def test_a_page_that_stays_broken_raises_unless_loose() -> None:
+async def test_a_page_that_stays_broken_raises_except_in_lenient_reading() -> None:
     broken = _page(0, "").replace(b"Title 1", b"&")
     with pytest.raises(MalformedAnswerError):
         await anext(_client(Script(broken, broken)).records())
@@ -188,14 +188,14 @@ async def test_a_page_that_stays_broken_raises_unless_loose() -> None:
     assert len(page.faults) == 1
 
 
-async def test_a_list_that_goes_in_circles_ends() -> None:
+async def test_a_circular_list_ends() -> None:
     script = Script(_page(0, "a"), _page(2, "b"), _page(0, "a"))
     with pytest.raises(EndlessListError, match="circular"):
         _ = [record async for record in _client(script).records()]
 
 
 @pytest.mark.parametrize("begin", [0, 19_000, 21_000])
-def test_a_circle_is_noticed_however_late_it_begins(begin: int) -> None:
+def test_a_loop_is_detected_however_late_it_starts(begin: int) -> None:
     detector = LoopDetector(ListLimits(repeated_pages=10**6))
     for number in range(begin):
         detector.check("http://x/", ResumptionToken(value=str(number)), [f"a{number}"])
@@ -209,12 +209,12 @@ def test_a_circle_is_noticed_however_late_it_begins(begin: int) -> None:
         go_round()
 
 
-async def test_one_token_for_all_pages_is_no_circle() -> None:
+async def test_the_same_token_on_all_pages_is_not_a_loop() -> None:
     script = Script(_page(0, "same"), _page(2, "same"), _page(4, ""))
     assert len([record async for record in _client(script).records()]) == 6
 
 
-async def test_empty_pages_are_followed_but_not_for_ever() -> None:
+async def test_empty_pages_are_followed_up_to_a_limit() -> None:
     empty = [
         _page(0, str(number), 1).replace(b"<record>", b"<!--").replace(b"</record>", b"-->")
         for number in range(9)
@@ -233,7 +233,7 @@ async def _kind(url: str) -> TransportKind:
     return caught.value.kind
 
 
-async def test_each_failure_to_connect_has_its_kind(repository: FakeRepository) -> None:
+async def test_each_connection_failure_has_its_kind(repository: FakeRepository) -> None:
     port = repository.url.split(":")[2].split("/")[0]
     assert await _kind("http://no-such-host.invalid/oai") is TransportKind.DNS
     assert await _kind("http://127.0.0.1:1/oai") is TransportKind.REFUSED
@@ -244,7 +244,7 @@ async def test_each_failure_to_connect_has_its_kind(repository: FakeRepository) 
     assert await _kind(repository.url) is TransportKind.REDIRECT
 
 
-async def test_a_slow_drip_ends_at_the_time_limit() -> None:
+async def test_a_slow_answer_ends_at_the_time_limit() -> None:
     async def drip(request: web.Request) -> web.StreamResponse:
         response = web.StreamResponse()
         await response.prepare(request)
@@ -269,7 +269,7 @@ async def test_a_slow_drip_ends_at_the_time_limit() -> None:
         await runner.cleanup()
 
 
-async def test_an_answer_beyond_the_limit_is_refused_while_it_is_read(repository: FakeRepository) -> None:
+async def test_an_answer_beyond_the_limit_is_rejected_while_it_is_read(repository: FakeRepository) -> None:
     repository.fault = lambda _, body: body + b" " * 100_000
     async with open_client(repository.url, HarvesterSettings(max_answer_bytes=50_000)) as client:
         with pytest.raises(AnswerTooLargeError, match="50,000"):
@@ -277,7 +277,7 @@ async def test_an_answer_beyond_the_limit_is_refused_while_it_is_read(repository
 
 
 @pytest.mark.parametrize("body", [b"<html><p>Hello", b"\x89PNG", b""])
-async def test_what_is_no_repository_is_told_apart(repository: FakeRepository, body: bytes) -> None:
+async def test_an_answer_that_is_not_oai_pmh_is_recognised(repository: FakeRepository, body: bytes) -> None:
     repository.fault = lambda _asked, _body: body
     async with open_client(repository.url, _QUICK) as client:
         with pytest.raises(NotOaiPmhError):
@@ -285,7 +285,7 @@ async def test_what_is_no_repository_is_told_apart(repository: FakeRepository, b
 
 
 @pytest.mark.parametrize("address", ["ftp://x/", "x", "http:///oai", "http://x/a b", "http://http://x/"])
-async def test_an_address_that_is_not_one_of_http_is_refused(address: str) -> None:
+async def test_an_address_that_is_not_http_is_rejected(address: str) -> None:
     with pytest.raises(UsageError, match="is not a valid base URL; write it as http://host/path"):
         async with open_client(address):
             pytest.fail("a client was opened")

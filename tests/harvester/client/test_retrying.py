@@ -1,4 +1,4 @@
-"""What is tried again, and how long is waited before."""
+"""Which requests are retried, and how long the client waits before each attempt."""
 
 import socket
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def _reply(status: int, headers: Mapping[str, str] | None = None, body: bytes = 
 
 
 class Bench:
-    """Plays answers to a patient fetch and remembers its waits."""
+    """Replays answers to a retrying fetch and records its waits."""
 
     def __init__(
         self,
@@ -69,7 +69,7 @@ def _http_date(seconds: float) -> str:
 
 
 @pytest.mark.parametrize(("first", "waits"), [(0.5, [0.5, 1, 2]), (0.0, [0, 0, 0]), (40.0, [40, 60, 60])])
-async def test_the_first_delay_is_as_set_and_the_next_ones_are_doubled(
+async def test_the_first_delay_is_the_configured_one_and_the_next_ones_double(
     first: float, waits: list[float]
 ) -> None:
     waited: list[float] = []
@@ -109,20 +109,20 @@ def test_retry_after_is_read_as_seconds_and_as_a_date(value: str | None, seconds
 
 
 @given(st.text(max_size=40))
-def test_no_retry_after_breaks_it(value: str) -> None:
+def test_any_value_of_retry_after_is_read_without_an_error(value: str) -> None:
     asked = retry_after(value, _NOW)
     assert asked is None or 0 <= asked <= 366 * 86_400
 
 
 @pytest.mark.parametrize("status", [408, 425, 429, 500, 502, 503, 504, 522])
-async def test_what_may_pass_is_tried_again(status: int) -> None:
+async def test_a_temporary_error_status_is_retried(status: int) -> None:
     bench = Bench(_reply(status), _reply(200))
     assert (await bench.fetch()).status == 200
     assert bench.waits == [(0.5, f"HTTP status {status}")]
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 304])
-async def test_what_will_not_pass_is_not(status: int) -> None:
+async def test_a_permanent_error_status_is_not_retried(status: int) -> None:
     bench = Bench(_reply(status))
     with pytest.raises(HttpStatusError) as caught:
         await bench.fetch()
@@ -139,7 +139,7 @@ async def test_what_will_not_pass_is_not(status: int) -> None:
         (405, {"x-amzn-waf-action": "captcha"}),
     ],
 )
-async def test_a_bot_check_is_a_refusal_which_the_administrator_can_lift(
+async def test_a_bot_check_is_a_refusal_that_the_administrator_can_lift(
     status: int, headers: Mapping[str, str]
 ) -> None:
     bench = Bench(_reply(status, headers))
@@ -149,7 +149,7 @@ async def test_a_bot_check_is_a_refusal_which_the_administrator_can_lift(
     assert bench.slept == []
 
 
-async def test_waits_double_up_to_a_minute_and_by_chance_are_up_to_a_half_shorter() -> None:
+async def test_waits_double_up_to_a_minute_and_are_shortened_at_random_by_up_to_half() -> None:
     bench = Bench(*[_reply(500)] * 10, _reply(200), retries=10)
     await bench.fetch()
     assert bench.slept == [0.5, 1, 2, 4, 8, 16, 32, 60, 60, 60]
@@ -158,13 +158,13 @@ async def test_waits_double_up_to_a_minute_and_by_chance_are_up_to_a_half_shorte
     assert lucky.slept == [0.25, 0.5]
 
 
-async def test_a_date_in_retry_after_is_waited_for() -> None:
+async def test_the_client_waits_until_a_date_in_retry_after() -> None:
     bench = Bench(_reply(503, {"Retry-After": _http_date(90)}), _reply(200))
     await bench.fetch()
     assert bench.slept == [90]
 
 
-async def test_a_busy_server_that_says_zero_is_not_asked_at_once() -> None:
+async def test_a_busy_server_with_retry_after_zero_is_not_requested_again_at_once() -> None:
     bench = Bench(_reply(503, {"Retry-After": "0"}), _reply(503, {"Retry-After": "0"}), _reply(200))
     await bench.fetch()
     assert bench.slept == [0.5, 1]
@@ -172,14 +172,14 @@ async def test_a_busy_server_that_says_zero_is_not_asked_at_once() -> None:
 
 @pytest.mark.parametrize("status", [429, 503])
 @pytest.mark.parametrize("retries", [0, 3])
-async def test_a_wait_that_is_asked_for_and_kept_uses_up_no_try(status: int, retries: int) -> None:
+async def test_a_wait_that_the_server_requests_does_not_use_up_an_attempt(status: int, retries: int) -> None:
     bench = Bench(*[_reply(status, {"Retry-After": "1"})] * 6, _reply(200), retries=retries)
     assert (await bench.fetch()).status == 200
     assert bench.slept == [1.0] * 6
     assert bench.waits == [(1.0, f"HTTP status {status}")] * 6
 
 
-async def test_tries_that_failed_for_other_reasons_still_count_between_the_waits() -> None:
+async def test_attempts_that_failed_for_other_reasons_count_across_waits() -> None:
     busy, broken = _reply(503, {"Retry-After": "7"}), _reply(500)
     bench = Bench(busy, broken, busy, broken, busy, broken, retries=2)
     with pytest.raises(HttpStatusError, match="HTTP status 500 after 3 attempts"):
@@ -188,7 +188,7 @@ async def test_tries_that_failed_for_other_reasons_still_count_between_the_waits
 
 
 @pytest.mark.parametrize("header", [{}, {"Retry-After": "0"}, {"Retry-After": _http_date(-5)}])
-async def test_a_busy_server_that_asks_for_no_wait_uses_up_the_tries(header: Mapping[str, str]) -> None:
+async def test_a_busy_server_that_requests_no_wait_uses_up_the_attempts(header: Mapping[str, str]) -> None:
     bench = Bench(*[_reply(503, header)] * 3, retries=2)
     with pytest.raises(ServerBusyError) as caught:
         await bench.fetch()
@@ -196,14 +196,14 @@ async def test_a_busy_server_that_asks_for_no_wait_uses_up_the_tries(header: Map
     assert failure_of(caught.value).code is FailureCode.SERVER_BUSY
 
 
-async def test_a_retry_after_of_a_broken_server_is_waited_for_and_uses_up_a_try() -> None:
+async def test_retry_after_of_a_broken_server_is_respected_and_uses_up_an_attempt() -> None:
     bench = Bench(*[_reply(500, {"Retry-After": "7"})] * 2, retries=1)
     with pytest.raises(HttpStatusError):
         await bench.fetch()
     assert bench.slept == [7]
 
 
-async def test_waits_without_end_for_one_request_end_at_their_total() -> None:
+async def test_waits_for_one_request_end_at_their_total_limit() -> None:
     bench = Bench(*[_reply(503, {"Retry-After": "600"})] * 100, max_wait_total=3000)
     with pytest.raises(ServerBusyError, match=r"3,000 seconds .* raise harvester\.max_wait_total") as caught:
         await bench.fetch()
@@ -214,21 +214,21 @@ async def test_waits_without_end_for_one_request_end_at_their_total() -> None:
     )
 
 
-async def test_waits_of_next_to_nothing_have_an_end_too() -> None:
+async def test_very_short_waits_end_at_the_total_limit_too() -> None:
     bench = Bench(*[_reply(503, {"Retry-After": "0.001"})] * 100, max_wait_total=30, first_delay=0)
     with pytest.raises(ServerBusyError, match="max_wait_total"):
         await bench.fetch()
     assert bench.slept == [0.001] * 30
 
 
-async def test_a_single_wait_may_be_as_long_as_max_wait_says_whatever_the_total_is() -> None:
+async def test_a_single_wait_may_reach_max_wait_even_if_it_exceeds_the_total() -> None:
     bench = Bench(_reply(503, {"Retry-After": "3000"}), _reply(200), max_wait_total=60)
     await bench.fetch()
     assert bench.slept == [3000]
 
 
 @pytest.mark.parametrize("status", [429, 500, 502, 503])
-async def test_who_asks_for_more_patience_than_there_is_is_left_for_later(status: int) -> None:
+async def test_a_request_is_postponed_if_the_server_requests_a_wait_beyond_the_limit(status: int) -> None:
     bench = Bench(_reply(status, {"Retry-After": "7200"}))
     with pytest.raises(ServerBusyError) as caught:
         await bench.fetch()
@@ -237,7 +237,7 @@ async def test_who_asks_for_more_patience_than_there_is_is_left_for_later(status
     assert bench.slept == []
 
 
-async def test_a_server_that_stays_busy_is_left_for_later_and_one_that_stays_broken_has_failed() -> None:
+async def test_a_request_is_postponed_if_the_server_stays_busy_and_fails_if_it_stays_broken() -> None:
     with pytest.raises(ServerBusyError):
         await Bench(_reply(503), _reply(503), retries=1).fetch()
     with pytest.raises(HttpStatusError, match="HTTP status 500 after 2 attempts"):
@@ -245,14 +245,14 @@ async def test_a_server_that_stays_busy_is_left_for_later_and_one_that_stays_bro
 
 
 @pytest.mark.parametrize("kind", [TransportKind.ADDRESS, TransportKind.REDIRECT, TransportKind.TLS])
-async def test_what_no_patience_mends_is_not_tried_again(kind: TransportKind) -> None:
+async def test_a_permanent_connection_error_is_not_retried(kind: TransportKind) -> None:
     bench = Bench(TransportError("http://x.example/", kind, "no"))
     with pytest.raises(TransportError):
         await bench.fetch()
     assert bench.slept == []
 
 
-async def test_an_answer_that_broke_off_is_tried_again_and_a_part_of_it_is_for_the_loose() -> None:
+async def test_a_truncated_answer_is_retried_and_its_part_is_used_only_in_lenient_reading() -> None:
     broken = TransportError("http://x.example/", TransportKind.DISCONNECTED, "the connection was lost")
     part = HttpReply(url="http://x.example/", status=200, headers={}, body=b"<OAI-PMH><a>", cut=broken)
     assert (await Bench(part, _reply(200, body=_WHOLE)).fetch()).body == _WHOLE
@@ -264,7 +264,7 @@ async def test_an_answer_that_broke_off_is_tried_again_and_a_part_of_it_is_for_t
         await Bench(no_xml, retries=0).fetch(loose=True)
 
 
-async def test_an_oai_answer_with_an_odd_status_is_one_unless_the_server_may_recover() -> None:
+async def test_an_oai_answer_with_an_error_status_is_read_unless_the_status_is_temporary() -> None:
     assert (await Bench(_reply(422, body=_WHOLE)).fetch()).status == 422
     bench = Bench(_reply(500, body=_WHOLE), _reply(200))
     assert (await bench.fetch()).status == 200
@@ -280,20 +280,20 @@ def _no_host(number: int, url: str = "http://x.example/") -> TransportError:
     return error
 
 
-async def test_an_unknown_host_is_not_tried_again() -> None:
+async def test_an_unknown_host_is_not_retried() -> None:
     bench = Bench(_no_host(socket.EAI_NONAME))
     with pytest.raises(TransportError):
         await bench.fetch()
     assert bench.slept == []
 
 
-async def test_a_name_server_that_cannot_be_asked_is_tried_again() -> None:
+async def test_an_unreachable_name_server_is_retried() -> None:
     bench = Bench(_no_host(socket.EAI_AGAIN), _reply(200))
     assert (await bench.fetch()).status == 200
     assert bench.slept == [0.5]
 
 
-async def test_a_host_that_has_answered_is_tried_again_though_its_name_is_unknown_now() -> None:
+async def test_a_host_that_has_answered_is_retried_even_if_its_name_is_now_unknown() -> None:
     moved = replace(_reply(200), hops=("http://y.example/",))
     bench = Bench(
         moved, _no_host(socket.EAI_NONAME), _no_host(socket.EAI_NONAME, "http://y.example/"), _reply(200)

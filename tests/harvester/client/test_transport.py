@@ -1,4 +1,4 @@
-"""Requests over real sockets to servers that get HTTP wrong."""
+"""Requests over real sockets to servers with HTTP faults."""
 
 import gzip
 import zlib
@@ -51,48 +51,48 @@ async def _name(server: RawServer, settings: HarvesterSettings = _QUICK) -> str:
     ],
     ids=["gzip", "not told", "told as deflate", "zlib", "raw", "told in vain", "told as br", "twice"],
 )
-async def test_a_body_is_read_however_its_compression_is_told(body: bytes, header: str) -> None:
+async def test_a_body_is_read_whatever_compression_is_announced(body: bytes, header: str) -> None:
     assert await _name(RawServer(answer=lambda _: reply(body, header))) == "Fake"
 
 
 @pytest.mark.parametrize("date", ["Fri, 01 Jan 99999999999999999999 00:00:00 GMT", "yesterday", ""])
-async def test_a_date_that_cannot_be_read_is_as_good_as_none(date: str) -> None:
+async def test_a_date_header_that_cannot_be_read_is_ignored(date: str) -> None:
     assert await _name(RawServer(answer=lambda _: reply(_IDENTIFY, f"Date: {date}"))) == "Fake"
 
 
-async def test_a_compression_that_was_not_asked_for_is_named() -> None:
+async def test_a_compression_that_was_not_requested_is_named() -> None:
     with pytest.raises(TransportError, match="compressed with 'br', though only gzip and deflate") as caught:
         await _name(RawServer(answer=lambda _: reply(b"\x8b\x02\x80xyz", "Content-Encoding: br")))
     assert caught.value.failure == Failure(code=FailureCode.HTTP_INVALID)
 
 
-async def test_compressed_data_that_break_off_are_a_broken_connection() -> None:
+async def test_truncated_compressed_data_count_as_a_lost_connection() -> None:
     body = gzip.compress(_IDENTIFY)[:-20]
     with pytest.raises(TransportError, match="truncated") as caught:
         await _name(RawServer(answer=lambda _: reply(body)))
     assert caught.value.kind is TransportKind.DISCONNECTED
 
 
-async def test_a_decompression_bomb_is_refused() -> None:
+async def test_a_decompression_bomb_is_rejected() -> None:
     body = gzip.compress(_IDENTIFY + b" " * 30_000_000)
     settings = _QUICK.model_copy(update={"max_answer_bytes": 1_000_000})
     with pytest.raises(AnswerTooLargeError, match="1,000,000"):
         await _name(RawServer(answer=lambda _: reply(body)), settings)
 
 
-async def test_a_whole_answer_counts_though_its_length_is_told_too_long() -> None:
+async def test_a_whole_answer_is_accepted_if_the_announced_length_is_too_long() -> None:
     server = RawServer(answer=lambda _: reply(_IDENTIFY, length=len(_IDENTIFY) + 1000))
     assert await _name(server) == "Fake"
     assert len(server.asked) == 1
 
 
-async def test_a_whole_answer_counts_though_more_is_promised_and_the_connection_stays_open() -> None:
+async def test_a_whole_answer_is_accepted_if_its_length_is_wrong_and_the_connection_stays_open() -> None:
     settings = _QUICK.model_copy(update={"slow_seconds": 0.2})
     server = RawServer(answer=lambda _: reply(_IDENTIFY, length=len(_IDENTIFY) + 1000), hold=True)
     assert await _name(server, settings) == "Fake"
 
 
-async def test_an_answer_that_breaks_off_is_a_broken_connection() -> None:
+async def test_a_truncated_answer_counts_as_a_lost_connection() -> None:
     server = RawServer(answer=lambda _: reply(_IDENTIFY[:300], length=len(_IDENTIFY)))
     with pytest.raises(TransportError) as caught:
         await _name(server)
@@ -104,7 +104,7 @@ _SIZE = len(_IDENTIFY)
 
 
 def _answer(*header: str, body: bytes = _IDENTIFY) -> RawServer:
-    """Return a server whose answers have just this header, and close the connection."""
+    """Return a server whose answers have only this header and close the connection."""
     head = "\r\n".join(["HTTP/1.1 200 OK", "Connection: close", *header, "", ""])
     return RawServer(answer=lambda _: head.encode() + body)
 
@@ -120,7 +120,7 @@ def _answer(*header: str, body: bytes = _IDENTIFY) -> RawServer:
     ],
     ids=["repeated", "as a list", "and chunked", "wrong and chunked", "blank before colon"],
 )
-async def test_a_header_that_leaves_no_doubt_is_read_although_it_breaks_the_rules(server: RawServer) -> None:
+async def test_a_header_with_a_clear_meaning_is_read_even_if_it_breaks_the_rules(server: RawServer) -> None:
     async with serve_raw(server), open_client(server.url, _QUICK) as client:
         assert (await client.identify()).repository_name == "Fake"
         assert (await client.identify()).repository_name == "Fake"
@@ -142,7 +142,9 @@ async def test_a_correct_header_is_not_changed() -> None:
     ],
     ids=["two lengths", "no number", "no colon", "chunks"],
 )
-async def test_an_answer_that_breaks_the_rules_of_http_is_called_that(server: RawServer, found: str) -> None:
+async def test_an_answer_that_breaks_the_rules_of_http_is_reported_as_such(
+    server: RawServer, found: str
+) -> None:
     settings = _QUICK.model_copy(update={"retries": 3})
     with pytest.raises(TransportError) as caught:
         await _name(server, settings)
@@ -163,7 +165,7 @@ async def test_a_lenient_connection_does_not_lead_to_private_addresses_either() 
     assert not server.asked
 
 
-async def test_what_came_of_a_page_that_breaks_off_is_kept_when_loose() -> None:
+async def test_the_received_part_of_a_truncated_page_is_used_in_lenient_reading() -> None:
     body = FakeRepository(items=many(5)).answer({"verb": "ListRecords"}).encode()
     cut = body[: body.index(b"Title 3")]
     server = RawServer(answer=lambda _: reply(cut, length=len(body)))
@@ -175,7 +177,7 @@ async def test_what_came_of_a_page_that_breaks_off_is_kept_when_loose() -> None:
             await anext(client.records())
 
 
-async def test_a_slow_drip_is_given_up_long_before_the_time_limit() -> None:
+async def test_a_slow_answer_is_cancelled_long_before_the_time_limit() -> None:
     server = RawServer(answer=lambda _: reply(_IDENTIFY), drip=0.02)
     settings = HarvesterSettings(retries=0, timeout=3600, slow_seconds=0.3, slow_rate=1000)
     with pytest.raises(TransportError, match="slow_rate") as caught:
@@ -183,7 +185,7 @@ async def test_a_slow_drip_is_given_up_long_before_the_time_limit() -> None:
     assert caught.value.kind is TransportKind.TIMEOUT
 
 
-async def test_a_steady_answer_may_take_longer_than_a_slow_one() -> None:
+async def test_a_steady_answer_may_take_longer_than_slow_seconds() -> None:
     server = RawServer(answer=lambda _: reply(_IDENTIFY), drip=0.001)
     assert await _name(server, HarvesterSettings(retries=0, slow_seconds=0.3, slow_rate=10)) == "Fake"
 
@@ -195,7 +197,7 @@ def _with_cookie(server: RawServer) -> bytes:
     return reply(b"", "Location: /oai?verb=Identify", "Set-Cookie: node=7; Path=/", status="302 Found")
 
 
-async def test_cookies_are_kept_for_the_repository_also_where_its_host_is_an_address() -> None:
+async def test_cookies_are_kept_for_the_repository_even_if_its_host_is_an_ip_address() -> None:
     server = RawServer(answer=lambda _: _with_cookie(server))
     async with serve_raw(server), open_client(server.url, _QUICK) as client:
         await client.identify()
@@ -212,7 +214,7 @@ async def test_cookies_are_kept_when_further_requests_may_lead_only_to_the_publi
         assert (await transport(server.url, [("verb", "Identify")])).status == 200
 
 
-async def test_redirects_are_followed_and_told() -> None:
+async def test_redirects_are_followed_and_recorded() -> None:
     async with serve(FakeRepository()) as repository:
 
         def answer(line: str) -> bytes:
@@ -228,7 +230,7 @@ async def test_redirects_are_followed_and_told() -> None:
     assert found.url == f"{server.url}?verb=Identify"
 
 
-async def test_a_redirect_that_forgets_the_arguments_is_given_them() -> None:
+async def test_arguments_are_added_to_a_redirect_without_them() -> None:
     async with serve(FakeRepository()) as repository:
         server = RawServer(answer=lambda _: reply(b"", f"Location: {repository.url}", status="301 Moved"))
         assert await _name(server) == "Fake"
@@ -246,7 +248,7 @@ async def test_a_redirect_that_forgets_the_arguments_is_given_them() -> None:
         "http://127.0.0.1:99999/oai",
     ],
 )
-async def test_redirects_lead_to_http_alone(location: str) -> None:
+async def test_redirects_lead_only_to_http(location: str) -> None:
     server = RawServer(answer=lambda _: reply(b"", f"Location: {location}", status="302 Found"))
     async with serve_raw(server):
         with pytest.raises(TransportError) as caught:
@@ -255,7 +257,7 @@ async def test_redirects_lead_to_http_alone(location: str) -> None:
     assert location in str(caught.value)
 
 
-async def test_credentials_in_an_address_go_to_its_server_alone_and_into_no_message() -> None:
+async def test_credentials_of_an_address_are_sent_only_to_its_server_and_shown_in_no_message() -> None:
     other = RawServer(answer=lambda _: reply(_IDENTIFY))
     async with serve_raw(other):
         server = RawServer(answer=lambda _: b"")
@@ -281,7 +283,7 @@ async def test_redirects_have_a_limit() -> None:
     assert len(server.asked) == MAX_REDIRECTS + 1
 
 
-async def test_a_redirect_keeps_what_is_encoded_and_encodes_what_is_not() -> None:
+async def test_a_redirect_keeps_encoded_characters_and_encodes_the_others() -> None:
     def answer(line: str) -> bytes:
         if "/oai" in line:
             return reply(b"", "Location: /ně co?a=%2Fb%20c", status="302 Found")
@@ -292,7 +294,7 @@ async def test_a_redirect_keeps_what_is_encoded_and_encodes_what_is_not() -> Non
     assert server.asked[1].startswith("GET /n%C4%9B%20co?a=%2Fb%20c HTTP/1.1")
 
 
-async def test_a_large_answer_with_an_error_status_is_read_whole() -> None:
+async def test_a_large_answer_with_an_error_status_is_read_completely() -> None:
     body = _IDENTIFY.replace(b"</OAI-PMH>", b"<!--" + b"x" * 500_000 + b"--></OAI-PMH>")
     assert await _name(RawServer(answer=lambda _: reply(body, status="404 Not Found"))) == "Fake"
 
@@ -312,7 +314,7 @@ async def test_an_internationalised_host_name_is_sent_in_ascii() -> None:
     ]
 
 
-async def test_a_status_of_redirection_without_a_place_is_a_status() -> None:
+async def test_a_redirect_status_without_a_location_is_an_error_status() -> None:
     with pytest.raises(HttpStatusError, match="304"):
         await _name(RawServer(answer=lambda _: reply(b"", status="304 Not Modified")))
 
@@ -326,7 +328,7 @@ async def test_post_sends_a_form() -> None:
     assert parse_qs(server.bodies[0].decode()) == {"verb": ["Identify"]}
 
 
-async def test_a_server_that_finds_addresses_too_long_is_asked_by_post_from_then_on() -> None:
+async def test_a_server_that_rejects_long_addresses_receives_post_requests_from_then_on() -> None:
     def answer(line: str) -> bytes:
         return reply(_IDENTIFY) if line.startswith("POST") else reply(b"", status="414 URI Too Long")
 
@@ -338,7 +340,7 @@ async def test_a_server_that_finds_addresses_too_long_is_asked_by_post_from_then
 
 
 @pytest.mark.parametrize(("status", "methods"), [(307, ["POST", "POST"]), (303, ["POST", "GET"])])
-async def test_a_redirected_form_stays_one_unless_the_server_says_see_other(
+async def test_a_redirected_form_stays_a_form_unless_the_status_is_see_other(
     status: int, methods: list[str]
 ) -> None:
     def answer(line: str) -> bytes:
@@ -353,7 +355,7 @@ async def test_a_redirected_form_stays_one_unless_the_server_says_see_other(
     assert server.bodies[1] == (b"verb=Identify" if status == 307 else b"")
 
 
-async def test_the_session_may_be_the_callers_and_stays_open() -> None:
+async def test_the_caller_may_pass_a_session_which_stays_open() -> None:
     body = gzip.compress(_IDENTIFY)
     server = RawServer(answer=lambda _: reply(body, "Content-Encoding: gzip"))
     async with serve_raw(server), aiohttp.ClientSession(headers={"X-Mine": "yes"}) as session:
@@ -364,7 +366,7 @@ async def test_the_session_may_be_the_callers_and_stays_open() -> None:
     assert "User-Agent: Zatva" in server.asked[0]
 
 
-async def test_who_we_are_is_sent_along() -> None:
+async def test_user_agent_contact_and_accepted_encodings_are_sent() -> None:
     server = RawServer(answer=lambda _: reply(_IDENTIFY))
     await _name(server, HarvesterSettings(user_agent="Mine/1", contact="me@example.org"))
     assert "User-Agent: Mine/1\r\n" in server.asked[0]
@@ -379,20 +381,20 @@ async def test_any_function_may_be_the_transport() -> None:
     assert (await Client("http://x.example/", transport).identify()).repository_name == "Fake"
 
 
-def test_a_base_url_may_have_arguments_of_its_own_or_a_fragment() -> None:
+def test_a_base_url_may_have_arguments_or_a_fragment() -> None:
     wanted = [("verb", "Identify")]
     assert request_url("http://x/o?a=b", wanted) == "http://x/o?a=b&verb=Identify"
     assert request_url("http://x/o?", wanted) == "http://x/o?verb=Identify"
     assert request_url("http://x/o#top", wanted) == "http://x/o?verb=Identify"
 
 
-async def test_a_page_that_keeps_breaking_off_is_asked_for_so_many_times_and_no_more() -> None:
+async def test_a_page_that_is_repeatedly_truncated_is_requested_a_limited_number_of_times() -> None:
     body = FakeRepository(items=many(5)).answer({"verb": "ListRecords"}).encode()
     server = RawServer(answer=lambda _: reply(body[:-300], length=len(body)))
     settings = HarvesterSettings(retries=2)
 
     async def at_once(_: float) -> None:
-        """Wait for nothing."""
+        """Return without waiting."""
 
     async with serve_raw(server), open_client(server.url, settings, sleep=at_once) as client:
         page = await anext(client.records(loose=True).pages())

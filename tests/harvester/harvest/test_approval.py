@@ -74,7 +74,7 @@ def test_a_complete_run_closes_the_requests_of_its_own_harvest_only(database: Da
     assert states == ["held", "superseded", "held"]
 
 
-def test_a_complete_run_leaves_what_was_decided_before(database: Database) -> None:
+def test_a_complete_run_leaves_earlier_decisions_unchanged(database: Database) -> None:
     (number,) = held(database, HoldState.DONE)
     with database.session() as session, session.begin():
         harvest = session.scalars(select(Harvest.harvest_id)).one()
@@ -83,7 +83,7 @@ def test_a_complete_run_leaves_what_was_decided_before(database: Database) -> No
         assert session.get_one(Hold, number).state == "done"
 
 
-def test_a_complete_run_has_done_what_was_approved(database: Database) -> None:
+def test_a_complete_run_completes_an_approved_hold(database: Database) -> None:
     (number,) = held(database, HoldState.RELEASED)
     with database.session() as session, session.begin():
         harvest = session.scalars(select(Harvest.harvest_id)).one()

@@ -1,4 +1,4 @@
-"""Each record is counted once: in a harvest's outcome, and in sums over the history."""
+"""Each record is counted once, in a harvest's outcome and in sums over the history."""
 
 import asyncio
 from dataclasses import replace
@@ -22,7 +22,7 @@ _OTHERS = ("filtered_count", "repeated_count", "tombstone_count", "postponed_cou
 
 
 def sums(library: Library) -> dict[str, int]:
-    """Return the sums over the whole table, as a program without knowledge of interruptions reads it."""
+    """Return the sums over the whole table, as computed by a program that ignores interruptions."""
     columns = list(columns_of_counts({}))
     with library.database.session() as session:
         row = session.execute(select(*(func.sum(getattr(History, name)) for name in columns))).one()
@@ -30,7 +30,7 @@ def sums(library: Library) -> dict[str, int]:
 
 
 def stop_at(library: Library, begin: str) -> asyncio.Event:
-    """Return an event that is set when the page whose token begins so is requested."""
+    """Return an event that is set when the page whose token starts like this is requested."""
     stop = asyncio.Event()
 
     def fault(asked: dict[str, str], good: bytes) -> bytes:
@@ -56,7 +56,7 @@ async def test_the_history_counts_the_records_of_a_resumed_harvest_once(library:
     assert f"{before} before, {25 - before} since it was resumed" in last.in_words()
 
 
-async def test_a_harvest_that_is_not_resumed_leaves_the_history_of_others_alone(library: Library) -> None:
+async def test_a_harvest_that_resumes_no_run_leaves_other_history_rows_unchanged(library: Library) -> None:
     await library.run(stop=stop_at(library, "20"))
     await library.run(full=True)
 
@@ -84,7 +84,7 @@ async def test_a_list_that_starts_again_counts_its_records_once(library: Library
 
 
 def sort_records(library: Library) -> None:
-    """Give each record a later datestamp than the one before."""
+    """Give each record a later datestamp than the one before it."""
     library.fake.items = [
         replace(item, datestamp=f"2024-01-{number + 1:02}T00:00:00Z")
         for number, item in enumerate(library.fake.items)
@@ -134,7 +134,9 @@ async def test_deletions_of_stored_records_are_counted_once_when_a_list_is_reque
     assert sum(shares.values()) == received(outcome.counts)
 
 
-async def test_what_a_later_page_repeats_is_repeated_and_not_unchanged(library: Library) -> None:
+async def test_a_record_repeated_on_a_later_page_counts_as_repeated_and_not_as_unchanged(
+    library: Library,
+) -> None:
     library.fake.items = [*library.fake.items, library.fake.items[0]]
     first = await library.run()
     second = await library.run(full=True)
@@ -157,7 +159,7 @@ async def test_held_deletions_are_counted_before_and_after_their_approval(librar
     assert (row.deleted_count, row.postponed_count, row.disappeared_count) == (3, 0, 0)
 
 
-async def test_records_that_disappeared_were_deleted_and_not_received(library: Library) -> None:
+async def test_records_that_disappeared_count_as_deleted_and_not_as_received(library: Library) -> None:
     await library.run()
     library.forgets()
     del library.fake.items[3]
@@ -196,7 +198,7 @@ async def test_a_harvest_of_a_busy_repository_says_that_it_did_not_start(library
     assert "is being harvested" in (outcome.failure_reason or "")
 
 
-def test_the_start_of_a_run_is_reckoned_from_its_end_by_the_clock_of_the_database(library: Library) -> None:
+def test_the_start_of_a_run_is_computed_from_its_end_by_the_database_clock(library: Library) -> None:
     evidence = Evidence(end=End.NO_TOKEN, listed=0, changes=0)
     verdict, status = judge(evidence)
     outcome = RunOutcome(

@@ -1,4 +1,4 @@
-"""Records that are fetched one by one."""
+"""Records that are fetched by GetRecord."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from oai.vocabulary import Verb
 
 
 class Client:
-    """A client that always gets the same record."""
+    """A client that always returns the same record."""
 
     base_url = "http://x/oai"
 

@@ -50,7 +50,7 @@ def counts(outcome: RunOutcome) -> dict[str, int]:
 
 
 def dies_at(fake: FakeRepository, token_begins: str) -> Fault:
-    """A server that answers nothing well any more once the page is asked for."""
+    """Return a fault that fails all requests from the page with this token on."""
 
     def fault(_: dict[str, str], good: bytes) -> bytes | tuple[int, dict[str, str], bytes]:
         dead = any(one.get("resumptionToken", "").startswith(token_begins) for one in fake.asked)
@@ -62,7 +62,7 @@ def dies_at(fake: FakeRepository, token_begins: str) -> Fault:
 def at_page(
     token_begins: str, body: bytes | Callable[[bytes], bytes]
 ) -> Callable[[dict[str, str], bytes], bytes]:
-    """A fault of the page that the token asks for; an empty one asks for the first."""
+    """Apply the fault to the page with this token; an empty token means the first page."""
 
     def fault(asked: dict[str, str], good: bytes) -> bytes:
         found = (
@@ -74,7 +74,7 @@ def at_page(
     return fault
 
 
-async def test_a_first_harvest_brings_every_record_as_a_file_of_its_own(library: Library) -> None:
+async def test_a_first_harvest_stores_every_record_in_its_own_file(library: Library) -> None:
     outcome = await library.run()
     assert (outcome.verdict, outcome.status, outcome.exit_code) == ("complete", "completed", ExitCode.DONE)
     assert counts(outcome) == {"records": 25, "new": 25, "pages": 3}
@@ -86,7 +86,7 @@ async def test_a_first_harvest_brings_every_record_as_a_file_of_its_own(library:
     assert files["fake.example/7.xml"].startswith(b"<?xml version='1.0' encoding='UTF-8'?>")
 
 
-async def test_rows_name_files_digests_and_sets(library: Library) -> None:
+async def test_rows_have_the_files_digests_and_sets(library: Library) -> None:
     library.fake.items = [
         Item(identifier="oai:a:1", sets=("x", "y:z", "x")),
         Item(identifier="oai:a:2", deleted=True),
@@ -100,7 +100,7 @@ async def test_rows_name_files_digests_and_sets(library: Library) -> None:
     assert specs == ["x", "y:z"]
 
 
-async def test_rows_of_sets_in_which_a_changed_record_stays_are_not_written_again(library: Library) -> None:
+async def test_set_rows_of_a_changed_record_are_not_rewritten_if_its_sets_stay(library: Library) -> None:
     def rows() -> dict[str, str]:
         with library.database.session() as session:
             written = text("SELECT set_spec, xmin::text FROM oai_set_mapping")
@@ -116,7 +116,7 @@ async def test_rows_of_sets_in_which_a_changed_record_stays_are_not_written_agai
     assert (set(after), after["stays"]) == ({"stays", "joined"}, before["stays"])
 
 
-async def test_sets_go_with_their_records_and_with_the_repository(library: Library) -> None:
+async def test_set_rows_are_deleted_with_their_records_and_with_the_repository(library: Library) -> None:
     library.fake.items = [Item(identifier=f"oai:a:{number}", sets=("x", f"y{number}")) for number in range(3)]
     await library.run()
 
@@ -132,7 +132,9 @@ async def test_sets_go_with_their_records_and_with_the_repository(library: Libra
     assert left("DELETE FROM oai_repository") == []
 
 
-async def test_the_next_harvest_asks_only_for_what_changed_since_the_last_one_began(library: Library) -> None:
+async def test_the_next_harvest_requests_only_changes_since_the_start_of_the_last_one(
+    library: Library,
+) -> None:
     await library.run()
     outcome = await library.run()
     assert library.fake.lists()[-1]["from"] == "2024-06-01T11:59:00Z"
@@ -144,7 +146,7 @@ async def test_the_next_harvest_asks_only_for_what_changed_since_the_last_one_be
 async def test_the_next_harvest_requests_what_changed_after_the_clock_was_set_back(
     library: Library, time: str, begins: str
 ) -> None:
-    """It is dated before the watermark. A date without a time says nothing of a clock."""
+    """The change is dated before the watermark. A date without a time does not show the clock."""
     library.fake.now = f"2024-06-01{time}"
     await library.run()
     library.fake.now = f"2024-05-31{time}"
@@ -160,14 +162,14 @@ async def test_the_next_harvest_requests_what_changed_after_the_clock_was_set_ba
 
 
 @pytest.mark.parametrize("date", ["0001-01-01T05:00:00Z", "0001-01-01"])
-async def test_a_date_of_no_clock_is_no_failure(library: Library, date: str) -> None:
+async def test_an_absurd_response_date_is_not_a_failure(library: Library, date: str) -> None:
     await library.run()
     library.fake.now = date
     assert [(await library.run()).verdict for _ in range(2)] == ["complete", "complete"]
 
 
-async def test_a_clock_that_stands_still_hides_no_change(library: Library) -> None:
-    """Its answers are further behind each time, but what changes has their date."""
+async def test_a_stopped_clock_of_the_server_hides_no_change(library: Library) -> None:
+    """The answers fall further behind each time, but changes have the same date."""
     await library.run()
     with library.database.session() as session:
         session.execute(update(Harvest).values(watermark_lag=Harvest.watermark_lag - 86_400))
@@ -176,7 +178,9 @@ async def test_a_clock_that_stands_still_hides_no_change(library: Library) -> No
     assert (library.harvest_row().watermark, outcome.warnings) == (NOW, ())
 
 
-async def test_a_list_from_before_the_earliest_datestamp_is_requested_whole(library: Library) -> None:
+async def test_a_from_before_the_earliest_datestamp_is_omitted_if_the_server_rejects_it(
+    library: Library,
+) -> None:
     await library.run()
     library.fake.first_from = "2024-07-01T00:00:00Z"
     library.fake.now = "2024-07-02T00:00:00Z"
@@ -187,7 +191,7 @@ async def test_a_list_from_before_the_earliest_datestamp_is_requested_whole(libr
     assert bounds == ["2024-06-01T11:59:00Z", "2024-06-01"]
 
 
-async def test_a_run_that_is_over_leaves_nothing_to_resume(library: Library) -> None:
+async def test_a_finished_run_leaves_no_state_to_resume(library: Library) -> None:
     await library.run()
     with library.database.session() as session:
         assert session.scalars(select(Harvest.run_parameters.is_(None))).one()
@@ -200,7 +204,7 @@ async def test_from_is_written_in_the_granularity_of_the_repository(library: Lib
     assert library.fake.lists()[-1]["from"] == "2024-06-01"
 
 
-async def test_changed_unchanged_new_and_deleted_records_are_told_apart(library: Library) -> None:
+async def test_changed_unchanged_new_and_deleted_records_are_distinguished(library: Library) -> None:
     await library.run()
     before = (library.folder / "fake.example/1.xml").stat().st_mtime_ns
     items = library.fake.items
@@ -223,10 +227,10 @@ async def test_changed_unchanged_new_and_deleted_records_are_told_apart(library:
     assert counts(again) == {"records": 27, "unchanged": 27, "pages": 3}
 
 
-async def test_rows_that_are_written_again_stay_on_their_pages(library: Library) -> None:
-    """So that no index has to be told of the new version; each flag changes when everything comes again.
+async def test_updated_rows_stay_on_their_database_pages(library: Library) -> None:
+    """This way, indexes need no update; each flag changes when all records are received again.
 
-    A row at the end of a page's half may be too long for what is left.
+    A row may be too long for the rest of its page.
     """
 
     def pages() -> dict[str, str]:
@@ -245,7 +249,7 @@ async def test_rows_that_are_written_again_stay_on_their_pages(library: Library)
     assert len(pages().items() & before.items()) > 80
 
 
-async def test_a_record_comes_back_from_deletion(library: Library) -> None:
+async def test_a_deleted_record_is_stored_again_when_it_reappears(library: Library) -> None:
     item = library.fake.items[0]
     library.fake.items = [replace(item, deleted=True)]
     await library.run()
@@ -255,7 +259,7 @@ async def test_a_record_comes_back_from_deletion(library: Library) -> None:
     assert list(library.files()) == ["fake.example/0.xml"]
 
 
-async def test_a_file_that_was_lost_is_written_again(library: Library) -> None:
+async def test_a_missing_file_is_written_again(library: Library) -> None:
     await library.run()
     (library.folder / "fake.example/4.xml").unlink()
     outcome = await library.run(full=True)
@@ -273,7 +277,7 @@ async def test_a_file_that_was_lost_is_written_again(library: Library) -> None:
         ({"full": True}, True),
     ],
 )
-async def test_the_watermark_moves_only_when_everything_is_here(
+async def test_the_watermark_moves_only_after_a_harvest_without_bounds(
     library: Library,
     parameters: dict[str, Any],
     moved: bool,  # noqa: FBT001
@@ -282,7 +286,7 @@ async def test_the_watermark_moves_only_when_everything_is_here(
     assert (library.harvest_row().watermark == NOW) is moved
 
 
-async def test_a_from_before_the_watermark_moves_it_on(library: Library) -> None:
+async def test_a_harvest_from_before_the_watermark_advances_it(library: Library) -> None:
     await library.run()
     library.fake.now = "2024-07-01T00:00:00Z"
     await library.run(harvest_from="2024-06-02")
@@ -310,7 +314,7 @@ def test_any_date_that_can_be_read_is_a_watermark(date: str, moment: str) -> Non
     assert watermark(date, utc_now()) == moment
 
 
-async def test_the_next_harvest_begins_from_a_date_however_it_was_written(library: Library) -> None:
+async def test_the_next_harvest_starts_from_the_watermark_in_any_notation(library: Library) -> None:
     library.fake.now = "2019-04-18T07:46:18+02:00"
     outcome = await library.run()
     assert (outcome.verdict, outcome.warnings) == ("complete", ())
@@ -321,14 +325,16 @@ async def test_the_next_harvest_begins_from_a_date_however_it_was_written(librar
 
 
 @pytest.mark.parametrize("zone", ["", "Z", "+02:00"])
-async def test_a_time_ahead_of_ours_is_no_later_than_the_run_began(library: Library, zone: str) -> None:
-    """Some servers call their local time UTC; what changes until it is as late must not be missed."""
+async def test_a_response_date_in_the_future_is_replaced_by_the_start_of_the_run(
+    library: Library, zone: str
+) -> None:
+    """Some servers report local time as UTC; changes before that time must not be missed."""
     library.fake.now = f"2199-04-18T07:46:18{zone}"
     await library.run()
     assert parse_datestamp(library.harvest_row().watermark or "").moment <= utc_now()
 
 
-async def test_where_no_date_can_be_read_the_history_and_the_plan_say_so(library: Library) -> None:
+async def test_an_unreadable_response_date_is_reported_in_the_history_and_the_plan(library: Library) -> None:
     library.fake.now = "18th of April"
     outcome = await library.run()
     assert (outcome.verdict, library.harvest_row().watermark) == ("complete", None)
@@ -349,14 +355,14 @@ async def test_where_no_date_can_be_read_the_history_and_the_plan_say_so(library
     assert (outcome.warnings, library.harvest_row().watermark) == ((), NOW)
 
 
-async def test_a_run_that_moves_no_watermark_does_not_warn_of_its_date(library: Library) -> None:
+async def test_a_run_that_moves_no_watermark_does_not_warn_about_an_unreadable_date(library: Library) -> None:
     library.fake.now = "18th of April"
     for parameters in ({"max_records": 5}, {"harvest_from": "2024-01-01"}, {"harvest_to": "2024-05-01"}):
         outcome = await library.run(**parameters)
         assert outcome.warnings == ()
 
 
-async def test_what_disappeared_is_dated_by_the_answer_however_that_writes_it(library: Library) -> None:
+async def test_records_that_disappeared_have_the_response_date_in_any_notation(library: Library) -> None:
     library.fake.fault = lambda _asked, good: good.replace(b">persistent<", b">no<")
     await library.run()
     del library.fake.items[24]
@@ -366,7 +372,7 @@ async def test_what_disappeared_is_dated_by_the_answer_however_that_writes_it(li
     assert (gone.status, gone.datestamp) == ("deleted", "2024-06-05T10:00:00Z")
 
 
-async def test_a_sample_stops_at_its_number(library: Library) -> None:
+async def test_a_sample_stops_at_its_maximum_number_of_records(library: Library) -> None:
     outcome = await library.run(max_records=12)
     assert (outcome.verdict, outcome.exit_code, len(library.files())) == ("partial", ExitCode.DONE, 12)
     assert counts(outcome)["records"] == 12
@@ -381,7 +387,7 @@ async def test_a_malformed_answer_fails_a_strict_harvest(library: Library) -> No
     assert library.harvest_row().watermark is None
 
 
-async def test_a_loose_harvest_skips_a_broken_record_and_goes_on(library: Library) -> None:
+async def test_a_lenient_harvest_skips_a_broken_record_and_continues(library: Library) -> None:
     library.fake.fault = lambda _, good: good.replace(b"Title 12 ", b"<")
     outcome = await library.run()
     assert (outcome.verdict, outcome.status) == ("partial", "completed with errors")
@@ -392,7 +398,7 @@ async def test_a_loose_harvest_skips_a_broken_record_and_goes_on(library: Librar
 
 
 @pytest.mark.parametrize("validation", [Level.LOOSE, Level.STRICT])
-async def test_a_record_is_repaired_as_was_chosen_and_stays_unchanged(
+async def test_a_record_is_repaired_as_configured_and_stays_unchanged(
     library: Library, validation: Level
 ) -> None:
     library.change_repository(repairs=["ampersand"])
@@ -422,7 +428,7 @@ async def test_an_xml_id_may_occur_in_several_records_and_twice_in_one(
     assert any(twice in path.read_bytes() for path in library.folder.rglob("*.xml"))
 
 
-async def test_the_first_record_that_was_refused_is_told_whatever_was_odd_before(
+async def test_the_first_rejected_record_is_reported_despite_earlier_warnings(
     library: Library, caplog: pytest.LogCaptureFixture
 ) -> None:
     library.fake.fault = lambda asked, good: (
@@ -437,7 +443,7 @@ async def test_the_first_record_that_was_refused_is_told_whatever_was_odd_before
     assert caplog.text.count(identify) == 1
 
 
-async def test_a_record_that_is_broken_in_the_list_alone_is_fetched_by_itself(library: Library) -> None:
+async def test_a_record_that_is_broken_only_in_the_list_is_fetched_by_get_record(library: Library) -> None:
     library.fake.fault = at_page("10", lambda good: good.replace(b"Title 12 ", b"<"))
     outcome = await library.run()
     assert (outcome.verdict, len(library.files()), outcome.evidence.mended) == ("complete", 25, 1)
@@ -446,7 +452,7 @@ async def test_a_record_that_is_broken_in_the_list_alone_is_fetched_by_itself(li
     ]
 
 
-async def test_a_mended_list_of_unknown_length_is_not_called_complete(library: Library) -> None:
+async def test_a_list_of_unknown_length_with_a_fetched_record_is_not_complete(library: Library) -> None:
     library.fake.sizes = False
     library.fake.fault = at_page("10", lambda good: good.replace(b"Title 12 ", b"<"))
     outcome = await library.run()
@@ -454,7 +460,7 @@ async def test_a_mended_list_of_unknown_length_is_not_called_complete(library: L
     assert outcome.exit_code == ExitCode.RECORDS_REFUSED
 
 
-async def test_a_list_that_breaks_off_is_partial_and_goes_on_from_there_next_time(library: Library) -> None:
+async def test_a_truncated_list_is_partial_and_is_resumed_by_the_next_run(library: Library) -> None:
     library.change_settings(isolation_requests=0)
     library.fake.fault = at_page("10", lambda good: good[: good.index(b"Title 15 ")])
     outcome = await library.run()
@@ -485,7 +491,7 @@ async def test_a_run_warns_of_records_skipped_because_others_were_removed_meanwh
     assert note.failure == Failure(code=FailureCode.LIST_SHORTENED, facts={"before": 25, "after": 24})
 
 
-async def test_fewer_records_than_announced_are_no_success(library: Library) -> None:
+async def test_fewer_records_than_announced_are_a_partial_result(library: Library) -> None:
     library.fake.fault = lambda _, good: good.replace(b'completeListSize="25"', b'completeListSize="30"')
     outcome = await library.run()
     assert (outcome.verdict, outcome.exit_code) == ("partial", ExitCode.RECORDS_REFUSED)
@@ -493,7 +499,7 @@ async def test_fewer_records_than_announced_are_no_success(library: Library) -> 
     assert library.harvest_row().watermark is None
 
 
-async def test_a_server_that_dies_leaves_a_failed_run_that_resumes(library: Library) -> None:
+async def test_a_failing_server_leaves_a_failed_run_that_is_resumed(library: Library) -> None:
     library.fake.fault = dies_at(library.fake, "20")
     outcome = await library.run()
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.REMOTE_FAILED)
@@ -516,7 +522,7 @@ async def test_a_run_of_another_kind_does_not_resume(library: Library) -> None:
     assert counts(outcome)["unchanged"] == 20
 
 
-async def test_an_expired_token_begins_the_list_again_from_the_same_date(library: Library) -> None:
+async def test_an_expired_token_restarts_the_list_from_the_same_date(library: Library) -> None:
     await library.run()
     library.fake.items = [replace(item, datestamp="2024-06-03T00:00:00Z") for item in library.fake.items]
     library.fake.fault = dies_at(library.fake, "20")
@@ -542,7 +548,7 @@ async def test_an_expired_token_begins_the_list_again_from_the_same_date(library
     ]
 
 
-async def test_a_stop_leaves_a_run_that_can_be_resumed(library: Library) -> None:
+async def test_a_stop_signal_leaves_a_run_that_can_be_resumed(library: Library) -> None:
     stop = asyncio.Event()
 
     def fault(asked: dict[str, str], good: bytes) -> bytes:
@@ -561,7 +567,7 @@ async def test_a_stop_leaves_a_run_that_can_be_resumed(library: Library) -> None
     assert (outcome.verdict, len(library.files()), counts(outcome)["records"]) == ("complete", 25, 25)
 
 
-async def test_a_503_is_waited_out_and_one_too_long_ends_the_run(library: Library) -> None:
+async def test_a_harvest_waits_as_a_503_requests_and_ends_if_the_wait_is_too_long(library: Library) -> None:
     waits = ["0", "100000"]
     library.fake.fault = lambda asked, good: (
         (503, {"Retry-After": waits.pop(0)}, b"") if waits and "resumptionToken" in asked else good
@@ -576,7 +582,7 @@ async def test_a_503_is_waited_out_and_one_too_long_ends_the_run(library: Librar
     assert (await library.run()).verdict == "complete"
 
 
-async def test_a_job_leaves_a_longer_wait_to_the_queue_and_resumes(library: Library) -> None:
+async def test_a_job_leaves_a_long_wait_to_the_queue_and_resumes_later(library: Library) -> None:
     library.change_settings(max_wait=3600)
     waits = ["301"]
     library.fake.fault = lambda asked, good: (
@@ -604,7 +610,7 @@ def test_only_jobs_wait_for_less_than_the_setting_allows(
     assert source.settings.harvester.max_wait == waits
 
 
-async def test_waits_without_end_leave_a_partial_run_that_resumes(library: Library) -> None:
+async def test_endless_waits_leave_a_partial_run_that_is_resumed(library: Library) -> None:
     library.change_settings(max_wait_total=3.0, retries=0)
     library.fake.fault = lambda asked, good: (
         (503, {"Retry-After": "0.01"}, b"") if asked.get("resumptionToken", "").startswith("10") else good
@@ -627,7 +633,7 @@ async def test_waits_without_end_leave_a_partial_run_that_resumes(library: Libra
     assert len(library.records()) == 25
 
 
-async def test_the_other_method_brings_the_same_files(library: Library, tmp_path: Path) -> None:
+async def test_both_methods_store_the_same_files(library: Library, tmp_path: Path) -> None:
     library.fake.items.append(Item(identifier="oai:fake.example:gone", deleted=True))
     await library.run()
     expected = library.files()
@@ -640,7 +646,7 @@ async def test_the_other_method_brings_the_same_files(library: Library, tmp_path
     del tmp_path
 
 
-async def test_one_record_that_cannot_be_got_is_refused_and_the_rest_comes(library: Library) -> None:
+async def test_a_record_that_is_not_available_is_rejected_and_the_others_are_stored(library: Library) -> None:
     library.fake.fault = lambda asked, good: (
         good.replace(b"<metadata>", b"<meta>") if asked.get("identifier", "").endswith(":7") else good
     )
@@ -649,7 +655,7 @@ async def test_one_record_that_cannot_be_got_is_refused_and_the_rest_comes(libra
     assert "oai:fake.example:7" in outcome.warnings[0]
 
 
-async def test_filters_choose_and_are_counted(library: Library, tmp_path: Path) -> None:
+async def test_filters_select_records_and_are_counted(library: Library, tmp_path: Path) -> None:
     file = tmp_path / "filters.xml"
     file.write_text(FILTERS)
     outcome = await library.run(filter_file=file)
@@ -657,7 +663,7 @@ async def test_filters_choose_and_are_counted(library: Library, tmp_path: Path) 
     assert outcome.verdict == "complete"
 
 
-async def test_a_filter_that_excludes_every_record_is_a_warning(library: Library, tmp_path: Path) -> None:
+async def test_a_filter_that_excludes_every_record_causes_a_warning(library: Library, tmp_path: Path) -> None:
     file = tmp_path / "filters.xml"
     file.write_text(FILTERS.replace("//dc:title", "//dc:titel"))
     for full in (False, True):
@@ -683,7 +689,7 @@ async def test_an_incremental_harvest_says_that_changed_rules_do_not_apply_to_ol
 
 
 async def _says_that_rules_changed(library: Library, **parameters: Any) -> tuple[bool, bool]:
-    """Whether the plan of a harvest and then the harvest itself do."""
+    """Return whether the plan of a harvest, and then the harvest itself, warn of changed rules."""
     request = HarvestRequest(repository_id=library.repository_id, **parameters)
     with library.database.session() as session:
         planned = dry_run(session, library.settings, request, url=None, folder=None)
@@ -691,7 +697,7 @@ async def _says_that_rules_changed(library: Library, **parameters: Any) -> tuple
     return RULES_CHANGED in planned.remarks, RULES_CHANGED in outcome.warnings
 
 
-async def test_a_harvest_of_a_set_that_is_gone_says_so(library: Library) -> None:
+async def test_a_harvest_warns_of_a_set_that_is_no_longer_listed(library: Library) -> None:
     library.fake.items[3] = replace(library.fake.items[3], sets=("maps:old",))
     with library.database.session() as session:
         session.add(OaiSet(repository_id=library.repository_id, set_spec="maps:old"))
@@ -704,14 +710,16 @@ async def test_a_harvest_of_a_set_that_is_gone_says_so(library: Library) -> None
     assert not (await library.run(set_spec="cart", full=True)).warnings
 
 
-async def test_a_set_without_records_is_a_warning_before_the_sets_were_listed(library: Library) -> None:
+async def test_a_set_without_records_causes_a_warning_if_the_list_of_sets_is_unknown(
+    library: Library,
+) -> None:
     for full, expected in ((True, True), (False, False)):
         outcome = await library.run(set_spec="none", full=full)
         said = any("no records of set 'none'" in one for one in outcome.warnings)
         assert (outcome.verdict, said) == ("complete", expected), full
 
 
-async def test_a_faulty_rule_file_fails_the_run_and_says_why_in_the_history(
+async def test_an_invalid_rule_file_fails_the_run_with_the_reason_in_the_history(
     library: Library, tmp_path: Path
 ) -> None:
     file = tmp_path / "filters.xml"
@@ -730,7 +738,7 @@ async def test_very_strict_stops_at_a_record_that_is_not_valid(library: Library)
     assert "oai:fake.example:12" in (outcome.failure_reason or "")
 
 
-async def test_hostile_identifiers_stay_below_the_folder_and_keep_apart(library: Library) -> None:
+async def test_hostile_identifiers_get_distinct_files_inside_the_folder(library: Library) -> None:
     names = ["oai:../../up", "/etc/passwd", "oai:a:Case", "oai:a:case", "oai:A:case", "oai:x\u00e9",
              "oai:xe\u0301",
              "oai:con:nul", "oai:" + "long" * 1000, "a" * 400, "oai:a::b", "oai:a:b.xml:c",
@@ -747,7 +755,7 @@ async def test_hostile_identifiers_stay_below_the_folder_and_keep_apart(library:
     assert counts(again)["unchanged"] == len(names)
 
 
-async def test_a_full_folder_gets_folders_beside_it(library: Library) -> None:
+async def test_a_full_folder_is_continued_in_subfolders(library: Library) -> None:
     await library.run(files_per_directory=10)
     places = sorted(name.rpartition("/")[0] for name in library.files())
     assert {place: places.count(place) for place in places} == {
@@ -755,14 +763,14 @@ async def test_a_full_folder_gets_folders_beside_it(library: Library) -> None:
     }  # fmt: skip
 
 
-async def test_two_formats_in_one_folder_keep_apart(library: Library) -> None:
+async def test_two_formats_in_one_folder_have_separate_files(library: Library) -> None:
     await library.run()
     await library.run(metadata_prefix="other")
     assert len(library.files()) == 50
     assert "fake.example/1@other.xml" in library.files()
 
 
-async def test_a_record_that_comes_twice_is_stored_once(library: Library) -> None:
+async def test_a_record_that_is_listed_twice_is_stored_once(library: Library) -> None:
     library.fake.items += library.fake.items[20:]
     library.fake.page_size = 100
     outcome = await library.run()
@@ -770,7 +778,7 @@ async def test_a_record_that_comes_twice_is_stored_once(library: Library) -> Non
 
 
 def version(number: int, day: int, *, deleted: bool = False) -> Item:
-    """A version of a record, dated a day in May and titled by it."""
+    """Return a version of a record, with a day in May as datestamp and in its title."""
     return Item(
         identifier=f"oai:fake.example:{number}",
         datestamp=f"2024-05-{day:02}T00:00:00Z",
@@ -780,7 +788,7 @@ def version(number: int, day: int, *, deleted: bool = False) -> Item:
 
 
 def one_by_one(library: Library) -> None:
-    """Let each page be committed before the next one comes, so that no two are taken in together."""
+    """Commit each page before the next one is received, so that pages are not stored in groups."""
 
     def pages() -> int:
         with library.database.session() as session:
@@ -799,7 +807,7 @@ def one_by_one(library: Library) -> None:
 
 
 @pytest.mark.parametrize(("page_size", "apart"), [(100, False), (5, False), (5, True)])
-async def test_an_older_version_that_comes_later_in_a_list_does_not_replace_the_newer_one(
+async def test_an_older_version_later_in_a_list_does_not_replace_the_newer_one(
     library: Library, page_size: int, *, apart: bool
 ) -> None:
     others = many(10)
@@ -825,7 +833,7 @@ async def test_an_older_version_that_comes_later_in_a_list_does_not_replace_the_
 
 
 async def test_the_newer_version_stays_in_each_further_harvest_of_the_same_list(library: Library) -> None:
-    """Also where it is unchanged, so that this run has written nothing of it."""
+    """Even if it is unchanged, so that this run has not written it."""
     library.fake.items = [version(77, 9), *many(10), version(77, 2)]
     library.fake.page_size = 5
     one_by_one(library)
@@ -839,7 +847,7 @@ async def test_the_newer_version_stays_in_each_further_harvest_of_the_same_list(
     assert counts(outcome) == {"records": 12, "unchanged": 11, "repeated": 1, "outdated": 1, "pages": 3}
 
 
-async def test_a_record_that_comes_back_older_in_a_later_run_is_stored(library: Library) -> None:
+async def test_an_older_version_in_a_later_run_is_stored(library: Library) -> None:
     library.fake.items = [version(number, 9) for number in range(12)]
     await library.run()
     library.fake.items = [version(number, 2) for number in range(12)]
@@ -849,7 +857,7 @@ async def test_a_record_that_comes_back_older_in_a_later_run_is_stored(library: 
 
 
 @pytest.mark.parametrize("apart", [True, False])
-async def test_a_newer_deletion_stays_though_an_older_version_comes_behind_it(
+async def test_a_newer_deletion_stays_if_an_older_version_follows_it(
     library: Library, *, apart: bool
 ) -> None:
     library.fake.items = [version(77, 2), *many(10)]
@@ -883,7 +891,7 @@ async def test_an_empty_repository_is_complete(library: Library) -> None:
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_a_repository_in_use_is_refused_and_left_alone(library: Library) -> None:
+async def test_a_harvest_of_a_repository_in_use_does_not_start_and_sends_no_request(library: Library) -> None:
     with library.database.engine.connect() as connection:
         connection.execute(text("SELECT pg_advisory_lock(23122, :id)"), {"id": library.repository_id})
         outcome = await library.run()
@@ -905,7 +913,7 @@ async def test_every_ended_run_has_one_history_row_with_its_job(library: Library
     assert rows[1].failure_reason
 
 
-async def test_a_list_in_circles_fails_a_strict_run_and_is_not_resumed(library: Library) -> None:
+async def test_a_circular_list_fails_a_strict_run_and_is_not_resumed(library: Library) -> None:
     library.fake.fault = at_page("20", lambda good: good.replace(b"></res", b">20|||</res"))
     outcome = await library.run(validation=Level.STRICT)
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
@@ -914,7 +922,7 @@ async def test_a_list_in_circles_fails_a_strict_run_and_is_not_resumed(library: 
 
 
 def endless(fake: FakeRepository) -> None:
-    """From the second page on, each one has the first page's records, and a token that never came before."""
+    """Serve the first page's records again from the second page on, each time with a new token."""
 
     def fault(asked: dict[str, str], good: bytes) -> bytes:
         if not asked.get("verb", "").startswith("List"):
@@ -928,7 +936,7 @@ def endless(fake: FakeRepository) -> None:
 
 
 @pytest.mark.parametrize("method", [Method.RECORDS, pytest.param(Method.IDENTIFIERS, marks=pytest.mark.long)])
-async def test_an_endless_list_ends_with_what_it_had_and_the_next_run_begins_a_new_one(
+async def test_an_endless_list_keeps_the_received_records_and_the_next_run_starts_a_new_list(
     library: Library, method: Method
 ) -> None:
     endless(library.fake)
@@ -951,7 +959,7 @@ async def test_an_endless_list_ends_with_what_it_had_and_the_next_run_begins_a_n
     assert "resumptionToken" not in library.fake.lists()[0]
 
 
-async def test_the_watermark_stays_where_an_incremental_harvest_is_endless(library: Library) -> None:
+async def test_the_watermark_stays_if_an_incremental_harvest_is_endless(library: Library) -> None:
     await library.run()
     before = library.harvest_row().watermark
     library.fake.items = many(25, start=100)
@@ -962,12 +970,12 @@ async def test_the_watermark_stays_where_an_incremental_harvest_is_endless(libra
     assert library.harvest_row().watermark == before == NOW
 
 
-async def test_a_list_that_is_resumed_does_not_count_what_came_before_as_repeated(library: Library) -> None:
+async def test_a_resumed_list_does_not_count_earlier_records_as_repeated(library: Library) -> None:
     library.change_settings(max_repeated_pages=1)
     library.fake.fault = dies_at(library.fake, "20")
     await library.run()
     library.fake.asked.clear()
-    # The server has moved on: the page behind the token begins with records that came already.
+    # The server has changed: the page of the token starts with records that were already received.
     library.fake.fault = at_page("20", lambda _good: library.fake.answer(
         {"verb": "ListRecords", "metadataPrefix": "oai_dc", "resumptionToken": "5|||"}
     ).encode())  # fmt: skip

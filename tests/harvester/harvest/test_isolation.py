@@ -1,4 +1,4 @@
-"""Records that break answers are found and quarantined, and all the others come; whole harvests."""
+"""Whole harvests that find and quarantine records which break answers, and store all others."""
 
 import asyncio
 import re
@@ -30,7 +30,7 @@ LISTS = {"ListRecords", "ListIdentifiers"}
 
 
 def dated(count: int, step: timedelta = timedelta(days=1)) -> list[Item]:
-    """So many items, each dated a step later than the one before."""
+    """Return the given number of items, each with a later datestamp than the one before it."""
     return [
         Item(
             identifier=f"oai:fake.example:{number}",
@@ -54,7 +54,7 @@ ALL = set(range(60))
 
 
 def dies(fake: FakeRepository, argument: str, begins: str) -> Fault:
-    """A server that answers nothing well any more once it was asked with that argument."""
+    """Return a fault that fails all requests after the first one with this argument."""
 
     def fault(_: dict[str, str], good: bytes) -> bytes | Answer:
         return DEAD if any(one.get(argument, "").startswith(begins) for one in fake.asked) else good
@@ -63,16 +63,16 @@ def dies(fake: FakeRepository, argument: str, begins: str) -> Fault:
 
 
 def list_page(asked: dict[str, str]) -> int:
-    """Where the page of ListRecords that is asked for begins; -1 where none is."""
+    """Return the position at which the requested page of ListRecords starts; -1 for other requests."""
     return int(asked.get("resumptionToken", "0").split("|")[0]) if asked["verb"] == "ListRecords" else -1
 
 
 def kills_records(asked: dict[str, str], good: bytes) -> bytes | Answer:
-    """Record 33 kills the server whenever its metadata is asked for."""
+    """Fail every request whose answer has the metadata of record 33."""
     return DEAD if POISON in good and asked["verb"] != "ListIdentifiers" else good
 
 
-async def test_a_record_that_kills_the_server_costs_itself_alone(library: Library) -> None:
+async def test_only_the_record_that_crashes_the_server_is_lost(library: Library) -> None:
     library.fake.fault = kills_records
     outcome = await library.run()
     assert library.numbers() == ALL - {33}
@@ -85,21 +85,23 @@ async def test_a_record_that_kills_the_server_costs_itself_alone(library: Librar
     assert kept.history_id is not None
 
 
-async def test_all_records_of_one_date_are_told_apart_by_their_headers(library: Library) -> None:
+async def test_records_with_the_same_date_are_isolated_by_their_headers(library: Library) -> None:
     library.fake.items = [Item(identifier=item.identifier) for item in library.fake.items]
     library.fake.fault = kills_records
     await library.run()
     assert library.numbers() == ALL - {33}
 
 
-async def test_a_list_without_bounds_that_is_fetched_one_by_one_is_named_in_words(library: Library) -> None:
+async def test_a_warning_says_that_all_records_of_a_list_without_bounds_are_fetched_one_by_one(
+    library: Library,
+) -> None:
     library.fake.items = [Item(identifier="oai:fake.example:33")]
     library.fake.fault = lambda asked, good: good if asked["verb"] != "ListRecords" else DEAD
     outcome = await library.run()
     assert "fetching all records one by one" in str(outcome.notes), outcome.notes
 
 
-async def test_a_server_that_does_not_select_by_datestamp_is_asked_record_by_record(library: Library) -> None:
+async def test_records_of_a_server_that_ignores_dates_are_fetched_one_by_one(library: Library) -> None:
     library.fake.sizes = False
 
     def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
@@ -113,7 +115,7 @@ async def test_a_server_that_does_not_select_by_datestamp_is_asked_record_by_rec
     assert any("does not select by datestamp" in warning for warning in outcome.warnings)
 
 
-async def test_a_server_that_takes_no_bounds_is_asked_record_by_record(library: Library) -> None:
+async def test_records_of_a_server_that_rejects_dates_are_fetched_one_by_one(library: Library) -> None:
     library.fake.sizes = False
 
     def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
@@ -128,7 +130,7 @@ async def test_a_server_that_takes_no_bounds_is_asked_record_by_record(library: 
     assert library.numbers() == ALL - {33}
 
 
-async def test_the_bad_record_is_kept_with_its_bytes_and_where_they_were(library: Library) -> None:
+async def test_a_quarantined_record_is_stored_with_its_bytes_and_position(library: Library) -> None:
     library.fake.fault = lambda _, good: good.replace(b"Title 33 ", b"<oops ")
     await library.run()
     (kept,) = library.quarantine()
@@ -139,7 +141,7 @@ async def test_the_bad_record_is_kept_with_its_bytes_and_where_they_were(library
     assert "resumptionToken" in kept.url
 
 
-async def test_a_quarantined_record_is_resolved_when_it_reads_well_again(library: Library) -> None:
+async def test_a_quarantined_record_is_resolved_when_it_becomes_readable(library: Library) -> None:
     library.fake.fault = lambda _, good: good.replace(b"Title 33 ", b"<oops ")
     await library.run()
     first = library.quarantine()[0]
@@ -153,7 +155,7 @@ async def test_a_quarantined_record_is_resolved_when_it_reads_well_again(library
     assert library.quarantine()[0].resolved is not None
 
 
-async def test_what_names_no_record_is_resolved_by_a_complete_run(library: Library) -> None:
+async def test_an_entry_without_identifier_is_resolved_by_a_complete_run(library: Library) -> None:
     library.fake.fault = lambda _, good: good.replace(b"<identifier>oai:fake.example:33", b"<identifier><")
     await library.run()
     assert [kept.identifier for kept in library.quarantine()] == [None]
@@ -162,7 +164,7 @@ async def test_what_names_no_record_is_resolved_by_a_complete_run(library: Libra
     assert library.quarantine()[0].resolved is not None
 
 
-async def test_a_page_that_breaks_off_costs_nothing(library: Library) -> None:
+async def test_no_record_of_a_truncated_page_is_lost(library: Library) -> None:
     cut = b"Title 33 "
     library.fake.fault = lambda asked, good: (
         good[: good.index(cut)] if asked["verb"] == "ListRecords" and cut in good else good
@@ -171,7 +173,7 @@ async def test_a_page_that_breaks_off_costs_nothing(library: Library) -> None:
     assert (library.numbers(), outcome.verdict) == (ALL, "complete")
 
 
-async def test_a_strict_run_fails_and_keeps_the_page(library: Library) -> None:
+async def test_a_strict_run_fails_and_quarantines_the_page(library: Library) -> None:
     library.fake.fault = lambda _, good: good.replace(b"Title 33 ", b"<oops ")
     outcome = await library.run(validation=Level.STRICT)
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.STRICT_CHECK)
@@ -179,7 +181,7 @@ async def test_a_strict_run_fails_and_keeps_the_page(library: Library) -> None:
     assert b"oai:fake.example:30<" in kept.raw
 
 
-async def test_headers_that_cannot_be_read_either_are_left_out_with_their_window(library: Library) -> None:
+async def test_a_date_range_whose_headers_are_unreadable_too_is_skipped(library: Library) -> None:
     library.fake.fault = lambda asked, good: DEAD if POISON in good and "metadataPrefix" in asked else good
     library.fake.page_size = 1000
     outcome = await library.run()
@@ -188,7 +190,7 @@ async def test_headers_that_cannot_be_read_either_are_left_out_with_their_window
     assert any("are skipped" in kept.reason for kept in library.quarantine())
 
 
-async def test_a_date_range_that_cannot_be_listed_is_no_rejected_record_and_has_a_cause(
+async def test_a_date_range_that_cannot_be_listed_has_a_cause_and_is_not_a_rejected_record(
     library: Library,
 ) -> None:
     library.fake.fault = lambda asked, good: DEAD if POISON in good and "metadataPrefix" in asked else good
@@ -210,8 +212,8 @@ async def test_a_date_range_that_cannot_be_listed_is_no_rejected_record_and_has_
     assert "rejected" not in outcome.in_words()
 
 
-async def test_records_that_were_announced_behind_an_unreadable_page_are_missing(library: Library) -> None:
-    """The server ignores dates, and fails at the second page of both kinds of lists."""
+async def test_records_announced_after_an_unreadable_page_are_missing(library: Library) -> None:
+    """The server ignores dates and fails at the second page of both kinds of lists."""
 
     def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
         if asked.get("resumptionToken"):
@@ -231,7 +233,7 @@ async def test_records_that_were_announced_behind_an_unreadable_page_are_missing
     assert "50 records that the repository announced are missing" in (outcome.failure_reason or "")
 
 
-async def test_why_a_date_range_could_not_be_listed_survives_an_interruption(library: Library) -> None:
+async def test_the_cause_of_an_unlisted_date_range_survives_an_interruption(library: Library) -> None:
     dead = dies(library.fake, "from", "2024-02-03T06:30:01Z")
     library.fake.fault = lambda asked, good: (
         DEAD if POISON in good and "metadataPrefix" in asked else dead(asked, good)
@@ -245,7 +247,7 @@ async def test_why_a_date_range_could_not_be_listed_survives_an_interruption(lib
     assert outcome.failure.facts["for"]["code"] == FailureCode.HTTP_SERVER_ERROR
 
 
-async def test_a_server_that_answers_no_list_is_not_searched_by_dates(library: Library) -> None:
+async def test_a_server_that_fails_every_list_is_not_searched_by_dates(library: Library) -> None:
     library.fake.fault = lambda asked, good: DEAD if asked["verb"] in LISTS else good
     outcome = await library.run()
     assert (outcome.verdict, outcome.exit_code) == ("failed", ExitCode.REMOTE_FAILED)
@@ -254,8 +256,8 @@ async def test_a_server_that_answers_no_list_is_not_searched_by_dates(library: L
     assert (len(library.fake.lists()), library.quarantine()) == (5, [])
 
 
-async def test_a_harvest_that_could_list_nothing_failed_with_the_cause(library: Library) -> None:
-    """The server fails at lists of records, and rejects lists of headers."""
+async def test_a_harvest_without_any_listed_record_fails_with_the_cause(library: Library) -> None:
+    """The server fails lists of records and rejects lists of headers."""
     error = b'<error code="badArgument">no</error></OAI-PMH>'
 
     def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
@@ -273,7 +275,7 @@ async def test_a_harvest_that_could_list_nothing_failed_with_the_cause(library: 
     assert "1 date range could not be listed" in (outcome.failure_reason or "")
 
 
-async def test_what_breaks_http_is_named_and_every_request_is_counted(
+async def test_an_http_violation_is_named_and_every_request_is_counted(
     database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     fake = FakeRepository(items=dated(3), now=NOW)
@@ -304,7 +306,7 @@ async def test_a_server_that_is_down_is_not_searched_for_bad_records(library: Li
     assert ((await library.run()).verdict, library.numbers()) == ("complete", ALL)
 
 
-async def test_the_search_has_a_limit_and_the_next_run_goes_on_with_it(library: Library) -> None:
+async def test_the_search_has_a_limit_and_the_next_run_continues_it(library: Library) -> None:
     library.change_settings(isolation_requests=9)
     library.fake.fault = kills_records
     outcome = await library.run()
@@ -319,7 +321,7 @@ async def test_the_search_has_a_limit_and_the_next_run_goes_on_with_it(library: 
     assert library.numbers() == ALL - {33}
 
 
-async def test_no_search_at_all_leaves_a_failed_run(library: Library) -> None:
+async def test_without_a_search_the_run_fails(library: Library) -> None:
     library.change_settings(isolation_requests=0)
     library.fake.fault = kills_records
     outcome = await library.run()
@@ -327,7 +329,7 @@ async def test_no_search_at_all_leaves_a_failed_run(library: Library) -> None:
     assert library.numbers() == set(range(30))
 
 
-async def test_without_time_to_work_around_faults_the_run_ends_there_and_can_be_resumed(
+async def test_without_recovery_time_the_run_ends_at_the_fault_and_can_be_resumed(
     library: Library,
 ) -> None:
     library.change_settings(max_recovery_seconds=0)
@@ -347,7 +349,7 @@ async def test_without_time_to_work_around_faults_the_run_ends_there_and_can_be_
     assert library.numbers() == ALL - {33}
 
 
-async def test_pages_that_always_stall_half_way_end_the_run_when_its_time_is_spent(library: Library) -> None:
+async def test_pages_that_always_stall_end_the_run_when_its_recovery_time_is_spent(library: Library) -> None:
     library.change_settings(timeout=0.2, max_recovery_seconds=0.1)
     stalls = asyncio.Event()
 
@@ -366,8 +368,10 @@ async def test_pages_that_always_stall_half_way_end_the_run_when_its_time_is_spe
     assert ((await library.run()).status, library.numbers()) == ("completed", ALL)
 
 
-async def test_the_search_for_single_records_ends_with_the_time_and_is_resumed(library: Library) -> None:
-    """The requests for single records count as the other ones do."""
+async def test_the_search_for_single_records_ends_with_the_recovery_time_and_is_resumed(
+    library: Library,
+) -> None:
+    """Requests for single records count like all others."""
     library.fake.items = [replace(item, datestamp=NOW) for item in library.fake.items]
     library.change_settings(timeout=0.2, max_recovery_seconds=0.1)
     stalls = asyncio.Event()
@@ -388,7 +392,7 @@ async def test_the_search_for_single_records_ends_with_the_time_and_is_resumed(l
     assert library.numbers() >= ALL - {31, 32}
 
 
-async def test_headers_that_break_by_the_other_method_are_left_out_too(library: Library) -> None:
+async def test_unreadable_headers_are_skipped_by_the_other_method_too(library: Library) -> None:
     library.fake.items = library.fake.items[20:40]
     library.fake.fault = lambda _, good: DEAD if POISON in good else good
     await library.run(method=Method.IDENTIFIERS)
@@ -396,7 +400,7 @@ async def test_headers_that_break_by_the_other_method_are_left_out_too(library: 
 
 
 def expires(fake: FakeRepository, at: str, times: int) -> None:
-    """Let the token of the page expire so many times."""
+    """Let the token of the page expire the given number of times."""
     left = [times]
 
     def fault(asked: dict[str, str], good: bytes) -> bytes:
@@ -408,7 +412,7 @@ def expires(fake: FakeRepository, at: str, times: int) -> None:
     fake.fault = fault
 
 
-async def test_an_ordered_list_goes_on_from_its_last_page_when_the_token_expires(library: Library) -> None:
+async def test_an_ordered_list_continues_from_its_last_page_when_the_token_expires(library: Library) -> None:
     expires(library.fake, "30|", 1)
     outcome = await library.run()
     assert (library.numbers(), outcome.verdict) == (ALL, "complete")
@@ -416,7 +420,7 @@ async def test_an_ordered_list_goes_on_from_its_last_page_when_the_token_expires
     assert library.windows()[-1] == ("2024-01-21T06:29:00Z", None)
 
 
-async def test_a_list_without_order_begins_again_when_the_token_expires(library: Library) -> None:
+async def test_an_unordered_list_restarts_when_the_token_expires(library: Library) -> None:
     library.fake.items = library.fake.items[1::2] + library.fake.items[::2]
     expires(library.fake, "40|", 1)
     outcome = await library.run()
@@ -424,7 +428,7 @@ async def test_a_list_without_order_begins_again_when_the_token_expires(library:
     assert (outcome.evidence.taken_up, outcome.evidence.restarts) == (0, 1)
 
 
-async def test_a_list_that_turns_out_to_have_no_order_begins_again_after_all(library: Library) -> None:
+async def test_a_list_that_turns_out_to_be_unordered_restarts_after_all(library: Library) -> None:
     library.fake.sizes = False
     library.fake.items = library.fake.items[10:50] + library.fake.items[:10] + library.fake.items[59:49:-1]
     expires(library.fake, "30|", 1)
@@ -440,7 +444,7 @@ async def test_a_token_that_always_expires_leads_to_shorter_windows(library: Lib
     assert (library.numbers(), outcome.verdict) == (ALL, "complete")
 
 
-async def test_no_records_match_in_the_middle_loses_nothing_that_was_announced(library: Library) -> None:
+async def test_no_records_match_in_the_middle_of_a_list_loses_no_announced_record(library: Library) -> None:
     library.fake.fault = lambda asked, good: (
         library.fake.answer({"verb": "ListRecords", "from": "2030"}).encode()
         if asked.get("resumptionToken", "").startswith("50") and asked["verb"] == "ListRecords"
@@ -450,7 +454,7 @@ async def test_no_records_match_in_the_middle_loses_nothing_that_was_announced(l
     assert (library.numbers(), outcome.verdict) == (ALL, "complete")
 
 
-async def test_no_records_match_in_the_middle_is_a_doubt_where_nothing_was_announced(
+async def test_no_records_match_in_the_middle_is_a_doubt_if_no_size_was_announced(
     library: Library,
 ) -> None:
     library.fake.sizes = False
@@ -466,7 +470,7 @@ async def test_no_records_match_in_the_middle_is_a_doubt_where_nothing_was_annou
     assert note.failure.code is FailureCode.LIST_ENDED_BY_ERROR
 
 
-async def test_a_list_in_circles_is_got_by_shorter_windows(library: Library) -> None:
+async def test_a_circular_list_is_harvested_in_shorter_windows(library: Library) -> None:
     library.fake.fault = lambda asked, good: (
         good.replace(b">30|||</", b">20|||</") if asked["verb"] == "ListRecords" else good
     )
@@ -475,7 +479,7 @@ async def test_a_list_in_circles_is_got_by_shorter_windows(library: Library) -> 
 
 
 def last_token_again(size: int | None = None) -> Fault:
-    """The sixth page has the token that led to it, whatever the window; pages may state another size."""
+    """Repeat on the sixth page the token that led to it, in any window; pages may state another size."""
 
     def fault(asked: dict[str, str], good: bytes) -> bytes:
         token = asked.get("resumptionToken", "")
@@ -486,7 +490,7 @@ def last_token_again(size: int | None = None) -> Fault:
     return fault
 
 
-async def test_a_list_whose_last_page_has_its_own_token_ends_where_its_size_confirms_it(
+async def test_a_list_whose_last_page_repeats_its_token_ends_if_its_size_confirms_it(
     library: Library,
 ) -> None:
     library.fake.fault = last_token_again()
@@ -498,26 +502,26 @@ async def test_a_list_whose_last_page_has_its_own_token_ends_where_its_size_conf
 
 
 @pytest.mark.parametrize("size", [10, 59, 61])
-async def test_a_circular_list_is_not_complete_by_another_size(library: Library, size: int) -> None:
+async def test_a_circular_list_with_another_size_is_not_complete(library: Library, size: int) -> None:
     library.fake.fault = last_token_again(size)
     await library.run()
     assert len(library.fake.lists()) > 7
 
 
-async def test_bounds_that_are_refused_in_seconds_are_sent_as_days(library: Library) -> None:
+async def test_bounds_that_are_rejected_in_seconds_are_sent_as_days(library: Library) -> None:
     refused = b'<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><error code="badArgument"/></OAI-PMH>'
     library.fake.fault = lambda asked, good: refused if "T" in asked.get("from", "") else good
     outcome = await library.run(harvest_from="2024-01-11T00:00:00Z")
     assert (library.numbers(), outcome.verdict) == (set(range(10, 60)), "complete")
 
 
-async def test_records_that_come_twice_while_others_do_not_are_noticed(library: Library) -> None:
+async def test_records_listed_twice_in_place_of_others_are_detected(library: Library) -> None:
     library.fake.items[40:50] = library.fake.items[20:30]
     outcome = await library.run()
     assert (outcome.verdict, outcome.evidence.repeated, outcome.evidence.missing) == ("partial", 10, 10)
 
 
-async def test_records_that_come_twice_across_an_interruption_are_noticed(library: Library) -> None:
+async def test_records_listed_twice_across_an_interruption_are_detected(library: Library) -> None:
     library.fake.items[40:50] = library.fake.items[20:30]
     library.fake.fault = dies(library.fake, "resumptionToken", "30")
     library.change_settings(isolation_requests=0)
@@ -530,7 +534,7 @@ async def test_records_that_come_twice_across_an_interruption_are_noticed(librar
         assert session.scalars(select(ListMarks)).all() == []
 
 
-async def test_what_a_run_brought_before_its_list_began_again_is_not_unchanged_to_it(
+async def test_records_received_before_a_restart_of_the_list_do_not_count_as_unchanged(
     library: Library,
 ) -> None:
     expired = (
@@ -547,7 +551,7 @@ async def test_what_a_run_brought_before_its_list_began_again_is_not_unchanged_t
     assert (outcome.counts["records"], outcome.counts["new"], outcome.counts["unchanged"]) == (60, 60, 0)
 
 
-async def test_a_single_record_that_is_oddly_answered_is_taken_by_a_loose_run_with_a_warning(
+async def test_a_lenient_run_stores_a_single_record_with_an_odd_answer_and_warns(
     library: Library,
 ) -> None:
     def fault(asked: dict[str, str], good: bytes) -> bytes:
@@ -560,7 +564,7 @@ async def test_a_single_record_that_is_oddly_answered_is_taken_by_a_loose_run_wi
     assert any("namespace" in warning for warning in outcome.warnings)
 
 
-async def test_warnings_and_evidence_of_a_run_that_was_cut_off_are_in_the_next_history_row(
+async def test_warnings_and_evidence_of_an_interrupted_run_are_in_the_next_history_row(
     library: Library,
 ) -> None:
     dead = dies(library.fake, "resumptionToken", "50")
@@ -576,7 +580,7 @@ async def test_warnings_and_evidence_of_a_run_that_was_cut_off_are_in_the_next_h
 
 
 def loses_tokens_from(number: int) -> Fault:
-    """A server whose page that ends with this record has no token element."""
+    """Leave out the token element of the page that ends with this record."""
     last = f"<identifier>oai:fake.example:{number - 1}</identifier>".encode()
 
     def fault(_: dict[str, str], good: bytes) -> bytes:
@@ -597,7 +601,7 @@ async def test_a_full_last_page_without_a_token_leaves_open_whether_all_records_
     assert "It is not known whether all requested records are stored." in outcome.in_words()
 
 
-async def test_records_that_are_known_to_be_missing_are_said_to_be_so(library: Library) -> None:
+async def test_known_missing_records_are_reported_as_missing(library: Library) -> None:
     library.fake.fault = lambda _, good: good.replace(b"Title 33 ", b"<oops ")
     outcome = await library.run()
     assert "Not all requested records are stored." in outcome.in_words()

@@ -1,4 +1,4 @@
-"""Runs killed behind the last page of a list: what is left is done, and nothing is asked for again."""
+"""Runs killed after the last page of a list: the rest is done, and no page is requested again."""
 
 import pytest
 from sqlalchemy import select
@@ -13,7 +13,7 @@ BEFORE_THE_HISTORY = ("oai_history", "INSERT ON oai_history", "true")
 
 
 def saved(library: Library) -> dict[str, object]:
-    """The run's state as the killed process left it."""
+    """Return the run's state as saved by the killed process."""
     with library.database.session() as session:
         return dict(session.scalars(select(Harvest.run_state)).one())
 
@@ -27,7 +27,7 @@ def saved(library: Library) -> dict[str, object]:
         (BEFORE_THE_HISTORY, 10),
     ],
 )
-async def test_a_run_killed_behind_its_last_page_says_and_does_that_it_asks_for_nothing_again(
+async def test_a_run_killed_after_its_last_page_plans_and_sends_no_request_again(
     library: Library, place: tuple[str, str, str], page_size: int
 ) -> None:
     library.fake.page_size = page_size

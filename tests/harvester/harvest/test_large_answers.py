@@ -1,4 +1,4 @@
-"""Answers of many megabytes: taken in parts, resumed behind a kill, and refused beyond the limits by name."""
+"""Answers of many megabytes: read in parts, resumed after a kill, and rejected beyond the named limits."""
 
 import errno
 import os
@@ -29,7 +29,7 @@ COUNT = 600
 
 
 def large_items(count: int = COUNT) -> list[Item]:
-    """Items that fill twelve megabytes."""
+    """Return items that fill twelve megabytes."""
     return [
         Item(identifier=f"oai:fake.example:{number}", title=f"{number} {LARGE}") for number in range(count)
     ]
@@ -45,7 +45,7 @@ def refused(library: Library) -> list[Quarantined]:
         return list(session.scalars(select(Quarantined)))
 
 
-async def test_an_answer_with_everything_is_stored_as_pages_are(library: Library) -> None:
+async def test_a_single_answer_with_all_records_is_stored_like_pages(library: Library) -> None:
     library.fake.items = large_items()
     library.fake.page_size = 50
     await library.run()
@@ -59,7 +59,7 @@ async def test_an_answer_with_everything_is_stored_as_pages_are(library: Library
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
-async def test_a_full_folder_for_temporary_files_is_no_fault_of_the_repository(
+async def test_a_full_temporary_folder_is_not_reported_as_a_fault_of_the_repository(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     library.fake.items = large_items()
@@ -94,7 +94,7 @@ async def test_rules_are_applied_to_the_records_of_a_large_answer(
         pytest.param(DiskProcess, "writes the record files", many(COUNT), id="disk"),
     ],
 )
-async def test_a_helper_killed_by_the_system_ends_the_run_by_its_own_reason_and_the_next_one_resumes(
+async def test_a_killed_helper_process_ends_the_run_with_its_own_reason_and_the_next_run_resumes(
     library: Library, monkeypatch: pytest.MonkeyPatch, kind: type[Companion], work: str, items: list[Item]
 ) -> None:
     library.fake.items = items
@@ -130,7 +130,7 @@ async def test_headers_of_a_large_list_are_fetched_one_by_one(library: Library) 
 async def test_a_run_that_is_killed_within_a_large_answer_counts_each_record_once(library: Library) -> None:
     library.fake.items = large_items()
     library.fake.page_size = COUNT
-    # What came before the first is committed behind it, for it has waited long by then.
+    # Records before the first stall are committed after it, because they have waited long enough by then.
     stall(library, "INSERT ON oai_record", "new.identifier ~ '[^0-9]200$'", name="delay", seconds=1.2)
     stall(library, "INSERT ON oai_record", "new.identifier ~ '[^0-9]550$'")
     await kill_where_it_stalls(library, "oai_record", delay=1.5)
@@ -143,13 +143,13 @@ async def test_a_run_that_is_killed_within_a_large_answer_counts_each_record_onc
 
 
 def _state(library: Library) -> dict[str, dict[str, int]]:
-    """How far the run is within its large answer, once that is saved."""
+    """Return the saved position of the run within its large answer."""
     with library.database.session() as session:
         states = session.scalars(select(Harvest.run_state)).all()
     return next((state for state in states if state.get("answer")), {})
 
 
-async def test_a_run_that_meets_a_limit_keeps_what_came_and_is_resumed(
+async def test_a_run_that_exceeds_a_limit_keeps_what_it_received_and_is_resumed(
     library: Library,
 ) -> None:
     library.fake.items[12] = Item(identifier="oai:fake.example:12", title="z" * 50_000)
@@ -171,13 +171,13 @@ async def test_a_run_that_meets_a_limit_keeps_what_came_and_is_resumed(
     assert (outcome.verdict, outcome.evidence.resumed_at, len(library.files())) == ("complete", 10, 25)
 
 
-async def test_a_run_that_meets_a_limit_before_anything_is_stored_has_failed(library: Library) -> None:
+async def test_a_run_that_exceeds_a_limit_before_storing_any_record_fails(library: Library) -> None:
     library.change_settings(max_answer_bytes=2_000)
     outcome = await library.run(validation=Level.STRICT)
     assert (outcome.verdict, outcome.failure.code if outcome.failure else None) == ("failed", "answer_bytes")
 
 
-async def test_a_record_beyond_a_limit_is_kept_in_quarantine_with_its_code(library: Library) -> None:
+async def test_a_record_beyond_a_limit_is_quarantined_with_its_code(library: Library) -> None:
     library.fake.items[12] = Item(identifier="oai:fake.example:12", metadata="<m>" + "<a/>" * 12_000 + "</m>")
     library.change_settings(max_part_elements=10_000)
     outcome = await library.run()
@@ -194,7 +194,7 @@ async def test_a_record_beyond_a_limit_is_kept_in_quarantine_with_its_code(libra
     assert (outcome.verdict, outcome.counts["new"]) == ("complete", 1)
 
 
-async def test_a_large_answer_that_takes_too_much_memory_ends_the_run(
+async def test_a_large_answer_that_needs_too_much_memory_ends_the_run(
     library: Library,
 ) -> None:
     library.fake.items = large_items()
@@ -208,7 +208,7 @@ async def test_a_large_answer_that_takes_too_much_memory_ends_the_run(
     assert "harvester.max_memory" in str(outcome.failure_reason)
 
 
-async def test_a_server_whose_headers_are_beyond_the_limit_as_well_is_not_searched(library: Library) -> None:
+async def test_a_server_whose_headers_exceed_the_limit_too_is_not_searched(library: Library) -> None:
     library.change_settings(max_answer_bytes=1_024)
     outcome = await library.run()
     assert (outcome.verdict, outcome.failure.code if outcome.failure else None) == ("failed", "answer_bytes")

@@ -1,4 +1,4 @@
-"""A harvest whose connection with the repository's lock is lost, while its process lives on."""
+"""A harvest loses its connection with the repository's lock while its process lives on."""
 
 import asyncio
 
@@ -14,11 +14,13 @@ _END_HOLDER = text(
 )
 
 
-async def test_a_run_that_lost_its_hold_stores_nothing_once_another_has_begun(library: Library) -> None:
+async def test_a_run_that_lost_its_lock_stores_no_records_after_another_run_has_started(
+    library: Library,
+) -> None:
     finished = asyncio.Event()
 
     async def take_over(asked: dict[str, str]) -> None:
-        """At the second page, end the connection with the lock, and harvest everything elsewhere."""
+        """At the second page, end the connection that holds the lock, and harvest all records elsewhere."""
         if "resumptionToken" not in asked:
             return
         library.fake.before = None
@@ -38,7 +40,7 @@ async def test_a_run_that_lost_its_hold_stores_nothing_once_another_has_begun(li
     assert sorted(run.status for run in library.history()) == ["completed", "failed"]
     assert len(library.numbers()) == len(library.records()) == len(library.fake.items)
     row = library.harvest_row()
-    # What the other run has left is as it left it.
+    # The state is as the other run left it.
     assert (row.process_id, row.resumption_token, row.watermark is None) == (None, None, False)
     audit, found = library.audit()
     assert not found, audit

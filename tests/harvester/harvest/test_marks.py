@@ -1,4 +1,4 @@
-"""Marks tell what came before."""
+"""Marks identify names that were already received."""
 
 from array import array
 
@@ -10,23 +10,23 @@ from harvester.harvest.seen_identifiers import Known, count_repeated, mark
 NAMES = st.lists(st.text(max_size=3), max_size=30)
 
 
-def test_a_mark_is_the_same_everywhere() -> None:
+def test_a_mark_is_the_same_on_every_machine() -> None:
     assert mark("oai:a:1") == int.from_bytes(bytes.fromhex("cfc8411c04ccd655"), "big", signed=True)
 
 
-def test_half_of_a_surrogate_pair_has_a_mark() -> None:
+def test_lone_surrogates_have_different_marks() -> None:
     assert mark("\ud800") != mark("\udfff")
 
 
 @given(names=NAMES)
-def test_as_many_are_repeated_as_are_not_the_first_of_their_name(names: list[str]) -> None:
+def test_repeated_names_are_counted_without_their_first_occurrence(names: list[str]) -> None:
     assert count_repeated(array("q", map(mark, names))) == len(names) - len(set(names))
     later = names[3:]
     assert count_repeated(array("q", map(mark, names)), min(3, len(names))) == len(later) - len(set(later))
 
 
 @given(names=NAMES, more=NAMES, asked=st.text(max_size=3))
-def test_known_is_what_was_marked(names: list[str], more: list[str], asked: str) -> None:
+def test_only_marked_names_are_known(names: list[str], more: list[str], asked: str) -> None:
     known = Known(array("q", map(mark, names))).with_more(map(mark, more))
     assert (asked in known) == (asked in names + more)
     assert all(name in known for name in names + more)

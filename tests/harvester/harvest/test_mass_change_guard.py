@@ -1,4 +1,4 @@
-"""Deletions and the mass-change guard, by whole harvests."""
+"""Whole harvests with deletions and the mass-change guard."""
 
 import asyncio
 import contextlib
@@ -47,7 +47,7 @@ def newer(number: int, **values: Any) -> Item:
     )
 
 
-async def test_by_default_the_file_of_a_deleted_record_goes_and_its_row_stays(library: Library) -> None:
+async def test_by_default_the_file_of_a_deleted_record_is_removed_and_its_row_stays(library: Library) -> None:
     await library.run()
     library.delete(3)
     outcome = await library.run(full=True)
@@ -63,7 +63,7 @@ async def test_by_default_the_file_of_a_deleted_record_goes_and_its_row_stays(li
 @pytest.mark.parametrize(
     ("policy", "place"), [("mark", "fake.example/3.xml"), ("move", "++deleted/fake.example/3.xml")]
 )
-async def test_a_file_can_be_marked_or_moved_and_comes_back_with_its_record(
+async def test_a_file_can_be_marked_or_moved_and_is_restored_with_its_record(
     library: Library, policy: str, place: str
 ) -> None:
     library.change_repository(deletion_policy=policy)
@@ -87,7 +87,7 @@ async def test_a_file_can_be_marked_or_moved_and_comes_back_with_its_record(
     assert library.audit()[0].clean
 
 
-async def test_twins_and_files_that_are_gone_do_not_trouble_a_move(library: Library) -> None:
+async def test_similar_names_and_missing_files_do_not_prevent_a_move(library: Library) -> None:
     library.change_repository(deletion_policy="move")
     library.fake.items = [Item(identifier="oai:a:x"), Item(identifier="oai:a:y")]
     await library.run()
@@ -107,7 +107,9 @@ async def test_twins_and_files_that_are_gone_do_not_trouble_a_move(library: Libr
     assert library.audit()[0].clean
 
 
-async def test_a_full_harvest_finds_what_disappeared_where_deletions_are_not_kept(library: Library) -> None:
+async def test_a_full_harvest_detects_removed_records_if_the_repository_keeps_no_deletions(
+    library: Library,
+) -> None:
     library.forgets()
     await library.run()
     library.fake.items[5] = newer(5)
@@ -126,12 +128,12 @@ async def test_a_full_harvest_finds_what_disappeared_where_deletions_are_not_kep
 
 
 async def stopped_after(library: Library, records: int, **parameters: Any) -> None:
-    """Run a harvest that is asked to stop when the page after so many records is asked for."""
+    """Run a harvest that is stopped when the page after the given number of records is requested."""
     stop = asyncio.Event()
 
     async def ask_to_stop(asked: dict[str, str]) -> None:
         if asked.get("resumptionToken", "").startswith(str(records)):
-            async with asyncio.timeout(30):  # what came before has to be committed
+            async with asyncio.timeout(30):  # the earlier records have to be committed first
                 while counted(library) < records:  # noqa: ASYNC110 a thread does it
                     await asyncio.sleep(0.02)
             stop.set()
@@ -152,16 +154,20 @@ def sightings(library: Library) -> int:
         return session.scalars(select(func.count()).select_from(Sighting)).one()
 
 
-async def test_a_first_harvest_notes_no_records_for_none_can_have_disappeared(library: Library) -> None:
+async def test_a_first_harvest_notes_no_sightings_because_no_record_can_have_disappeared(
+    library: Library,
+) -> None:
     library.forgets()
     await stopped_after(library, 20)
     assert (sightings(library), len(library.records())) == (0, 20)
 
 
-async def test_a_run_that_did_not_look_from_its_beginning_finds_nothing_disappeared(library: Library) -> None:
+async def test_a_resumed_run_that_noted_no_sightings_from_its_start_detects_no_removals(
+    library: Library,
+) -> None:
     library.forgets()
     await stopped_after(library, 20)
-    with library.database.session() as session:  # as a rebuild of the store would leave them
+    with library.database.session() as session:  # as after a rebuild of the store
         session.execute(update(Record).values(harvest_time=datetime(2020, 1, 1, tzinfo=UTC)))
         session.commit()
     outcome = await library.run()
@@ -169,7 +175,7 @@ async def test_a_run_that_did_not_look_from_its_beginning_finds_nothing_disappea
     assert (outcome.counts["disappeared"], len(library.living())) == (0, 25)
 
 
-async def test_a_run_of_a_version_that_did_not_say_whether_it_looked_deletes_nothing(
+async def test_a_resumed_run_of_a_version_that_stored_no_looks_flag_deletes_no_records(
     library: Library,
 ) -> None:
     library.forgets()
@@ -184,7 +190,7 @@ async def test_a_run_of_a_version_that_did_not_say_whether_it_looked_deletes_not
     assert (outcome.counts["disappeared"], len(library.living())) == (0, 25)
 
 
-async def test_no_statement_grows_with_the_square_where_tables_have_no_statistics(library: Library) -> None:
+async def test_without_table_statistics_no_statement_takes_quadratic_time(library: Library) -> None:
     library.forgets()
     library.fake.items = many(5000)
     library.fake.page_size = 1000
@@ -201,7 +207,7 @@ async def test_no_statement_grows_with_the_square_where_tables_have_no_statistic
     assert [scans for plan in plans if (scans := repeated_scans(plan))] == []
 
 
-async def test_a_full_harvest_finds_what_a_repository_removed_before_it_kept_deletions(
+async def test_a_full_harvest_detects_records_removed_before_the_repository_kept_deletions(
     library: Library,
 ) -> None:
     library.forgets()
@@ -222,7 +228,7 @@ async def test_a_full_harvest_finds_what_a_repository_removed_before_it_kept_del
     assert len(library.living()) == 23
 
 
-async def test_nothing_disappears_by_a_run_that_did_not_see_everything(library: Library) -> None:
+async def test_a_run_that_did_not_see_all_records_deletes_no_unlisted_ones(library: Library) -> None:
     library.forgets()
     await library.run()
     del library.fake.items[3]
@@ -239,7 +245,7 @@ async def test_nothing_disappears_by_a_run_that_did_not_see_everything(library: 
     assert len(library.living()) == 25
 
 
-async def test_nothing_disappears_from_a_list_that_became_shorter_while_it_was_read(library: Library) -> None:
+async def test_no_record_is_deleted_if_the_list_became_shorter_while_it_was_read(library: Library) -> None:
     library.forgets()
     await library.run()
 
@@ -279,7 +285,7 @@ async def test_a_resumed_run_remembers_that_one_of_its_lists_became_shorter(libr
     assert (outcome.counts["disappeared"], len(library.living())) == (0, 30)
 
 
-async def test_records_that_the_filters_passed_over_have_not_disappeared(library: Library) -> None:
+async def test_records_excluded_by_filters_have_not_disappeared(library: Library) -> None:
     library.forgets()
     await library.run()
     del library.fake.items[3]
@@ -294,7 +300,7 @@ async def test_records_that_the_filters_passed_over_have_not_disappeared(library
     assert len(library.living()) == 24
 
 
-async def test_a_harvest_of_a_set_touches_only_records_that_no_other_harvest_answers_for(
+async def test_a_harvest_of_a_set_deletes_only_records_that_no_other_harvest_covers(
     library: Library,
 ) -> None:
     library.forgets()
@@ -312,7 +318,7 @@ async def test_a_harvest_of_a_set_touches_only_records_that_no_other_harvest_ans
     assert library.living() == {"oai:a:stays", "oai:a:both", "oai:a:other"}
 
 
-async def test_records_that_separate_harvests_of_two_sets_leave_to_each_other_go_with_the_whole_repository(
+async def test_records_in_two_separately_harvested_sets_are_deleted_by_a_harvest_without_sets(
     library: Library,
 ) -> None:
     library.forgets()
@@ -329,7 +335,9 @@ async def test_records_that_separate_harvests_of_two_sets_leave_to_each_other_go
     assert (outcome.warnings, library.living()) == ((), {"oai:a:a", "oai:a:x", "oai:a:z"})
 
 
-async def test_a_set_whose_headers_do_not_name_it_deletes_nothing_and_says_so(library: Library) -> None:
+async def test_a_harvest_of_a_set_that_headers_do_not_name_deletes_no_records_and_warns(
+    library: Library,
+) -> None:
     library.fake.fault = lambda _asked, good: re.sub(
         rb"<setSpec>[^<]*</setSpec>", b"", good.replace(b">persistent<", b">no<")
     )
@@ -344,7 +352,7 @@ async def test_a_set_whose_headers_do_not_name_it_deletes_nothing_and_says_so(li
     assert (outcome.warnings, len(library.living())) == ((), 2)
 
 
-async def test_a_run_that_would_delete_too_much_is_held_and_deletes_nothing(library: Library) -> None:
+async def test_a_run_with_too_many_deletions_is_held_and_deletes_no_records(library: Library) -> None:
     await library.run()
     before = library.files()
     library.delete(*range(12))
@@ -376,7 +384,7 @@ async def test_a_run_that_would_delete_too_much_is_held_and_deletes_nothing(libr
     assert set(hold.sample) == {f"oai:fake.example:{number}" for number in range(12)}
 
 
-async def test_the_release_of_a_held_run_makes_its_deletions(library: Library) -> None:
+async def test_releasing_a_held_run_applies_its_deletions(library: Library) -> None:
     await library.run()
     library.delete(*range(12))
     await library.run(full=True)
@@ -405,7 +413,7 @@ async def test_the_release_of_a_held_run_makes_its_deletions(library: Library) -
     assert (code, "no run 40; list runs" in err) == (2, True)
 
 
-async def test_a_later_run_that_is_held_takes_the_place_of_the_earlier_one(library: Library) -> None:
+async def test_a_later_held_run_supersedes_the_earlier_one(library: Library) -> None:
     await library.run()
     library.delete(*range(12))
     await library.run(full=True)
@@ -420,7 +428,7 @@ async def test_a_later_run_that_is_held_takes_the_place_of_the_earlier_one(libra
     assert len(library.living()) == 25
 
 
-async def test_an_incremental_run_leaves_the_question_what_disappeared_open(library: Library) -> None:
+async def test_an_incremental_run_does_not_supersede_a_held_full_run(library: Library) -> None:
     library.forgets()
     await library.run()
     kept = library.fake.items
@@ -436,7 +444,7 @@ async def test_an_incremental_run_leaves_the_question_what_disappeared_open(libr
     assert "oai:fake.example:3" in library.living()
 
 
-async def test_records_that_came_back_before_an_old_run_is_released_are_stored_again(
+async def test_records_that_reappeared_before_an_old_run_is_released_are_stored_again(
     library: Library,
 ) -> None:
     library.forgets()
@@ -458,7 +466,7 @@ async def test_records_that_came_back_before_an_old_run_is_released_are_stored_a
 
 
 @pytest.mark.parametrize(("count", "status"), [(5, "completed"), (6, "held")])
-async def test_the_share_of_a_repository_goes_before_that_of_the_settings(
+async def test_the_limit_of_a_repository_overrides_that_of_the_settings(
     library: Library, count: int, status: str
 ) -> None:
     library.change_settings(brake_minimum=1, brake_deletions=90)
@@ -475,7 +483,7 @@ async def test_few_deletions_are_never_held(library: Library) -> None:
     assert (await library.run(full=True)).counts["deleted"] == 9
 
 
-async def test_a_record_that_is_deleted_and_comes_again_in_the_same_list_lives(library: Library) -> None:
+async def test_a_record_that_is_deleted_and_listed_again_in_the_same_list_stays(library: Library) -> None:
     await library.run()
     library.fake.items.append(newer(3))
     library.delete(3)
@@ -484,7 +492,9 @@ async def test_a_record_that_is_deleted_and_comes_again_in_the_same_list_lives(l
     assert staged(library) == 0
 
 
-async def test_a_run_that_would_change_too_much_stops_before_the_page_that_does(library: Library) -> None:
+async def test_a_run_with_too_many_updates_stops_before_the_page_that_exceeds_the_limit(
+    library: Library,
+) -> None:
     library.change_settings(brake_updates=30)
     await library.run()
     library.fake.items[:20] = [newer(number) for number in range(20)]
@@ -505,7 +515,7 @@ async def test_a_run_that_would_change_too_much_stops_before_the_page_that_does(
     assert (await library.run(full=True)).status == "held"
 
 
-async def test_deletions_of_a_run_that_was_cut_off_are_made_when_it_has_gone_on(library: Library) -> None:
+async def test_deletions_of_an_interrupted_run_are_applied_when_it_is_resumed(library: Library) -> None:
     await library.run()
     library.delete(*range(4))
     stop = asyncio.Event()
@@ -528,7 +538,7 @@ async def test_deletions_of_a_run_that_was_cut_off_are_made_when_it_has_gone_on(
     assert len(library.living()) == 21
 
 
-async def test_a_command_sets_what_a_repository_allows(library: Library) -> None:
+async def test_a_command_sets_the_limits_of_a_repository(library: Library) -> None:
     code, out, _ = await library.command(
         "repository", "policy", "1", "--deletions", "mark", "--brake-deletions", "5", "--json"
     )
@@ -540,7 +550,7 @@ async def test_a_command_sets_what_a_repository_allows(library: Library) -> None
     assert (code, "'much' is not a valid percentage" in err) == (2, True)
 
 
-def test_no_brake_is_the_same_as_one_that_allows_everything() -> None:
+def test_a_run_without_mass_change_guard_counts_all_deletions_as_applied() -> None:
     assert mass_change_guard.Settlement(deleted=3).corrected({"deleted": 3}) == {
         "deleted": 3,
         "disappeared": 0,
@@ -549,7 +559,7 @@ def test_no_brake_is_the_same_as_one_that_allows_everything() -> None:
 
 
 @pytest.mark.parametrize("status", ["held", pytest.param("completed", marks=pytest.mark.long)])
-async def test_a_killed_run_goes_on_and_knows_all_its_deletions(library: Library, status: str) -> None:
+async def test_a_killed_run_is_resumed_with_all_its_deletions(library: Library, status: str) -> None:
     await library.run()
     library.delete(*range(12))
     reached = asyncio.Event()

@@ -1,4 +1,4 @@
-"""Pages that come quickly are read in a process of their own, just as they would be read here."""
+"""Pages received in quick succession are read in a separate process, with the same result."""
 
 import asyncio
 import logging
@@ -31,13 +31,13 @@ _PATIENCE = 30.0
 
 @pytest.fixture
 def begun() -> list[ReadingProcess]:
-    """The processes that were begun."""
+    """Record the processes that were started."""
     return []
 
 
 @pytest.fixture
 def process_policy(begun: list[ReadingProcess]) -> Iterator[ProcessPolicy]:
-    """A process is worth it at once; those that were begun have read something."""
+    """Start a process at once; a started process has already read a page."""
     used: list[ReadingProcess] = []
 
     class Noted(ReadingProcess):
@@ -55,20 +55,20 @@ def process_policy(begun: list[ReadingProcess]) -> Iterator[ProcessPolicy]:
 
 @pytest.fixture
 def library(library: Library, process_policy: ProcessPolicy) -> Library:
-    """One whose pages such a process reads."""
+    """A library whose pages are read by such a process."""
     library.tuning = Tuning(process_policy=process_policy)
     return library
 
 
 async def read_documents(reading: PageReader, asked: Unread) -> None:
-    """Read a page again and again until it comes as documents, and these have come, too."""
+    """Read a page repeatedly until it is returned as documents, and wait for these."""
     async with asyncio.timeout(_PATIENCE):
         while not isinstance(page := await reading(asked, nobody), PageOfDocuments):
             pass
     page.documents.future.result(_PATIENCE)
 
 
-async def test_documents_that_do_not_come_are_made_here(
+async def test_documents_that_the_process_does_not_return_are_made_here(
     begun: list[ReadingProcess],
     process_policy: ProcessPolicy,
     caplog: pytest.LogCaptureFixture,
@@ -92,7 +92,7 @@ async def test_documents_that_do_not_come_are_made_here(
     assert "further pages are read without it" in caplog.text
 
 
-async def test_a_process_that_was_killed_is_done_without(
+async def test_after_a_kill_of_the_process_pages_are_read_without_it(
     begun: list[ReadingProcess], process_policy: ProcessPolicy, caplog: pytest.LogCaptureFixture
 ) -> None:
     asked = unread(MIXED, page_size=2)
@@ -104,7 +104,9 @@ async def test_a_process_that_was_killed_is_done_without(
     assert caplog.text.count("ended with -9") == 1
 
 
-async def test_a_process_that_cannot_be_begun_is_done_without(caplog: pytest.LogCaptureFixture) -> None:
+async def test_if_the_process_cannot_be_started_pages_are_read_without_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     def none_left() -> ReadingProcess:
         raise OSError(11, "Resource temporarily unavailable")
 
@@ -117,7 +119,9 @@ async def test_a_process_that_cannot_be_begun_is_done_without(caplog: pytest.Log
 
 
 @pytest.mark.parametrize(("pause", "processes"), [(100.0, 0), (1.0, 1)])
-async def test_it_is_worth_it_where_reading_takes_much_of_the_time(pause: float, processes: int) -> None:
+async def test_a_process_is_started_if_reading_takes_a_large_share_of_the_time(
+    pause: float, processes: int
+) -> None:
     asked = unread(many(600), page_size=500)
     begun: list[str] = []
 
@@ -131,7 +135,7 @@ async def test_it_is_worth_it_where_reading_takes_much_of_the_time(pause: float,
     assert len(begun) == processes
 
 
-async def test_neither_a_short_list_nor_its_last_page_is_worth_it(
+async def test_no_process_is_started_for_a_short_list_or_a_last_page(
     begun: list[ReadingProcess], process_policy: ProcessPolicy
 ) -> None:
     with PageReader(process_policy=process_policy) as reading:
@@ -155,7 +159,7 @@ async def test_a_harvest_stores_the_same_files_and_rows(
 
 
 @pytest.mark.parametrize("ahead", [True, False])
-async def test_the_token_is_told_where_pages_may_be_asked_for_ahead_and_other_answers_are_read_here(
+async def test_the_token_is_announced_only_when_reading_ahead_and_other_verbs_are_read_here(
     begun: list[ReadingProcess], process_policy: ProcessPolicy, *, ahead: bool
 ) -> None:
     tokens: list[str] = []
@@ -170,7 +174,7 @@ async def test_the_token_is_told_where_pages_may_be_asked_for_ahead_and_other_an
     assert len(begun) == 1
 
 
-async def test_a_sample_asks_for_no_page_too_many(library: Library, begun: list[ReadingProcess]) -> None:
+async def test_a_sample_requests_no_unneeded_page(library: Library, begun: list[ReadingProcess]) -> None:
     wait_for_it(library, begun)
     assert (await library.run(max_records=20)).counts["new"] == 20
     assert len([asked for asked in library.fake.asked if asked.get("verb") == "ListRecords"]) == 2
@@ -178,7 +182,7 @@ async def test_a_sample_asks_for_no_page_too_many(library: Library, begun: list[
 
 
 @pytest.mark.parametrize("how", ["filter", "identifiers"])
-async def test_rules_and_single_records_have_their_elements(
+async def test_pages_for_rules_and_get_record_are_read_here_with_their_elements(
     library: Library, begun: list[ReadingProcess], tmp_path: Path, how: str
 ) -> None:
     rules = tmp_path / "filter.xml"
@@ -189,7 +193,7 @@ async def test_rules_and_single_records_have_their_elements(
     assert begun == []
 
 
-async def test_what_came_before_a_fault_is_stored_first(
+async def test_records_received_before_a_fault_are_stored(
     library: Library, begun: list[ReadingProcess]
 ) -> None:
     wait_for_it(library, begun)
@@ -204,7 +208,7 @@ async def test_what_came_before_a_fault_is_stored_first(
     assert len(library.records()) == 25
 
 
-async def test_a_stop_ends_the_process_as_well(library: Library, begun: list[ReadingProcess]) -> None:
+async def test_a_stop_signal_ends_the_process_too(library: Library, begun: list[ReadingProcess]) -> None:
     stop = asyncio.Event()
 
     async def before(arguments: dict[str, str]) -> None:
@@ -224,7 +228,7 @@ async def test_a_stop_ends_the_process_as_well(library: Library, begun: list[Rea
 
 
 def wait_for_it(library: Library, begun: list[ReadingProcess]) -> None:
-    """See that the process is there when the second page comes."""
+    """Delay the second page until the process has started."""
 
     async def before(arguments: dict[str, str]) -> None:
         if "resumptionToken" in arguments:
@@ -234,5 +238,5 @@ def wait_for_it(library: Library, begun: list[ReadingProcess]) -> None:
 
 
 def _clock(pause: float) -> Callable[[], float]:
-    """A clock on which each page takes as long to come as said, and then five seconds to be read."""
+    """A clock on which each page takes this long to arrive, and then five seconds to be read."""
     return partial(next, accumulate(chain([0.0], cycle([pause, 5.0]))))

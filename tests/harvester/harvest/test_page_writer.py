@@ -1,4 +1,4 @@
-"""What becomes of a record, given its row."""
+"""Whether a record is new, updated or unchanged, given its row."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What a harvest will ask for, and why."""
+"""What a harvest will request, and why."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -40,7 +40,7 @@ def planned(saved_state: SavedState = DONE, target: Target = TARGET, **parameter
         ({"harvest_from": "2024-02-01"}, DONE, "2024-02-01T00:00:00Z", "as requested"),
     ],
 )
-def test_a_plan_says_why_it_begins_where_it_does(
+def test_a_plan_says_why_it_starts_at_its_date(
     parameters: dict[str, Any], saved_state: SavedState, from_: str | None, why: str
 ) -> None:
     found = planned(saved_state, **parameters)
@@ -49,7 +49,7 @@ def test_a_plan_says_why_it_begins_where_it_does(
     assert [window.from_ for window in found.lists()] == [from_]
 
 
-def test_a_run_that_was_cut_off_is_gone_on_with_by_one_of_the_same_kind_alone() -> None:
+def test_an_interrupted_run_is_resumed_only_by_a_run_of_the_same_kind() -> None:
     kind = HarvestRequest(repository_id=1).kind()
     cut_off = SavedState(
         watermark="2024-05-01T12:00:00Z",
@@ -64,7 +64,7 @@ def test_a_run_that_was_cut_off_is_gone_on_with_by_one_of_the_same_kind_alone() 
     assert (other.resumes, other.resumption_token, other.from_) == (False, "", None)
 
 
-def test_a_run_that_got_nowhere_begins_afresh() -> None:
+def test_a_run_without_progress_is_started_again() -> None:
     kind = HarvestRequest(repository_id=1).kind()
     found = planned(SavedState(parameters={"kind": kind, "from": "1999-01-01"}))
     assert (found.resumes, found.from_) == (False, None)
@@ -78,26 +78,26 @@ def test_slices_are_listed_one_by_one() -> None:
     assert any("each year is requested as a whole first" in remark for remark in found.remarks)
 
 
-def test_many_slices_are_not_all_shown_to_people() -> None:
+def test_a_plan_in_words_does_not_list_all_of_many_slices() -> None:
     words = planned(SavedState(), slice=Slice.DAY).in_words()
     assert "lists: at most 153" in words
     assert "more …" in words
     assert len(words.splitlines()) < 30
 
 
-def test_the_other_method_lists_identifiers_and_says_so() -> None:
+def test_the_identifiers_method_plans_list_identifiers_and_get_record() -> None:
     found = planned(method=Method.IDENTIFIERS)
     assert found.verb is Verb.LIST_IDENTIFIERS
     assert "GetRecord" in " ".join(found.remarks)
 
 
-def test_what_an_incremental_harvest_cannot_find_is_said() -> None:
+def test_a_plan_says_that_an_incremental_harvest_cannot_detect_removed_records() -> None:
     forgetful = Target(base_url="http://x/oai", granularity="YYYY-MM-DD", deleted_record="no")
     assert any("disappeared" in remark for remark in planned(target=forgetful).remarks)
     assert not planned(target=forgetful, full=True).remarks
 
 
-def test_a_granularity_that_is_none_means_days() -> None:
+def test_an_invalid_granularity_is_treated_as_days() -> None:
     odd = Target(base_url="http://x/oai", granularity="seconds", deleted_record="persistent")
     found = planned(target=odd)
     assert found.from_ == "2024-05-01"

@@ -1,4 +1,4 @@
-"""What a repository's row decides before its harvest begins."""
+"""What a repository's row decides before its harvest starts."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -13,7 +13,7 @@ from oai.errors import TryLaterError
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 
 
-def test_a_repository_is_left_alone_until_the_time_it_named() -> None:
+def test_a_repository_is_not_harvested_before_the_time_that_it_named() -> None:
     repository = Repository(base_url="http://x/oai", not_before=NOW)
     with pytest.raises(TryLaterError, match="until 2024-06-01T00:00:00Z"):
         check_wait(repository, NOW - timedelta(seconds=1))
@@ -21,7 +21,7 @@ def test_a_repository_is_left_alone_until_the_time_it_named() -> None:
     check_wait(repository, NOW + timedelta(seconds=1))
 
 
-def test_the_wait_of_one_repository_is_not_that_of_others(database: Database) -> None:
+def test_a_wait_of_one_repository_does_not_affect_others(database: Database) -> None:
     with database.session() as session:
         added = [add_repository(session, base_url=f"http://{name}/oai", base_dir=name) for name in "abc"]
         session.flush()

@@ -27,7 +27,7 @@ def entry(name: str, title: str = "a") -> tuple[Header, etree._Element]:
 
 
 @pytest.mark.parametrize("kind", ["filters", "mappings"])
-def test_a_loose_run_leaves_out_a_record_that_meets_a_limit_and_says_which_and_why(kind: str) -> None:
+def test_a_lenient_run_rejects_a_record_that_exceeds_a_limit_with_the_reason(kind: str) -> None:
     transformer = (
         Transformer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT))
         if kind == "filters"
@@ -45,7 +45,7 @@ def test_a_loose_run_leaves_out_a_record_that_meets_a_limit_and_says_which_and_w
     assert etree.fromstring(refusal.raw).findtext(".//{*}title") == "a" * 11
 
 
-def test_a_rule_that_meets_its_limit_again_and_again_ends_even_a_loose_run() -> None:
+def test_a_rule_that_exceeds_its_limit_repeatedly_ends_even_a_lenient_run() -> None:
     transformer = Transformer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT))
 
     with pytest.raises(RuleFileError, match="more than 2 records exceeded it"):
@@ -53,7 +53,7 @@ def test_a_rule_that_meets_its_limit_again_and_again_ends_even_a_loose_run() -> 
 
 
 @pytest.mark.parametrize("level", [Level.STRICT, Level.VERY_STRICT])
-def test_a_strict_run_ends_with_the_record_that_meets_a_limit(level: Level) -> None:
+def test_a_strict_run_ends_at_a_record_that_exceeds_a_limit(level: Level) -> None:
     transformer = Transformer(filters=parse_filters(FILTERS, source="f.xml", limits=SHORT), level=level)
 
     with pytest.raises(
@@ -64,7 +64,7 @@ def test_a_strict_run_ends_with_the_record_that_meets_a_limit(level: Level) -> N
     assert caught.value.exit_code == ExitCode.STRICT_CHECK
 
 
-def test_a_record_that_is_not_valid_is_named_with_line_element_and_reason() -> None:
+def test_an_invalid_record_is_reported_with_line_element_and_reason() -> None:
     transformer = Transformer(validator=own_validator("oai_dc"), level=Level.VERY_STRICT)
     header, element = entry("1")
     assert element is not None
@@ -76,7 +76,7 @@ def test_a_record_that_is_not_valid_is_named_with_line_element_and_reason() -> N
         transformer.prepare([entry("0"), (header, bad)], url=URL)
 
 
-def test_what_the_filters_leave_out_and_deletions_are_not_validated() -> None:
+def test_records_excluded_by_filters_and_deletions_are_not_validated() -> None:
     filters = parse_filters(FILTERS.replace(b'regexp="."', b'regexp="x"'), source="f.xml")
     transformer = Transformer(filters=filters, validator=own_validator("oai_dc"), level=Level.VERY_STRICT)
     bad = record("<dc:titel/>")
@@ -114,7 +114,7 @@ def test_a_record_is_validated_before_the_rules_add_to_it() -> None:
     assert b"dc:kind" in (transformer.prepare([entry("1")], url=URL).records[0].data or b"")
 
 
-def test_an_answer_that_is_not_valid_around_its_records_ends_the_run() -> None:
+def test_an_answer_that_is_invalid_outside_its_records_ends_the_run() -> None:
     text = etree.tostring(record("<dc:title/>")).decode()
     answer = etree.fromstring(
         '<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>today</responseDate>'
@@ -136,7 +136,7 @@ def titles(batch: RecordBatch) -> list[str | None]:
     return [etree.fromstring(each.data or b"").findtext(".//{*}title") for each in batch.records]
 
 
-def test_of_versions_of_a_record_the_newest_counts_and_of_equally_old_ones_the_last() -> None:
+def test_the_newest_version_of_a_record_is_stored_and_of_equally_old_ones_the_last() -> None:
     batch = Transformer().prepare(
         [
             dated("1", "2024-05-01", "old"),
@@ -151,7 +151,7 @@ def test_of_versions_of_a_record_the_newest_counts_and_of_equally_old_ones_the_l
     assert (batch.repeated, batch.outdated) == (3, ["1"])
 
 
-def test_of_versions_on_several_pages_the_newest_counts_too() -> None:
+def test_the_newest_version_on_several_pages_is_stored() -> None:
     pages = [
         Transformer().prepare([dated("1", "2024-05-02", "new"), dated("2", "2024-05-01", "a")], url=URL),
         Transformer().prepare([dated("1", "2024-05-01", "old"), dated("2", "2024-05-01", "b")], url=URL),
@@ -161,7 +161,7 @@ def test_of_versions_on_several_pages_the_newest_counts_too() -> None:
     assert (batch.repeated, batch.outdated) == (2, ["1"])
 
 
-def test_a_deletion_that_is_older_than_the_record_does_not_count() -> None:
+def test_a_deletion_that_is_older_than_the_record_is_ignored() -> None:
     tomb = Header(identifier="1", datestamp="2024-05-01", deleted=True)
     batch = Transformer().prepare([dated("1", "2024-05-02", "new"), (tomb, None)], url=URL)
     assert titles(batch) == ["new"]

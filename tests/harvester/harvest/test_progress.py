@@ -17,7 +17,7 @@ NOW = datetime(2024, 6, 1, tzinfo=UTC)
     ("size", "listed", "rate", "seconds"),
     [(100, 40, 0.5, 120), (100, 140, 2, 0), (10**12, 0, 1, 366 * 86400)],
 )
-def test_a_run_ends_when_the_rest_of_its_list_has_come(
+def test_the_estimated_end_follows_from_the_rest_of_the_list_and_the_rate(
     size: int, listed: int, rate: float, seconds: int
 ) -> None:
     progress = RunProgress(windows=[Window()], watch=ListWatch(size=size, listed=listed))

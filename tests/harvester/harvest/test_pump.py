@@ -1,4 +1,4 @@
-"""Pages on their way are taken in together, and none waits long to be committed."""
+"""Pages received together are stored together, and no page waits long to be committed."""
 
 import asyncio
 from dataclasses import replace
@@ -20,7 +20,7 @@ def page() -> PreparedPage:
     return PreparedPage(fetched=fetched, batch=RecordBatch(records=(), filtered=0, repeated=0))
 
 
-async def test_what_comes_soon_is_waited_for() -> None:
+async def test_a_page_that_arrives_soon_is_awaited() -> None:
     ahead = PagePrefetcher()
     assert not await ahead.soon(0.01)
     asyncio.get_running_loop().call_later(0.01, lambda: ahead.fail(ValueError("the end")))
@@ -30,7 +30,7 @@ async def test_what_comes_soon_is_waited_for() -> None:
     assert not await ahead.soon(0.01), "it was taken"
 
 
-async def test_while_something_is_left_it_is_here() -> None:
+async def test_pages_that_are_left_are_returned_with_the_error() -> None:
     ahead = PagePrefetcher()
     for _ in range(3):
         await ahead.put(page())
@@ -40,7 +40,7 @@ async def test_while_something_is_left_it_is_here() -> None:
     assert not await ahead.soon(0.01)
 
 
-async def test_what_came_is_committed_while_the_repository_takes_its_time(library: Library) -> None:
+async def test_received_pages_are_committed_while_the_repository_is_slow(library: Library) -> None:
     library.tuning = Tuning(old_seconds=600.0)
     seen: list[int] = []
 
@@ -55,7 +55,7 @@ async def test_what_came_is_committed_while_the_repository_takes_its_time(librar
     assert (outcome.verdict, outcome.counts["new"], seen) == ("complete", 25, [20])
 
 
-def test_the_parts_of_a_large_answer_are_a_group_of_their_own() -> None:
+def test_the_parts_of_a_large_answer_are_a_separate_group() -> None:
     async def no_more() -> Page:
         raise AssertionError("not read")
 

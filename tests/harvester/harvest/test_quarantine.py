@@ -1,4 +1,4 @@
-"""What is kept of what could not be read."""
+"""What is stored of records and answers that could not be read."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -18,7 +18,7 @@ NOW = datetime(2024, 6, 1, tzinfo=UTC)
 BROKEN = Failure(code=FailureCode.RECORD_XML)
 
 
-def test_large_bytes_are_cut_and_their_size_is_told(database: Database) -> None:
+def test_large_bytes_are_truncated_and_their_size_is_stored(database: Database) -> None:
     with database.session() as session:
         repository = add_repository(session, base_url="http://x/oai", base_dir="x")
         request = HarvestRequest(repository_id=repository.repository_id)
@@ -31,7 +31,9 @@ def test_large_bytes_are_cut_and_their_size_is_told(database: Database) -> None:
         assert open_quarantine(session, request, run_started=NOW).occupied
 
 
-def test_the_same_fault_is_kept_once_and_what_no_database_takes_is_written_out(database: Database) -> None:
+def test_the_same_fault_is_stored_once_and_characters_that_no_database_accepts_are_replaced(
+    database: Database,
+) -> None:
     with database.session() as session:
         repository = add_repository(session, base_url="http://x/oai", base_dir="x")
         quarantine = open_quarantine(
@@ -60,7 +62,7 @@ def test_a_whole_answer_that_fails_again_is_kept_once_with_its_latest_bytes(data
         assert sorted(one.raw for one in quarantined(session)) == [b"2", b"3"]
 
 
-def test_what_was_resolved_some_days_ago_is_removed(database: Database) -> None:
+def test_entries_resolved_some_days_ago_are_removed(database: Database) -> None:
     with database.session() as session:
         repository = add_repository(session, base_url="http://x/oai", base_dir="x")
         request = HarvestRequest(repository_id=repository.repository_id)
@@ -76,7 +78,7 @@ def test_what_was_resolved_some_days_ago_is_removed(database: Database) -> None:
         assert {one.identifier for one in quarantined(session, all_=True)} == {"new", "open"}
 
 
-def test_a_run_that_ends_marks_its_own_entries(database: Database) -> None:
+def test_a_finished_run_marks_its_own_entries(database: Database) -> None:
     with database.session() as session:
         repository = add_repository(session, base_url="http://x/oai", base_dir="x")
         request = HarvestRequest(repository_id=repository.repository_id)
@@ -95,7 +97,7 @@ def test_a_run_that_ends_marks_its_own_entries(database: Database) -> None:
         assert [one.identifier for one in quarantined(session, all_=True)] == ["new", "old"]
 
 
-def test_a_complete_run_resolves_nothing_of_other_formats_and_sets(database: Database) -> None:
+def test_a_complete_run_resolves_no_entries_of_other_formats_and_sets(database: Database) -> None:
     with database.session() as session:
         repository = add_repository(session, base_url="http://x/oai", base_dir="x")
         run = History(repository_id=repository.repository_id, status="completed", harvest_start_time=NOW)

@@ -1,4 +1,4 @@
-"""A WARC file is whole after each exchange, whatever happens next."""
+"""A WARC file is valid after each exchange, whatever happens next."""
 
 import gzip
 from dataclasses import replace
@@ -27,7 +27,7 @@ def _reply(body: bytes = _BODY, cut: TransportError | None = None) -> RawReply:
 
 
 class Kept:
-    """A capture around a sending that plays answers."""
+    """A capture around a transport that replays answers."""
 
     def __init__(self, path: Path, *answers: RawReply | TransportError) -> None:
         self.capture = RawCapture(path)
@@ -41,7 +41,7 @@ class Kept:
         return answer
 
 
-async def test_an_answer_comes_back_byte_for_byte(tmp_path: Path) -> None:
+async def test_an_answer_is_replayed_byte_for_byte(tmp_path: Path) -> None:
     kept = Kept(tmp_path / "a.warc.gz", _reply(), _reply(b"other"))
     await kept.send(_GET)
     kept.capture.note_run(_RUN)
@@ -72,7 +72,7 @@ async def test_credentials_are_not_kept(tmp_path: Path) -> None:
     assert (b"User-Agent: Z" in written, b"c2VjcmV0" in written) == (True, False)
 
 
-async def test_request_and_answer_are_joined_and_have_what_was_sent(tmp_path: Path) -> None:
+async def test_request_and_answer_are_linked_and_stored_as_sent(tmp_path: Path) -> None:
     kept = Kept(tmp_path / "a.warc.gz", _reply())
     await kept.send(_POST)
     kept.capture.close()
@@ -87,7 +87,7 @@ async def test_request_and_answer_are_joined_and_have_what_was_sent(tmp_path: Pa
     assert joined == headers.get_header("WARC-Record-ID")
 
 
-async def test_a_request_asked_again_gets_its_answers_in_their_order(tmp_path: Path) -> None:
+async def test_a_repeated_request_gets_its_answers_in_their_order(tmp_path: Path) -> None:
     broken = TransportError(_GET.url, TransportKind.DISCONNECTED, "the connection was lost")
     kept = Kept(tmp_path / "a.warc.gz", _reply(b"1"), broken, _reply(b"3"))
     kept.capture.note_run(_RUN)
@@ -103,7 +103,7 @@ async def test_a_request_asked_again_gets_its_answers_in_their_order(tmp_path: P
     assert [(await replay(_GET)).body for _ in range(2)] == [b"3", b"3"]
 
 
-async def test_an_answer_that_broke_off_does_so_again(tmp_path: Path) -> None:
+async def test_a_truncated_answer_is_replayed_truncated(tmp_path: Path) -> None:
     slow = TransportError(_GET.url, TransportKind.TIMEOUT, "too slow")
     kept = Kept(tmp_path / "a.warc.gz", _reply(b"part", cut=slow))
     kept.capture.note_run(_RUN)
@@ -115,7 +115,7 @@ async def test_an_answer_that_broke_off_does_so_again(tmp_path: Path) -> None:
     assert found.cut.kind is TransportKind.TIMEOUT
 
 
-async def test_what_was_not_asked_or_not_answered_is_missing(tmp_path: Path) -> None:
+async def test_requests_that_were_not_sent_or_not_answered_are_missing(tmp_path: Path) -> None:
     broken = TransportError(_GET.url, TransportKind.REFUSED, "nobody there")
     kept = Kept(tmp_path / "a.warc.gz", broken)
     kept.capture.note_run(_RUN)
@@ -131,7 +131,7 @@ async def test_what_was_not_asked_or_not_answered_is_missing(tmp_path: Path) -> 
         await replay(_POST)
 
 
-async def test_a_file_cut_anywhere_is_read_up_to_its_last_whole_record(tmp_path: Path) -> None:
+async def test_a_truncated_file_is_read_up_to_its_last_whole_record(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
     kept = Kept(path, _reply(b"first" * 50), _reply())
     kept.capture.note_run(_RUN)
@@ -148,7 +148,7 @@ async def test_a_file_cut_anywhere_is_read_up_to_its_last_whole_record(tmp_path:
             await replay(_POST)
 
 
-async def test_what_stands_behind_damage_is_missing(tmp_path: Path) -> None:
+async def test_answers_after_damage_are_missing(tmp_path: Path) -> None:
     path = tmp_path / "a.warc.gz"
     kept = Kept(path, _reply(b"first"), _reply(b"second"))
     kept.capture.note_run(_RUN)
@@ -180,7 +180,7 @@ async def test_only_files_of_the_same_run_are_joined(tmp_path: Path) -> None:
         open_replay(tmp_path / "20240103T000003Z.warc.gz")
 
 
-def test_without_a_request_there_is_no_file_and_no_file_is_written_over(tmp_path: Path) -> None:
+def test_no_file_is_created_without_a_request_and_no_file_is_overwritten(tmp_path: Path) -> None:
     capture = RawCapture(tmp_path / "a.warc.gz")
     capture.close()
     assert not capture.begun
@@ -190,7 +190,7 @@ def test_without_a_request_there_is_no_file_and_no_file_is_written_over(tmp_path
         RawCapture(capture.path).note_run(_RUN)
 
 
-def test_names_sort_by_time(tmp_path: Path) -> None:
+def test_file_names_sort_by_time(tmp_path: Path) -> None:
     settings = Settings(data=tmp_path)
     moments = [datetime(2024, 1, 2, 3, 4, 5, micros, tzinfo=UTC) for micros in (9, 10, 999_999)]
     names = [raw_file(settings, 7, moment).name for moment in moments]

@@ -1,4 +1,4 @@
-"""The process that reads pages gives what would be read here."""
+"""The process that reads pages returns the same as reading them here."""
 
 import os
 import signal
@@ -29,7 +29,7 @@ def unread(items: list[Item], *, page_size: int = 100, verb: Verb = Verb.LIST_RE
 
 
 def changed(old: bytes, new: bytes, page_size: int = 100) -> Unread:
-    """The same page with a damage, which must be one."""
+    """Return the same page with some text replaced, which has to occur."""
     good = unread(MIXED, page_size=page_size)
     body = good.body[:]
     assert old in body
@@ -37,7 +37,7 @@ def changed(old: bytes, new: bytes, page_size: int = 100) -> Unread:
 
 
 def nobody(_token: str) -> None:
-    """Is told a page's token, and does nothing with it."""
+    """Accept a page's token and ignore it."""
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def process() -> Iterator[ReadingProcess]:
     ],
     ids=["mixed", "token", "no datestamp", "broken record", "stray element", "cut off", "namespace"],
 )
-def test_the_process_reads_what_would_be_read_here(process: ReadingProcess, asked: Unread) -> None:
+def test_the_process_returns_the_same_as_reading_here(process: ReadingProcess, asked: Unread) -> None:
     page = process.read(asked, nobody)
     assert page is not None
     documents = process.documents()
@@ -72,7 +72,7 @@ def test_the_process_reads_what_would_be_read_here(process: ReadingProcess, aske
     assert len(documents) == len(page.headers) > 0
 
 
-def test_the_token_is_told_before_the_headers_come(process: ReadingProcess) -> None:
+def test_the_token_is_reported_before_the_headers(process: ReadingProcess) -> None:
     tokens: list[str] = []
     page = process.read(unread(MIXED, page_size=2), tokens.append)
     assert page is not None and page.next_token  # noqa: PT018 a page with a token
@@ -82,7 +82,7 @@ def test_the_token_is_told_before_the_headers_come(process: ReadingProcess) -> N
     assert len(tokens) == 1
 
 
-def test_a_folder_called_like_our_packages_is_not_taken_for_them(
+def test_a_folder_named_like_one_of_our_packages_is_not_imported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("harvester", "oai"):
@@ -92,7 +92,9 @@ def test_a_folder_called_like_our_packages_is_not_taken_for_them(
     ReadingProcess().close()
 
 
-def test_what_raises_is_left_to_be_read_here_and_the_process_goes_on(process: ReadingProcess) -> None:
+def test_an_answer_that_raises_is_left_to_be_read_here_and_the_process_continues(
+    process: ReadingProcess,
+) -> None:
     error = unread([])
     with pytest.raises(OaiError):
         error.read()
@@ -102,7 +104,7 @@ def test_what_raises_is_left_to_be_read_here_and_the_process_goes_on(process: Re
     assert len(process.documents()) == 3
 
 
-def test_one_that_is_killed_within_an_answer_has_ended() -> None:
+def test_a_process_killed_within_an_answer_is_reported_as_ended() -> None:
     process = ReadingProcess()
     page = process.read(unread(many(30, size=100_000)), nobody)  # more than a pipe holds
     assert page is not None

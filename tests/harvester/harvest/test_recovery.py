@@ -1,4 +1,4 @@
-"""What is done when a list breaks: the choice, case by case."""
+"""The remedy for a broken list, case by case."""
 
 from datetime import UTC, datetime
 from typing import Any
@@ -93,7 +93,7 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
 
 
 @pytest.mark.parametrize("name", CASES)
-def test_the_remedy_follows_from_what_broke(name: str) -> None:
+def test_the_remedy_follows_from_the_fault(name: str) -> None:
     given, expected = CASES[name]
     usual: dict[str, Any] = {
         "window": Window(), "watch": ListWatch(), "with_token": True, "first": False, "restarts": 0,
@@ -109,14 +109,14 @@ def orderly(settled: str) -> ListWatch:
 TIMES = calendar(Granularity.SECOND, None, datetime(2024, 6, 1, tzinfo=UTC))
 
 
-def test_a_list_is_taken_up_a_little_before_what_was_seen_last() -> None:
+def test_a_list_is_continued_from_shortly_before_its_last_datestamp() -> None:
     later = take_up(Window(until="2024-05-01T00:00:00Z"), orderly("2024-03-01T00:01:00Z"), TIMES, 60)
     assert later is not None
     assert (later.from_, later.until) == ("2024-03-01T00:00:00Z", "2024-05-01T00:00:00Z")
     assert begin_again(later) == Window(until="2024-05-01T00:00:00Z")
 
 
-def test_a_second_take_up_still_knows_where_the_list_began() -> None:
+def test_a_list_continued_twice_can_still_restart_from_its_first_date() -> None:
     first = take_up(Window(from_="2020-01-01T00:00:00Z"), orderly("2024-03-01T00:01:00Z"), TIMES, 60)
     assert first is not None
     second = take_up(first, orderly("2024-04-01T00:00:00Z"), TIMES, 60)
@@ -124,7 +124,7 @@ def test_a_second_take_up_still_knows_where_the_list_began() -> None:
     assert begin_again(second) == Window(from_="2020-01-01T00:00:00Z")
 
 
-def test_no_list_is_taken_up_where_it_began_or_out_of_order() -> None:
+def test_a_list_is_not_continued_from_its_own_start_or_if_it_is_unordered() -> None:
     window = Window(from_="2024-03-01T00:00:30Z")
     assert take_up(window, orderly("2024-03-01T00:00:30Z"), TIMES, 60) is None
     nearer = take_up(window, orderly("2024-03-01T00:01:00Z"), TIMES, 60)
@@ -134,7 +134,7 @@ def test_no_list_is_taken_up_where_it_began_or_out_of_order() -> None:
 
 
 class Clock:
-    """Seconds that pass when they are told to."""
+    """Seconds that pass only when a test adds them."""
 
     def __init__(self) -> None:
         self.seconds = 1000.0
@@ -143,7 +143,7 @@ class Clock:
         return self.seconds
 
 
-def test_work_around_faults_has_so_much_time_and_no_more() -> None:
+def test_the_time_for_working_around_faults_is_limited() -> None:
     clock = Clock()
     budget = RequestBudget(left=100, seconds=60, clock=clock)
     clock.seconds += 500
@@ -157,7 +157,7 @@ def test_work_around_faults_has_so_much_time_and_no_more() -> None:
     assert (budget.is_late, budget.spent) == (True, 2)
 
 
-def test_work_at_the_same_time_counts_once_and_what_was_in_vain_counts_afterwards() -> None:
+def test_concurrent_work_counts_once_and_failed_work_counts_afterwards() -> None:
     clock = Clock()
     budget = RequestBudget(left=100, seconds=60, clock=clock)
     with budget.working():
@@ -184,7 +184,7 @@ def test_requests_that_are_sent_again_count_once_while_a_fault_is_worked_around(
     assert (budget.left, budget.spent, budget.spend()) == (0, 9, False)
 
 
-def test_waits_that_the_repository_asks_for_do_not_count_and_those_at_the_same_time_are_one() -> None:
+def test_waits_requested_by_the_repository_do_not_count_and_concurrent_ones_are_merged() -> None:
     clock = Clock()
     budget = RequestBudget(left=100, seconds=60, clock=clock)
     with budget.working():
@@ -199,7 +199,7 @@ def test_waits_that_the_repository_asks_for_do_not_count_and_those_at_the_same_t
         assert budget.is_late
 
 
-def test_without_a_limit_there_is_no_end_to_it_and_with_none_there_is_no_time() -> None:
+def test_no_limit_means_unlimited_time_and_zero_means_no_time() -> None:
     clock = Clock()
     endless = RequestBudget(left=1, clock=clock)
     with endless.working():
@@ -208,11 +208,11 @@ def test_without_a_limit_there_is_no_end_to_it_and_with_none_there_is_no_time() 
     assert RequestBudget(left=1, seconds=0, clock=clock).is_late
 
 
-def test_remedies_that_ask_again_take_time() -> None:
+def test_remedies_that_send_requests_take_time() -> None:
     assert {found for found in Remedy if found.takes_time} == {Remedy.AGAIN, Remedy.TAKE_UP, Remedy.DIVIDE}
 
 
-def test_less_than_a_second_of_work_counts_as_it_is() -> None:
+def test_fractions_of_a_second_of_work_are_counted() -> None:
     clock = Clock()
     budget = RequestBudget(left=100, seconds=0.5, clock=clock)
     with budget.working():

@@ -1,4 +1,4 @@
-"""A record that could not be read is fetched again by itself."""
+"""A record that could not be read is fetched again by GetRecord."""
 
 from pathlib import Path
 
@@ -25,12 +25,12 @@ BAD = b"Title & 3 "
 
 @pytest.fixture(autouse=True)
 def forking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the process that asks the repository from one that has imported the modules."""
+    """Fork the process that contacts the repository from one that has imported the modules."""
     monkeypatch.setattr("harvester.isolated.started_process", forked)
 
 
 async def _with_a_broken_record(library: Library) -> Quarantined:
-    """A library whose fourth record came with a bare ampersand, alone and in lists."""
+    """Harvest a library whose fourth record has a bare ampersand, in lists and in GetRecord."""
     library.fake.fault = lambda _, good: good.replace(GOOD, BAD)
     await library.run()
     with library.database.session() as session:
@@ -47,7 +47,7 @@ def _entry(library: Library) -> Quarantined:
         return session.scalars(select(Quarantined)).one()
 
 
-async def test_a_record_that_was_mended_is_stored_and_its_entry_resolved(library: Library) -> None:
+async def test_a_record_that_became_readable_is_stored_and_its_entry_resolved(library: Library) -> None:
     error = await _with_a_broken_record(library)
     library.fake.fault = None
 
@@ -63,7 +63,7 @@ async def test_a_record_that_was_mended_is_stored_and_its_entry_resolved(library
         assert len(session.scalars(select(History)).all()) == 1
 
 
-async def test_a_record_that_is_broken_still_keeps_its_entry(library: Library) -> None:
+async def test_a_record_that_is_still_broken_keeps_its_entry(library: Library) -> None:
     error = await _with_a_broken_record(library)
 
     result = await _again(library, error)
@@ -77,7 +77,7 @@ async def test_a_record_that_is_broken_still_keeps_its_entry(library: Library) -
     assert BROKEN not in library.living()
 
 
-async def test_a_look_stores_nothing(library: Library) -> None:
+async def test_a_preview_stores_no_record(library: Library) -> None:
     error = await _with_a_broken_record(library)
     library.fake.fault = None
 
@@ -88,7 +88,7 @@ async def test_a_look_stores_nothing(library: Library) -> None:
     assert _entry(library).resolved is None
 
 
-async def test_the_filter_rules_decide_as_in_a_harvest(library: Library, tmp_path: Path) -> None:
+async def test_filter_rules_are_applied_as_in_a_harvest(library: Library, tmp_path: Path) -> None:
     error = await _with_a_broken_record(library)
     library.fake.fault = None
     rules = tmp_path / "filter.xml"
@@ -104,7 +104,7 @@ async def test_the_filter_rules_decide_as_in_a_harvest(library: Library, tmp_pat
     assert _entry(library).resolved is not None
 
 
-async def test_a_strict_harvest_s_record_is_read_strictly(library: Library) -> None:
+async def test_a_record_of_a_strict_harvest_is_read_strictly(library: Library) -> None:
     error = await _with_a_broken_record(library)
     library.fake.fault = lambda _, good: good.replace(b"<GetRecord>", b"<GetRecord><odd/>")
 
@@ -129,7 +129,7 @@ async def test_a_record_that_was_deleted_meanwhile_is_deleted_here(library: Libr
 
 
 @pytest.mark.usefixtures("impatient")
-async def test_while_the_repository_is_harvested_nothing_is_stored(library: Library) -> None:
+async def test_no_record_is_stored_while_the_repository_is_harvested(library: Library) -> None:
     error = await _with_a_broken_record(library)
     library.fake.fault = None
 
@@ -139,7 +139,7 @@ async def test_while_the_repository_is_harvested_nothing_is_stored(library: Libr
     assert _entry(library).resolved is None
 
 
-async def test_what_has_no_identifier_cannot_be_asked_for(library: Library) -> None:
+async def test_an_entry_without_identifier_cannot_be_fetched_again(library: Library) -> None:
     error = await _with_a_broken_record(library)
     error.identifier = None
 

@@ -1,4 +1,4 @@
-"""What was kept of a run is taken in again, with other rules, without asking the repository."""
+"""The stored answers of a run are processed again, with other rules, without requests to the repository."""
 
 import asyncio
 import gzip
@@ -30,7 +30,7 @@ _MAPPINGS = """<normalize><selectionNamespaces>xmlns:dc='http://purl.org/dc/elem
 
 
 async def run_up_to(library: Library, token_begins: str, **parameters: Any) -> None:
-    """A run that is interrupted while it waits for the page that the token asks for."""
+    """Run a harvest that is interrupted while it waits for the page of the token."""
     stop = asyncio.Event()
     stored = int(token_begins.removesuffix("|"))
 
@@ -79,7 +79,7 @@ def _records(path: Path) -> list[tuple[str, str]]:
         ]
 
 
-async def test_each_request_and_answer_of_a_run_is_a_record_of_one_file(library: Library) -> None:
+async def test_each_request_and_answer_of_a_run_is_a_record_in_one_file(library: Library) -> None:
     outcome = await library.run()
     assert outcome.raw_path is not None
     assert outcome.raw_path.startswith(f"raw/{library.repository_id}/")
@@ -88,7 +88,7 @@ async def test_each_request_and_answer_of_a_run_is_a_record_of_one_file(library:
     assert library.settings.store not in warc(library).parents
 
 
-async def test_nothing_is_kept_unless_it_is_asked_for(library: Library) -> None:
+async def test_answers_are_stored_only_on_request(library: Library) -> None:
     library.change_settings(keep_raw=False)
     outcome = await library.run()
     assert outcome.raw_path is None
@@ -99,7 +99,7 @@ async def test_nothing_is_kept_unless_it_is_asked_for(library: Library) -> None:
         await replay(library, 999)
 
 
-async def test_a_replay_gives_the_same_files_without_asking(library: Library) -> None:
+async def test_a_replay_results_in_the_same_files_without_requests(library: Library) -> None:
     await library.run()
     files = library.files()
     for path in library.folder.rglob("*.xml"):
@@ -113,7 +113,9 @@ async def test_a_replay_gives_the_same_files_without_asking(library: Library) ->
     assert (last.replay_of, last.raw_path) == (library.history()[0].history_id, None)
 
 
-async def test_raw_answers_have_no_credentials_of_the_base_url_and_can_be_replayed(library: Library) -> None:
+async def test_raw_answers_have_no_credentials_of_the_base_url_and_can_be_replayed(
+    library: Library,
+) -> None:
     library.change_repository(base_url=library.fake.url.replace("://", "://me:s%40cret@"))
     await library.run()
     assert b"cret" not in gzip.decompress(warc(library).read_bytes())
@@ -121,7 +123,7 @@ async def test_raw_answers_have_no_credentials_of_the_base_url_and_can_be_replay
     assert (outcome.verdict, outcome.counts["unchanged"]) == ("complete", 25)
 
 
-async def test_a_replay_applies_the_rules_of_today(library: Library, tmp_path: Path) -> None:
+async def test_a_replay_applies_the_current_rules(library: Library, tmp_path: Path) -> None:
     filters, mappings = tmp_path / "filters.xml", tmp_path / "mappings.xml"
     filters.write_text(_FILTERS)
     mappings.write_text(_MAPPINGS)
@@ -141,7 +143,7 @@ async def test_a_replay_applies_the_rules_of_today(library: Library, tmp_path: P
         pytest.param(Method.IDENTIFIERS, Slice.MONTH, marks=pytest.mark.long),
     ],
 )
-async def test_a_replay_asks_for_the_same_whatever_was_asked_for(
+async def test_a_replay_repeats_the_requests_of_the_run_whatever_its_parameters(
     library: Library, method: Method, length: Slice | None
 ) -> None:
     library.fake.items = [
@@ -167,7 +169,7 @@ async def test_a_replay_does_not_move_the_watermark(library: Library) -> None:
     assert library.harvest_row().watermark == "2024-07-01T12:00:00Z"
 
 
-async def test_what_later_harvests_changed_or_deleted_stays_as_they_have_it(library: Library) -> None:
+async def test_records_changed_or_deleted_by_later_harvests_stay_as_they_are(library: Library) -> None:
     await library.run()
     later = "2024-06-15T00:00:00Z"
     library.fake.items[3] = Item(identifier="oai:fake.example:3", datestamp=later, title="Renewed")
@@ -183,7 +185,7 @@ async def test_what_later_harvests_changed_or_deleted_stays_as_they_have_it(libr
     assert statuses(library)["oai:fake.example:4"] == "deleted"
 
 
-async def test_records_that_came_later_do_not_disappear_by_a_replay(library: Library) -> None:
+async def test_a_replay_deletes_no_records_that_were_added_later(library: Library) -> None:
     def forgetful(_asked: dict[str, str], good: bytes) -> bytes:
         return good.replace(b"<deletedRecord>persistent", b"<deletedRecord>no")
 
@@ -196,7 +198,7 @@ async def test_records_that_came_later_do_not_disappear_by_a_replay(library: Lib
     assert len(statuses(library)) == 30
 
 
-async def test_waits_and_tries_are_replayed_in_no_time(library: Library) -> None:
+async def test_waits_and_retries_are_replayed_without_delay(library: Library) -> None:
     failures = iter([True, False, False, False, False])
 
     def fault(asked: dict[str, str], good: bytes) -> bytes | tuple[int, dict[str, str], bytes]:
@@ -209,7 +211,7 @@ async def test_waits_and_tries_are_replayed_in_no_time(library: Library) -> None
     assert (outcome.verdict, outcome.counts["unchanged"]) == ("complete", 25)
 
 
-async def test_compressed_and_broken_answers_are_kept_as_they_came(library: Library) -> None:
+async def test_compressed_and_broken_answers_are_stored_as_received(library: Library) -> None:
     library.fake.fault = lambda _, good: good.replace(b"Title 12 ", b"\x01")
     first = await library.run()
     again = await replay(library, library.history()[0].history_id)
@@ -219,7 +221,7 @@ async def test_compressed_and_broken_answers_are_kept_as_they_came(library: Libr
     assert strict.exit_code == 5
 
 
-async def test_a_run_that_was_cut_off_and_gone_on_with_is_replayed_as_one(library: Library) -> None:
+async def test_an_interrupted_and_resumed_run_is_replayed_as_one(library: Library) -> None:
     await run_up_to(library, "20|")
     second = await library.run()
     assert second.evidence.resumed_at == 20
@@ -228,7 +230,7 @@ async def test_a_run_that_was_cut_off_and_gone_on_with_is_replayed_as_one(librar
     assert (outcome.verdict, outcome.counts["unchanged"]) == ("complete", 25)
 
 
-async def test_a_harvest_that_can_be_gone_on_with_is_not_displaced(library: Library) -> None:
+async def test_a_replay_does_not_start_while_a_harvest_can_be_resumed(library: Library) -> None:
     await library.run()
     first = library.history()[0].history_id
     await run_up_to(library, "10|", full=True)
@@ -238,7 +240,7 @@ async def test_a_harvest_that_can_be_gone_on_with_is_not_displaced(library: Libr
     assert (await library.run(full=True)).evidence.resumed_at == 10
 
 
-async def test_an_answer_that_was_not_kept_is_told(library: Library) -> None:
+async def test_a_missing_answer_is_reported(library: Library) -> None:
     await library.run()
     path = warc(library)
     path.write_bytes(path.read_bytes()[:-200])
@@ -250,7 +252,7 @@ async def test_an_answer_that_was_not_kept_is_told(library: Library) -> None:
     assert outcome.counts["records"] == 20
 
 
-async def test_a_file_that_was_moved_away_is_told(library: Library) -> None:
+async def test_a_missing_file_is_reported(library: Library) -> None:
     await library.run()
     warc(library).unlink()
     with pytest.raises(UsageError, match="stored answers of the run were not found"):

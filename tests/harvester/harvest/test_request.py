@@ -55,7 +55,7 @@ def test_a_parameter_at_its_limit_is_accepted(values: dict[str, object]) -> None
         ({"replay": 1}, None, False),
     ],
 )
-def test_a_run_that_begins_at_the_watermark_or_before_has_all_later_changes(
+def test_a_run_that_starts_at_or_before_the_watermark_covers_all_later_changes(
     values: dict[str, object], watermark: str | None, *, expected: bool
 ) -> None:
     request = HarvestRequest(repository_id=1, **values)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""Harvests in slices: the same records, few requests where nothing is, and going on where one was cut off."""
+"""Harvests in slices: the same records, few requests for empty periods, and resumption within a slice."""
 
 from collections import Counter
 from datetime import UTC, datetime
@@ -12,13 +12,13 @@ from tests.harvester.library import Library
 
 
 def length(window: tuple[str | None, str | None]) -> str:
-    """Of which span a request's bounds are; what lies before the Web counts as its first day."""
+    """Return the length of a request's period; a start before the Web counts as the first day of the Web."""
     first, last = (datetime.fromisoformat(bound or "") for bound in window)
     days = (last - max(first, datetime(1990, 1, 1, tzinfo=UTC))).days
     return "year" if days > 31 else "month" if days > 1 else "day"
 
 
-async def test_slices_bring_the_same_records_after_one_look_at_the_year(library: Library) -> None:
+async def test_slices_return_the_same_records_after_one_request_for_the_year(library: Library) -> None:
     outcome = await library.run(slice=Slice.MONTH, harvest_from="2024-01-01")
     assert (library.numbers(), outcome.verdict) == (ALL, "complete")
     assert library.windows()[:4] == [
@@ -27,10 +27,10 @@ async def test_slices_bring_the_same_records_after_one_look_at_the_year(library:
         ("2024-01-31T23:59:59Z", "2024-02-29T23:59:59Z"),
         ("2024-02-29T23:59:59Z", "2024-03-31T23:59:59Z"),
     ]
-    assert outcome.evidence.lists == len(library.windows()) - 1  # nothing was left out but that year's look
+    assert outcome.evidence.lists == len(library.windows()) - 1  # all but the one for the year
 
 
-async def test_decades_with_nothing_in_them_cost_a_request_a_year(library: Library) -> None:
+async def test_empty_decades_cost_one_request_per_year(library: Library) -> None:
     library.fake.items = [
         Item(identifier=f"oai:fake.example:{number}", datestamp=datestamp)
         for number, datestamp in enumerate(("1987-05-05T00:00:00Z", "1996-07-31T23:59:59Z"))
@@ -38,11 +38,11 @@ async def test_decades_with_nothing_in_them_cost_a_request_a_year(library: Libra
     outcome = await library.run(slice=Slice.DAY, harvest_from="1980-01-01", harvest_to="2004-12-31")
     assert (library.numbers(), outcome.verdict) == ({0, 1}, "complete")
     assert Counter(map(length, library.windows())) == {"year": 15, "month": 24, "day": 3 * 31}
-    looks = 2 + 3  # of years and months that turned out to have something
+    looks = 2 + 3  # years and months that turned out to have records
     assert outcome.evidence.lists == len(library.windows()) - looks
 
 
-async def test_what_is_left_out_was_said_to_be_empty_by_the_verb_that_is_harvested_with(
+async def test_empty_periods_are_detected_with_the_verb_of_the_harvest(
     library: Library,
 ) -> None:
     outcome = await library.run(
@@ -54,7 +54,7 @@ async def test_what_is_left_out_was_said_to_be_empty_by_the_verb_that_is_harvest
     assert outcome.evidence.lists == 5 + 12 - 1
 
 
-async def test_a_year_that_cannot_be_looked_at_is_asked_for_slice_by_slice(library: Library) -> None:
+async def test_a_year_whose_request_fails_is_requested_slice_by_slice(library: Library) -> None:
     def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
         bounds = asked.get("from", ""), asked.get("until", "")
         return DEAD if bounds == ("2024-01-01T00:00:00Z", "2024-12-31T23:59:59Z") else good
@@ -64,7 +64,7 @@ async def test_a_year_that_cannot_be_looked_at_is_asked_for_slice_by_slice(libra
     assert (library.numbers(), outcome.verdict, outcome.exit_code) == (ALL, "complete", ExitCode.DONE)
 
 
-async def test_soundings_that_fail_are_not_tried_for_ever(library: Library) -> None:
+async def test_failing_probes_for_empty_periods_are_given_up(library: Library) -> None:
     def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
         return DEAD if asked.get("until", "")[5:7] == "12" and asked["from"][5:7] == "12" else good
 
@@ -76,7 +76,7 @@ async def test_soundings_that_fail_are_not_tried_for_ever(library: Library) -> N
     assert [length(one) for one in library.windows() if (one[0] or "") >= "2022-12-31"] == ["month"] * 12
 
 
-async def test_a_sliced_run_goes_on_in_the_slice_where_it_was_cut_off(library: Library) -> None:
+async def test_a_sliced_run_is_resumed_in_the_slice_where_it_was_interrupted(library: Library) -> None:
     library.fake.fault = dies(library.fake, "until", "2024-02")
     first = await library.run(slice=Slice.MONTH, harvest_from="2024-01-01")
     assert first.verdict == "failed"
@@ -87,7 +87,7 @@ async def test_a_sliced_run_goes_on_in_the_slice_where_it_was_cut_off(library: L
     assert (library.numbers(), outcome.verdict) == (ALL, "complete")
 
 
-async def test_a_run_cut_off_among_empty_years_goes_on_behind_them(library: Library) -> None:
+async def test_a_run_interrupted_in_empty_years_is_resumed_after_them(library: Library) -> None:
     library.fake.fault = dies(library.fake, "until", "2019")
     assert (await library.run(slice=Slice.MONTH, harvest_from="2016-01-01")).verdict == "failed"
     library.fake.fault = None

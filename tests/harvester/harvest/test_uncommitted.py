@@ -1,4 +1,4 @@
-"""Pages that follow at once share a transaction, and their files are written beside the next ones' rows."""
+"""Pages received in quick succession share a transaction, and their files are written during later ones."""
 
 import asyncio
 import re
@@ -19,7 +19,7 @@ from tests.manager.conftest import until
 
 @pytest.fixture(autouse=True)
 def page_by_page(library: Library, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each page is taken in by itself, and there always seems to be another, so that no commit is early."""
+    """Process each page alone, with another one apparently waiting, so that no commit is early."""
     library.tuning = Tuning(group_records=1, old_seconds=600.0)
 
     async def soon(_: PagePrefetcher, __: float) -> bool:
@@ -33,19 +33,19 @@ def transactions(library: Library) -> int:
         return len(set(session.scalars(select(RecordChange.transaction_id))))
 
 
-async def test_pages_that_follow_at_once_share_a_transaction(library: Library) -> None:
+async def test_pages_received_in_quick_succession_share_a_transaction(library: Library) -> None:
     outcome = await library.run()
     assert (outcome.verdict, outcome.counts["new"], transactions(library)) == ("complete", 25, 1)
     assert library.audit()[0].clean
 
 
-async def test_what_has_waited_long_is_committed(library: Library) -> None:
+async def test_pages_that_have_waited_long_are_committed(library: Library) -> None:
     library.tuning = replace(library.tuning, old_seconds=-1.0)
     outcome = await library.run()
     assert (outcome.verdict, outcome.counts["new"], transactions(library)) == ("complete", 25, 3)
 
 
-async def test_a_record_that_comes_twice_is_as_it_came_last(library: Library) -> None:
+async def test_a_record_listed_twice_is_stored_as_listed_last(library: Library) -> None:
     again = [Item(identifier="oai:fake.example:3", title="Newer"), Item(identifier="oai:fake.example:4")]
     library.fake.items += again
     outcome = await library.run()
@@ -54,7 +54,7 @@ async def test_a_record_that_comes_twice_is_as_it_came_last(library: Library) ->
     assert library.audit()[0].clean
 
 
-async def test_a_wait_of_the_repository_is_noted_behind_what_came_before(library: Library) -> None:
+async def test_a_wait_is_noted_after_the_pages_before_it_were_committed(library: Library) -> None:
     seen: list[str] = []
     taken: list[int] = []
     kept: list[tuple[str | None, int]] = []
@@ -81,12 +81,12 @@ async def test_a_wait_of_the_repository_is_noted_behind_what_came_before(library
 
 
 def last_note(library: Library) -> str | None:
-    """What the run's row says of what keeps it."""
+    """Return the note on the run's row about what delays it."""
     with library.database.session() as session:
         return session.scalars(select(Harvest.last_error)).one()
 
 
-async def test_a_stop_commits_what_was_taken_in(library: Library) -> None:
+async def test_a_stop_signal_commits_the_received_pages(library: Library) -> None:
     stop, taken = asyncio.Event(), asyncio.Event()
 
     async def before(arguments: dict[str, str]) -> None:
@@ -105,7 +105,7 @@ async def test_a_stop_commits_what_was_taken_in(library: Library) -> None:
     assert library.audit()[0].clean
 
 
-async def test_a_held_page_leaves_those_before_it_whole(library: Library) -> None:
+async def test_a_held_page_leaves_the_pages_before_it_stored_completely(library: Library) -> None:
     library.change_settings(brake_updates=30, brake_minimum=5)
     await library.run()
     for number in (1, *range(10, 25)):
@@ -119,14 +119,14 @@ async def test_a_held_page_leaves_those_before_it_whole(library: Library) -> Non
     assert library.audit()[0].clean
 
 
-async def test_files_that_fail_while_the_repository_wants_a_wait_fail_the_run(library: Library) -> None:
+async def test_an_error_in_writing_files_during_a_wait_fails_the_run(library: Library) -> None:
     library.fake.items[12] = Item(identifier="oai:other.example:12")
     touch(library.folder / "other.example", b"a file where a folder is to be")
     waited: list[str] = []
 
     async def before(arguments: dict[str, str]) -> None:
         if arguments.get("resumptionToken", "").startswith("20"):
-            await asyncio.sleep(0.5)  # so that the pages before it are taken in, as a rule
+            await asyncio.sleep(0.5)  # this way, the pages before it are usually stored first
 
     def fault(arguments: dict[str, str], _: bytes) -> tuple[int, dict[str, str], bytes] | None:
         token = arguments.get("resumptionToken", "")
@@ -146,7 +146,7 @@ async def test_files_that_fail_while_the_repository_wants_a_wait_fail_the_run(li
     assert (outcome.verdict, len(library.records())) == ("complete", 25)
 
 
-async def test_files_that_fail_count_nothing_that_is_not_stored(library: Library) -> None:
+async def test_records_whose_files_could_not_be_written_are_not_counted(library: Library) -> None:
     library.fake.items[12] = Item(identifier="oai:other.example:12")
     touch(library.folder / "other.example", b"a file where a folder is to be")
     with pytest.raises(OSError, match=r"other\.example"):

@@ -26,7 +26,7 @@ def stamps(library: Library) -> dict[str, str]:
     return {row.identifier: row.datestamp for row in library.records().values()}
 
 
-async def test_all_are_stored_with_the_date_of_the_answer_and_counted_in_one_warning(
+async def test_undated_records_are_stored_with_the_date_of_the_answer_and_counted_in_one_warning(
     library: Library,
 ) -> None:
     library.fake.items = [*undated(12), *many(14)[12:]]
@@ -40,7 +40,7 @@ async def test_all_are_stored_with_the_date_of_the_answer_and_counted_in_one_war
     assert "got the date of the answer: 12; the first" in note.text
 
 
-async def test_an_unchanged_one_is_unchanged_in_a_later_answer_and_a_changed_one_is_updated(
+async def test_unchanged_undated_records_stay_unchanged_and_changed_ones_are_updated(
     library: Library,
 ) -> None:
     library.fake.items = undated(12)
@@ -60,13 +60,13 @@ async def test_the_watermark_moves_and_the_next_harvest_is_incremental(library: 
 
 
 @pytest.mark.parametrize("method", Method)
-async def test_either_method_stores_all_of_them(library: Library, method: Method) -> None:
+async def test_both_methods_store_all_undated_records(library: Library, method: Method) -> None:
     library.fake.items = undated(12)
     outcome = await library.run(method=method)
     assert (outcome.verdict, outcome.counts["new"], outcome.counts["undated"]) == ("complete", 12, 12)
 
 
-async def test_a_strict_harvest_stops_at_the_first(library: Library) -> None:
+async def test_a_strict_harvest_stops_at_the_first_undated_record(library: Library) -> None:
     library.fake.items = undated(12)
     outcome = await library.run(validation=Level.STRICT)
     assert (outcome.verdict, outcome.counts["records"]) == ("failed", 0)
@@ -100,7 +100,7 @@ def test_a_repeated_deletion_without_a_datestamp_is_not_a_change() -> None:
 
 
 @pytest.mark.parametrize("first_undated", [True, False])
-def test_of_a_dated_and_an_undated_version_the_last_one_counts(*, first_undated: bool) -> None:
+def test_of_a_dated_and_an_undated_version_the_last_one_is_stored(*, first_undated: bool) -> None:
     dated = Header(identifier="oai:a:1", datestamp="2020-01-01")
     without = replace(dated, datestamp=NOW, undated=True)
     versions = [without, dated] if first_undated else [dated, without]

@@ -1,4 +1,4 @@
-"""Very strict harvests of a format of the repository's own, and rules that meet their limit."""
+"""Very strict harvests of a format with its own schema, and rules that exceed their limit."""
 
 from collections.abc import AsyncIterator
 from functools import partial
@@ -27,7 +27,7 @@ def book(number: int, content: str = "<pages>3</pages>", *, names: str = "") -> 
 
 
 def announcing(schema: str) -> FakeRepository:
-    """A repository whose one format has the schema."""
+    """Make the repository announce a single format with the schema."""
     formats = (
         "<ListMetadataFormats><metadataFormat><metadataPrefix>book</metadataPrefix>"
         f"<schema>{schema}</schema><metadataNamespace>{BOOK}</metadataNamespace></metadataFormat></ListMetadataFormats>"
@@ -75,7 +75,7 @@ async def test_the_announced_schema_is_fetched_once_for_all_harvests(
     assert len(list((library.settings.data / "schemas").iterdir())) == 4
 
 
-async def test_a_record_that_is_not_valid_ends_the_run_with_its_name_line_and_reason(
+async def test_an_invalid_record_ends_the_run_with_its_identifier_line_and_reason(
     library: Library,
 ) -> None:
     library.fake.items[11] = book(11, "<pages>0</pages>")
@@ -91,7 +91,7 @@ async def test_a_record_that_is_not_valid_ends_the_run_with_its_name_line_and_re
     assert ": record 'oai:a:11': line 4, element '{urn:example:book}pages': " in warning
 
 
-async def test_a_record_that_is_not_valid_is_kept_with_its_bytes_and_the_line_of_the_fault(
+async def test_an_invalid_record_is_quarantined_with_its_bytes_and_the_line_of_the_fault(
     library: Library,
 ) -> None:
     library.fake.items[11] = book(11, "<pages>0</pages>")
@@ -108,7 +108,7 @@ async def test_a_record_that_is_not_valid_is_kept_with_its_bytes_and_the_line_of
 
 
 @pytest.mark.parametrize("level", [Level.STRICT, Level.LOOSE])
-async def test_other_levels_ask_for_no_schema_and_keep_such_a_record(
+async def test_other_levels_request_no_schema_and_store_an_invalid_record(
     library: Library, server: SchemaServer, level: Level
 ) -> None:
     library.fake.items[11] = book(11, "<pages>0</pages>")
@@ -128,7 +128,7 @@ async def test_other_levels_ask_for_no_schema_and_keep_such_a_record(
         ("/parts/title.xsd", "<html/>", "it is not an XML Schema but 'html'"),
     ],
 )
-async def test_a_schema_that_cannot_be_had_ends_the_run_before_its_first_record(
+async def test_a_run_stops_before_its_first_record_if_a_schema_is_not_available(
     library: Library, server: SchemaServer, path: str, answer: str | int, reason: str
 ) -> None:
     server.files[path] = answer
@@ -141,7 +141,9 @@ async def test_a_schema_that_cannot_be_had_ends_the_run_before_its_first_record(
     assert library.files() == {}
 
 
-async def test_what_a_record_names_is_fetched_between_pages(library: Library, server: SchemaServer) -> None:
+async def test_a_schema_named_by_a_record_is_fetched_between_pages(
+    library: Library, server: SchemaServer
+) -> None:
     note = f'<pages>3</pages><note xmlns="{NOTE}">{{}}</note>'
     names = f"{NOTE} {server.url}/note.xsd"
     library.fake.items[10] = book(10, note.format("2024-05-01"), names=names)
@@ -159,7 +161,7 @@ KEEPING = f"""<filters>
 <selectionNamespaces>xmlns:b='{BOOK}'</selectionNamespaces><filter xpath="//b:pages" regexp="3"/></filters>"""
 
 
-async def test_what_a_record_names_that_the_filter_excludes_is_not_needed(
+async def test_a_schema_named_by_a_record_that_the_filter_excludes_is_not_needed(
     library: Library, server: SchemaServer, tmp_path: Path
 ) -> None:
     rules = tmp_path / "keeping.xml"
@@ -187,7 +189,7 @@ def costly(tmp_path: Path) -> Path:
     return file
 
 
-async def test_a_loose_run_leaves_out_the_record_on_which_an_xpath_takes_too_long(
+async def test_a_lenient_run_rejects_a_record_on_which_an_xpath_takes_too_long(
     library: Library, costly: Path
 ) -> None:
     library.fake.items[3] = book(3, "<page/>" * 60_000)
@@ -203,7 +205,9 @@ async def test_a_loose_run_leaves_out_the_record_on_which_an_xpath_takes_too_lon
     assert (kept.identifier, b"<page/>" in kept.raw) == ("oai:a:3", True)
 
 
-async def test_a_strict_run_ends_there(library: Library, costly: Path) -> None:
+async def test_a_strict_run_ends_at_a_record_on_which_an_xpath_takes_too_long(
+    library: Library, costly: Path
+) -> None:
     library.fake.items[3] = book(3, "<page/>" * 60_000)
 
     outcome = await library.run(metadata_prefix="book", filter_file=costly, validation=Level.STRICT)
@@ -212,7 +216,7 @@ async def test_a_strict_run_ends_there(library: Library, costly: Path) -> None:
     assert (outcome.failure_reason or "").startswith(f"record 'oai:a:3': {costly}, line 3, column 9: ")
 
 
-async def test_a_rule_that_meets_its_limit_on_every_record_ends_the_run(
+async def test_a_rule_that_exceeds_its_limit_on_every_record_ends_the_run(
     library: Library, costly: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("harvester.harvest.run.RuleLimits", partial(RuleLimits, records=4))

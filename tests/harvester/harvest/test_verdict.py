@@ -1,4 +1,4 @@
-"""The verdict, case by case: what the evidence is, and what has to follow from it."""
+"""The verdict for each kind of evidence."""
 
 from typing import Any
 
@@ -67,12 +67,12 @@ def test_the_verdict_follows_from_the_evidence(name: str) -> None:
         ({"windows_left": 2}, "2 lists were not requested"),
     ],
 )
-def test_a_doubt_is_a_sentence_for_one_and_for_many(given: dict[str, Any], words: str) -> None:
+def test_a_doubt_has_a_singular_and_a_plural(given: dict[str, Any], words: str) -> None:
     assert list(doubts(Evidence(**{"end": End.EMPTY_TOKEN, "listed": 10, "changes": 10, **given}))) == [words]
 
 
 def _names_a_reason(evidence: Evidence) -> bool:
-    """Whether a doubt, a record in quarantine, or the way in which the run ended says what is missing."""
+    """Return whether a doubt, a quarantined record, or the end of the run explains what is missing."""
     return bool(doubts(evidence) or evidence.refused or evidence.end not in PROPER)
 
 
@@ -91,5 +91,5 @@ LACKING: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("end", End)
 @pytest.mark.parametrize("lack", LACKING, ids=lambda lack: next(iter(lack)))
-def test_what_lacks_something_is_never_complete(end: End, lack: dict[str, Any]) -> None:
+def test_a_run_with_missing_records_is_never_complete(end: End, lack: dict[str, Any]) -> None:
     assert judge(Evidence(end=end, listed=10, changes=10, **lack))[0] != "complete"

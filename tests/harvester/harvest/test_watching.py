@@ -1,4 +1,4 @@
-"""What a list shows of itself."""
+"""What a list reveals about itself."""
 
 from dataclasses import replace
 
@@ -21,7 +21,7 @@ def days(first: int, last: int) -> list[str]:
     return [f"2024-01-{day:02}" for day in range(first, last + 1)]
 
 
-def test_datestamps_that_only_rise_make_a_list_orderly() -> None:
+def test_a_list_with_rising_datestamps_is_ordered() -> None:
     watch = ListWatch()
     watch.see(page(*days(1, 5)))
     assert not watch.orderly
@@ -30,7 +30,7 @@ def test_datestamps_that_only_rise_make_a_list_orderly() -> None:
     assert watch.settled == "2024-01-05"
 
 
-def test_a_single_record_out_of_line_at_a_pages_end_does_not_set_the_place_to_go_on_from() -> None:
+def test_a_single_outlier_at_the_end_of_a_page_does_not_change_the_position_to_continue_from() -> None:
     watch = ListWatch()
     watch.see(page(*days(1, 12)))
     watch.see(page(*days(13, 15), "2024-12-31"))
@@ -46,7 +46,7 @@ def test_a_single_record_out_of_line_at_a_pages_end_does_not_set_the_place_to_go
         ["20 January"],
     ],
 )
-def test_one_datestamp_that_falls_or_is_written_differently_ends_the_order(stamps: list[str]) -> None:
+def test_one_datestamp_that_falls_or_has_another_notation_ends_the_order(stamps: list[str]) -> None:
     watch = ListWatch()
     watch.see(page(*days(1, 15)))
     watch.see(page(*stamps))
@@ -54,7 +54,7 @@ def test_one_datestamp_that_falls_or_is_written_differently_ends_the_order(stamp
     assert not watch.orderly
 
 
-def test_the_dates_of_answers_do_not_make_a_list_orderly() -> None:
+def test_response_dates_do_not_make_a_list_ordered() -> None:
     dated = page(*days(1, 15))
     undated = tuple(replace(header, undated=True) for header in dated.headers)
     watch = ListWatch()
@@ -62,7 +62,7 @@ def test_the_dates_of_answers_do_not_make_a_list_orderly() -> None:
     assert not watch.orderly
 
 
-def test_a_record_that_comes_twice_does_not_make_up_for_one_that_does_not_come() -> None:
+def test_a_repeated_record_does_not_make_up_for_a_missing_one() -> None:
     watch = ListWatch()
     watch.see(page("2024-01-01", "2024-01-01", names=("a", "b"), size=4))
     watch.see(page("2024-01-01", "2024-01-01", names=("b", "c"), size=4))
@@ -70,7 +70,7 @@ def test_a_record_that_comes_twice_does_not_make_up_for_one_that_does_not_come()
     assert (watch.listed, watch.repeated, watch.missing, watch.confirmed) == (4, 1, 1, False)
 
 
-def test_the_list_size_that_was_said_last_counts() -> None:
+def test_the_last_stated_list_size_counts() -> None:
     watch = ListWatch()
     watch.see(page("2024-01-01", size=1000))
     watch.see(page("2024-01-02", size=2))
@@ -105,7 +105,7 @@ def test_a_full_page_without_a_token_element_is_an_abrupt_end() -> None:
     assert not shorter.abrupt(no_token=True)
 
 
-def test_a_list_that_is_taken_up_again_still_has_to_bring_what_was_announced_first() -> None:
+def test_a_continued_list_still_has_to_return_the_number_announced_first() -> None:
     first = ListWatch()
     first.see(page(*days(1, 10), size=20))
     second = first.taken_up()
@@ -114,7 +114,7 @@ def test_a_list_that_is_taken_up_again_still_has_to_bring_what_was_announced_fir
     assert (second.repeated, second.overlapping, second.missing) == (0, 2, 6)
 
 
-def test_a_list_that_is_taken_up_twice_has_to_bring_what_was_announced_at_first() -> None:
+def test_a_list_continued_twice_has_to_return_the_number_announced_first() -> None:
     first = ListWatch()
     first.see(page(*days(1, 10), size=20))
     second = first.taken_up()
@@ -125,7 +125,7 @@ def test_a_list_that_is_taken_up_twice_has_to_bring_what_was_announced_at_first(
     assert third.missing == 2
 
 
-def test_a_watch_out_of_the_checkpoint_knows_what_came_before_by_its_marks() -> None:
+def test_a_watch_restored_from_the_checkpoint_recognises_earlier_records_by_their_marks() -> None:
     watch = ListWatch()
     watch.see(page("2024-01-01", "2024-01-01", names=("a", "b"), size=4))
     later = watch_from_json(watch.as_json(), watch.marks)
@@ -150,7 +150,7 @@ def test_rises_are_counted_once_for_each_further_datestamp() -> None:
     assert watch.rises == 6
 
 
-def test_entries_that_came_one_by_one_or_not_at_all_are_listed_as_well() -> None:
+def test_records_fetched_one_by_one_and_unreadable_ones_count_as_listed() -> None:
     watch = ListWatch()
     single = Header(identifier="oai:a:single", datestamp="2024-01-02")
     watch.see(page(*days(1, 3)), mended=[single], unreadable=1)
@@ -162,14 +162,14 @@ def test_entries_that_came_one_by_one_or_not_at_all_are_listed_as_well() -> None
     [
         ([4, 4], True),
         ([None, None], False),
-        # Larger and smaller than what was received; that of a page; what was sent so far.
+        # Larger and smaller than what was received; the size of a page; what was sent so far.
         ([5, 5], False),
         ([3, 3], False),
         ([2, 2], False),
         ([2, 4], False),
     ],
 )
-def test_only_a_size_that_was_reached_exactly_and_never_changed_ends_a_list(
+def test_only_a_constant_size_that_was_reached_exactly_ends_a_list(
     *, sizes: list[int | None], expected: bool
 ) -> None:
     watch = ListWatch()
@@ -180,7 +180,7 @@ def test_only_a_size_that_was_reached_exactly_and_never_changed_ends_a_list(
     assert watch.ends_by_size is expected
 
 
-def test_the_size_of_a_single_page_or_a_round_one_ends_no_list() -> None:
+def test_the_size_of_a_single_page_or_a_round_size_does_not_end_a_list() -> None:
     watch = ListWatch()
     for _ in range(2):
         watch.see(page(*days(1, 2), size=2))

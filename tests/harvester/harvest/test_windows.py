@@ -1,4 +1,4 @@
-"""How windows of datestamps are sliced and halved."""
+"""Windows of datestamps are sliced and halved."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -39,7 +39,7 @@ def pieces(window: Window, times: Calendar) -> list[Window]:
     return [first, *(pieces(rest, times) if rest else [])]
 
 
-def test_months_begin_where_the_one_before_ends_and_the_outer_bounds_stay_open() -> None:
+def test_each_month_starts_at_the_end_of_the_previous_one_and_outer_bounds_stay_open() -> None:
     assert sliced(Window(slice=Slice.MONTH), FINE) == [
         (None, "2024-01-31T23:59:59Z"),
         ("2024-01-31T23:59:59Z", "2024-02-29T23:59:59Z"),
@@ -48,7 +48,7 @@ def test_months_begin_where_the_one_before_ends_and_the_outer_bounds_stay_open()
     ]
 
 
-def test_whole_days_make_months_too() -> None:
+def test_months_are_also_made_with_day_granularity() -> None:
     assert sliced(Window(slice=Slice.MONTH), DAYS) == [
         (None, "2024-02-29"),
         ("2024-02-29", "2024-03-31"),
@@ -56,7 +56,7 @@ def test_whole_days_make_months_too() -> None:
     ]
 
 
-def test_days_keep_to_the_bounds_that_were_asked_for() -> None:
+def test_days_stay_within_the_requested_bounds() -> None:
     window = Window(from_="2024-03-01T06:00:00Z", until="2024-03-03T06:00:00Z", slice=Slice.DAY)
     assert sliced(window, FINE) == [
         ("2024-03-01T06:00:00Z", "2024-03-01T23:59:59Z"),
@@ -65,7 +65,7 @@ def test_days_keep_to_the_bounds_that_were_asked_for() -> None:
     ]
 
 
-def test_an_earliest_datestamp_from_before_the_web_is_one_slice() -> None:
+def test_all_time_before_the_web_is_in_the_first_slice() -> None:
     old = calendar(Granularity.SECOND, "0001-01-01T00:00:00Z", NOW)
     found = sliced(Window(slice=Slice.MONTH), old)
     assert found[0] == (None, "1990-01-31T23:59:59Z")
@@ -73,7 +73,7 @@ def test_an_earliest_datestamp_from_before_the_web_is_one_slice() -> None:
 
 
 @pytest.mark.parametrize("earliest", ["", None, "last year"])
-def test_an_earliest_datestamp_that_is_none_counts_as_the_webs_beginning(earliest: str | None) -> None:
+def test_an_invalid_earliest_datestamp_is_replaced_by_the_start_of_the_web(earliest: str | None) -> None:
     times = calendar(Granularity.SECOND, earliest, NOW)
     web = calendar(Granularity.SECOND, "1990-01-01", NOW)
     found = sliced(Window(slice=Slice.MONTH), times)
@@ -83,7 +83,7 @@ def test_an_earliest_datestamp_that_is_none_counts_as_the_webs_beginning(earlies
     assert len(found) == (2024 - 1990) * 12 + 4
 
 
-def test_with_an_earliest_datestamp_to_come_all_is_one_slice() -> None:
+def test_an_earliest_datestamp_in_the_future_makes_one_slice() -> None:
     times = calendar(Granularity.SECOND, "2999-01-01", NOW)
     assert times.earliest == NOW
     assert sliced(Window(slice=Slice.MONTH), times) == [(None, None)]
@@ -104,7 +104,7 @@ def test_slices_leave_no_gap(first: datetime, length: Slice, granularity: Granul
         assert until == from_
 
 
-def test_days_are_cut_from_months_and_these_from_years_which_are_sounded_where_that_spares_requests() -> None:
+def test_days_are_cut_from_months_and_these_from_years_which_are_probed_if_that_saves_requests() -> None:
     window = Window(from_="2022-11-20T00:00:00Z", until="2024-02-02T12:00:00Z", slice=Slice.DAY)
     years = pieces(window, FINE)
     assert [(one.span, one.unsounded, one.until) for one in years] == [
@@ -120,7 +120,7 @@ def test_days_are_cut_from_months_and_these_from_years_which_are_sounded_where_t
     assert [(one.slice, one.span) for one in pieces(months[1], FINE)] == [(None, None)] * 2
 
 
-def test_what_is_asked_for_first_is_the_first_span_that_may_be_empty() -> None:
+def test_the_first_request_is_for_the_first_span_that_may_be_empty() -> None:
     assert first_request(Window(slice=Slice.DAY), FINE).until == "2024-01-31T23:59:59Z"
     assert first_request(Window(until="2024-03-01T00:00:00Z", slice=Slice.DAY), DAYS).until == "2024-02-29"
     years = first_request(Window(from_="2001-01-01T00:00:00Z", slice=Slice.MONTH), FINE)

@@ -2,7 +2,7 @@
 
     python -m tests.harvester.hostile.compare PYTHON [--limit SECONDS] [--only NAME]
 
-PYTHON is the interpreter of an environment with both packages; they are used as they come, unconfigured.
+PYTHON is the interpreter of an environment with both packages; they are used with their defaults.
 """
 
 import argparse
@@ -30,7 +30,7 @@ _LINE_LIMIT = 2**26
 
 
 def row(scenario: Scenario, measured: Sequence[str]) -> str:
-    """The scenario's line of the table."""
+    """Return the scenario's row of the table."""
     total = len({item.identifier for item in scenario.make().items})
     ours = [_ours(truth, total) for truth in (scenario.loose, scenario.strict)]
     return (
@@ -45,7 +45,7 @@ def _ours(truth: Truth, total: int) -> str:
 
 
 async def measure(scenario: Scenario, client: str, python: str, limit: float) -> str:
-    """What the client gets, in words."""
+    """Describe what the client returns."""
     script = Path(__file__).with_name("foreign_client.py")
     since = [scenario.parameters["harvest_from"]] if "harvest_from" in scenario.parameters else []
     async with served(scenario.make()) as hostile:
@@ -71,14 +71,14 @@ async def measure(scenario: Scenario, client: str, python: str, limit: float) ->
 async def _read(process: asyncio.subprocess.Process, lines: list[dict[str, Any]]) -> None:
     assert process.stdout is not None
     async for line in process.stdout:
-        lines += [json.loads(line)]  # one by one, for the limit may come at any line
+        lines += [json.loads(line)]  # one by one, because the limit may end any line
     await process.wait()
 
 
 def _in_words(
     lines: Sequence[Mapping[str, Any]], truth: Mapping[str, str], scenario: Scenario, ended: str
 ) -> str:
-    """How many different records came whole, how many were wrong, how it ended, and whether it was told."""
+    """Describe how many records were complete or wrong, how it ended, and whether that was reported."""
     living = {line["identifier"]: line["metadata"] for line in lines if not line["deleted"]}
     right = sum(truth.get(name) == metadata for name, metadata in living.items())
     words = [f"{right:,}"]
@@ -92,7 +92,7 @@ def _in_words(
 
 
 async def main() -> None:
-    """Measure and print."""
+    """Measure and print the results."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("python", help="interpreter of the environment with sickle and oaipmh-scythe")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""The building blocks of faults: where something goes wrong, how often, and what is done to the answer."""
+"""Building blocks of faults: where something goes wrong, how often, and how the answer is changed."""
 
 from collections.abc import Callable, Sequence
 
@@ -9,7 +9,7 @@ Edit = Callable[[bytes], bytes]
 
 
 def instead(old: str, new: str | bytes) -> Edit:
-    """Put something in place of some text, which has to be there."""
+    """Replace some text, which has to occur."""
     after = new if isinstance(new, bytes) else new.encode()
 
     def edit(good: bytes) -> bytes:
@@ -20,7 +20,7 @@ def instead(old: str, new: str | bytes) -> Edit:
 
 
 def whole(body: bytes | Reply) -> Fault:
-    """Send this in place of whatever is asked for."""
+    """Send this in place of every answer."""
     return lambda _ask: body
 
 
@@ -30,22 +30,22 @@ def edited(edit: Edit) -> Fault:
 
 
 def in_lists(edit: Edit) -> Fault:
-    """Change every answer that lists records or has one."""
+    """Change every answer to a list request."""
     return lambda ask: edit(ask.good) if ask.verb in {"ListRecords", "GetRecord"} else None
 
 
 def to_verb(verb: str, fault: Fault) -> Fault:
-    """Have the fault in the answers to one verb alone."""
+    """Apply the fault to the answers to one verb only."""
     return lambda ask: fault(ask) if ask.verb == verb else None
 
 
 def at_page(offset: int, fault: Fault) -> Fault:
-    """Have the fault in the ListRecords pages that begin at this place of a list, in every window."""
+    """Apply the fault to the ListRecords pages that start at this position of a list, in every window."""
     return lambda ask: fault(ask) if ask.verb == "ListRecords" and ask.offset == offset else None
 
 
 def from_page(offset: int, fault: Fault) -> Fault:
-    """Be good until a page at or behind this place is asked for, then have the fault in every answer."""
+    """Answer correctly until a page at or after this position is requested, then apply the fault always."""
     reached: list[bool] = []
 
     def chosen(ask: Ask) -> Reply | bytes | None:
@@ -57,12 +57,12 @@ def from_page(offset: int, fault: Fault) -> Fault:
 
 
 def first_times(count: int, fault: Fault) -> Fault:
-    """Have the fault when the same thing is asked for the first so many times."""
+    """Apply the fault to the first answers to each request."""
     return lambda ask: fault(ask) if ask.times < count else None
 
 
 def once(fault: Fault) -> Fault:
-    """Have the fault a single time."""
+    """Apply the fault only once."""
     used: list[bool] = []
 
     def chosen(ask: Ask) -> Reply | bytes | None:
@@ -77,19 +77,19 @@ def once(fault: Fault) -> Fault:
 
 
 def holding(item: Item, fault: Fault) -> Fault:
-    """Have the fault in each answer that holds the item's record, whatever window or verb it is asked by."""
+    """Apply the fault to each answer that contains the item's record, for any window or verb."""
     marks = [item.record().encode()]
     return lambda ask: fault(ask) if any(mark in ask.good for mark in marks) else None
 
 
 def in_record(item: Item, edit: Edit) -> Fault:
-    """Change the item's record, wherever it is sent."""
+    """Change the item's record wherever it is sent."""
     record = item.record().encode()
     return holding(item, lambda ask: ask.good.replace(record, edit(record), 1))
 
 
 def each_of(*faults: Fault) -> Fault:
-    """Have the first of the faults that has something to say."""
+    """Apply the first fault that changes the answer."""
 
     def chosen(ask: Ask) -> Reply | bytes | None:
         return next((reply for fault in faults if (reply := fault(ask)) is not None), None)

@@ -1,8 +1,8 @@
-"""Harvests a repository with another client and prints what it gets, a JSON line for each record.
+"""Harvests a repository with another client and prints a JSON line for each received record.
 
     python foreign_client.py sickle|scythe URL [FROM]
 
-It runs in that client's own environment and imports nothing of ours.
+It runs in the client's environment and imports no module of this project.
 """
 
 import importlib
@@ -38,7 +38,7 @@ def _line(record: Any) -> str:
 
 
 def main() -> None:
-    """Print the records, then the error that ended it, if any."""
+    """Print the records, then the error that ended the harvest, if any."""
     client, url, *since = sys.argv[1:]
     try:
         for record in _records(client, url, since[0] if since else None):

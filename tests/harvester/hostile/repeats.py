@@ -1,14 +1,15 @@
-"""Scenarios that run by default only in part: the others run the same code, and `--long` runs them, too.
+"""Scenarios that run only with `--long`, because other scenarios run the same code.
 
-Which these are was measured with coverage.py: the harvests of a row's scenarios ran the same branches of
-`harvester` and `oai`, and end in the same way. The first of each row stands for the others. Beside these,
+They were measured with coverage.py: the harvests of a row's scenarios run the same branches of
+`harvester` and `oai` and end in the same way. The first of each row represents the others. Also left out are:
 
-- scenarios are left out whose harvest runs no branch that is not run by another one's (LOOSELY_COVERED and
-  STRICTLY_COVERED), but never all of one kind that end in the same way;
-- a strict harvest is left out where it ends as the loose one does and the fault is below what strictness is
+- scenarios whose harvest runs no branch that another one does not run (LOOSELY_COVERED and
+  STRICTLY_COVERED), but never all scenarios of one kind with the same end;
+- strict harvests that end like the lenient one, if the fault is below what strictness is
   about: in HTTP statuses, connections and tokens;
-- a page of twenty thousand records is left out; `harvest/test_large_answers.py` has large pages;
-- of the two scenarios with a text of 11 MB, the one with a fault is harvested loosely, the other strictly.
+- a page of twenty thousand records, because `harvest/test_large_answers.py` has large pages;
+- of the two scenarios with a text of 11 MB, the strict harvest of the one with a fault, and the lenient
+  harvest of the other.
 """
 
 import pytest
@@ -130,7 +131,7 @@ STRICTLY_COVERED = """
 
 
 def rows(table: str) -> list[list[str]]:
-    """The names in each row of a table; indented deeper are further names of the row before."""
+    """Return the names in each row of a table; more deeply indented lines continue the row before."""
     return [row.split() for row in table.replace("\n        ", " ").splitlines() if row]
 
 
@@ -139,7 +140,7 @@ def _repeated(table: str) -> frozenset[str]:
 
 
 def _marked(repeated: frozenset[str]) -> list[object]:
-    """All scenarios as parameters, those that are repeated for `--long` alone."""
+    """Return all scenarios as parameters; those that repeat others are marked for `--long`."""
     return [
         pytest.param(one, id=one.name, marks=[pytest.mark.long] if one.name in repeated else [])
         for one in SCENARIOS

@@ -1,4 +1,4 @@
-"""Runs a harvest of a hostile server in this process, and reads what is left of it."""
+"""Runs a harvest of a hostile server in this process and reads the result."""
 
 import asyncio
 from collections.abc import Mapping
@@ -27,11 +27,11 @@ _LONGEST = 20
 
 @dataclass(frozen=True, kw_only=True)
 class Left:
-    """What a harvest has left behind."""
+    """The result of a harvest."""
 
     outcome: RunOutcome
     metadata: Mapping[str, bytes]
-    """Of each stored record by its identifier, in canonical XML."""
+    """Metadata of each stored record by its identifier, in canonical XML."""
     files: frozenset[str]
     active: frozenset[str]
     deleted: frozenset[str]

@@ -1,4 +1,4 @@
-"""What a scenario is: a hostile repository, and how a loose and a strict harvest of it must end."""
+"""Defines a scenario: a hostile repository, and how a lenient and a strict harvest of it must end."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -17,7 +17,7 @@ COUNT = 25
 
 @dataclass(frozen=True, kw_only=True)
 class Truth:
-    """How a harvest must end. Which records are left out is told by the scenario's `lost`."""
+    """How a harvest must end. The scenario's `lost` has the records that are missing."""
 
     records: int
     """Files, and rows of active records."""
@@ -32,12 +32,12 @@ WHOLE = Truth(records=COUNT, verdict=Verdict.COMPLETE, exit_code=ExitCode.DONE, 
 
 
 def all_of(records: int, *, deleted: int = 0) -> Truth:
-    """Everything is here, and nothing was wrong with it that costs a record."""
+    """All records are stored, and no fault costs a record."""
     return replace(WHOLE, records=records, deleted=deleted)
 
 
 def left_out(count: int, *, of: int = COUNT) -> Truth:
-    """So many could not be had, all others are here."""
+    """The given number of records is not available; all others are stored."""
     return Truth(
         records=of - count,
         verdict=Verdict.PARTIAL,
@@ -47,29 +47,29 @@ def left_out(count: int, *, of: int = COUNT) -> Truth:
 
 
 def stopped(records: int) -> Truth:
-    """Strict checking stopped the harvest after so many records."""
+    """Strict checking stops the harvest after the given number of records."""
     return Truth(
         records=records, verdict=Verdict.FAILED, exit_code=ExitCode.STRICT_CHECK, status=RunStatus.FAILED
     )
 
 
 def stopped_at_end(missing: int) -> Truth:
-    """A strict harvest came to the end of the list, and not everything was in it."""
+    """A strict harvest reaches the end of the list, but some records are missing."""
     return replace(left_out(missing), exit_code=ExitCode.STRICT_CHECK)
 
 
 def remote_failed(records: int) -> Truth:
-    """The server did not go on after so many records."""
+    """The server stops answering after the given number of records."""
     return replace(stopped(records), exit_code=ExitCode.REMOTE_FAILED)
 
 
 def try_later(records: int) -> Truth:
-    """The server asked to come back later than we wait, after so many records."""
+    """After the given number of records, the server requests a wait that is too long."""
     return replace(stopped(records), exit_code=ExitCode.TRY_LATER)
 
 
 def limited(records: int, exit_code: ExitCode = ExitCode.REMOTE_FAILED) -> Truth:
-    """A limit ended the harvest after so many records, which are kept."""
+    """A limit ends the harvest after the given number of records, which are kept."""
     return Truth(records=records, verdict=Verdict.PARTIAL, exit_code=exit_code, status=RunStatus.INCOMPLETE)
 
 
@@ -77,7 +77,7 @@ _FIRST = datetime(2024, 1, 1, 10, tzinfo=UTC)
 
 
 def known(count: int = COUNT, *, titles: str = "Žluťoučký kůň “a” ňadra & «více» {}") -> list[Item]:
-    """Items of known content, each changed on a day of its own."""
+    """Return items of known content, each changed on a different day."""
     return [
         Item(
             identifier=f"oai:hostile.example:{number}",
@@ -90,12 +90,12 @@ def known(count: int = COUNT, *, titles: str = "Žluťoučký kůň “a” ňad
 
 ITEMS = tuple(known())
 POISON = ITEMS[12]
-"""The record that the faults of single records befall; it is on the second of three pages."""
+"""The record with the faults of single records; it is on the second of three pages."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """One way to be hostile. `make` gives a fresh server each time, for faults remember what was asked."""
+    """A kind of hostility. `make` returns a new server each time, because faults remember requests."""
 
     name: str
     about: str
@@ -103,15 +103,15 @@ class Scenario:
     loose: Truth
     strict: Truth
     lost: frozenset[str] = frozenset()
-    """Identifiers of those that a loose harvest cannot have."""
+    """Identifiers of records that are not available to a lenient harvest."""
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    """Of the request."""
+    """Parameters of the request."""
     settings: Mapping[str, Any] = field(default_factory=dict)
-    """Of the harvester."""
+    """Settings of the harvester."""
     watermark: str | None = None
-    """Where the next harvest has to begin, where that is not as the good server says."""
+    """The start of the next harvest, if it differs from that of the good server."""
     notable: bool = False
-    """Whether a loose harvest, though it is complete, has to warn."""
+    """Whether a lenient harvest has to warn although it is complete."""
     most_requests: int = 400
 
 
@@ -126,7 +126,7 @@ def scenario(
     server: Mapping[str, Any] | None = None,
     **more: Any,
 ) -> Scenario:
-    """A scenario over the known items; where nothing else is said, strict ends as loose does."""
+    """Define a scenario over the known items; by default, strict ends as lenient does."""
 
     def make() -> Hostile:
         return Hostile(items=list(items), fault=fault(), **(server or {}))
@@ -137,6 +137,6 @@ def scenario(
 def one_lost(
     name: str, about: str, fault: Callable[[], Fault], strict: Truth | None = None, **more: Any
 ) -> Scenario:
-    """A scenario that costs a loose harvest the poisoned record alone."""
+    """Define a scenario in which a lenient harvest loses only the poisoned record."""
     more.setdefault("lost", frozenset({POISON.identifier}))
     return scenario(name, about, fault, left_out(1), strict or stopped(10), **more)

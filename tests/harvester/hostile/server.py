@@ -1,4 +1,4 @@
-"""An OAI-PMH server on a raw socket of 127.0.0.1, so that HTTP itself can be broken, too."""
+"""An OAI-PMH server on a raw socket of 127.0.0.1, so that HTTP itself can be broken too."""
 
 import asyncio
 import contextlib
@@ -14,14 +14,14 @@ Headers = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, kw_only=True)
 class Ask:
-    """A request, with the answer that a good server would give."""
+    """A request, with the answer of a correct server."""
 
     arguments: Mapping[str, str]
     path: str
     base: str
     good: bytes
     times: int
-    """How often the very same was asked before."""
+    """How often the same request was sent before."""
     cookies: str = ""
     """The Cookie header of the request."""
 
@@ -31,7 +31,7 @@ class Ask:
 
     @property
     def offset(self) -> int:
-        """The place in the list of the page that is asked for; -1 where no list is."""
+        """Return the position in the list of the requested page; -1 for other requests."""
         if self.verb not in {"ListRecords", "ListIdentifiers"}:
             return -1
         number = self.arguments.get("resumptionToken", "0").partition("|")[0]
@@ -40,9 +40,9 @@ class Ask:
 
 @dataclass(frozen=True, kw_only=True)
 class Reply:
-    """What is sent. `length` is announced where it differs from the body's, -1 announces none.
+    """What is sent. `length` is announced if it differs from the body's; -1 announces no length.
 
-    With status 0 nothing is sent, and the connection is reset.
+    With status 0, the connection is reset without an answer.
     """
 
     body: bytes = b""
@@ -50,26 +50,26 @@ class Reply:
     headers: Headers = (XML_TYPE,)
     length: int | None = None
     reset: bool = False
-    """Whether the connection is torn down after the body."""
+    """Whether the connection is reset after the body."""
     drip: float = 0
     """Seconds between the body's single bytes."""
     kept_alive: bool = False
-    """Whether the connection stays open, and what is behind the announced length comes a moment later."""
+    """Whether the connection stays open, with bytes beyond the announced length sent a moment later."""
 
 
 _LATE = 0.02
 
 Fault = Callable[[Ask], Reply | bytes | None]
-"""Gives what is sent in place of the good answer; None leaves that be."""
+"""Returns what is sent in place of the good answer; None keeps the good answer."""
 
 
 def no_fault(_ask: Ask) -> None:
-    """Leave every answer be."""
+    """Leave every answer unchanged."""
 
 
 @dataclass(kw_only=True)
 class Hostile:
-    """A repository of known content, and what is wrong with its server."""
+    """A repository of known content, and the faults of its server."""
 
     items: list[Item]
     fault: Fault = no_fault
@@ -91,7 +91,7 @@ class Hostile:
         )
 
     def reply(self, target: str, cookies: str = "") -> Reply:
-        """The answer to one request."""
+        """Return the answer to one request."""
         parts = urlsplit(target)
         arguments = dict(parse_qsl(parts.query, keep_blank_values=True))
         self._good.url = self.url

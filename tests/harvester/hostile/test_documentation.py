@@ -1,4 +1,4 @@
-"""The table of docs/hostile-repositories.md has every scenario, with the truth that the tests hold us to."""
+"""The table of docs/hostile-repositories.md has every scenario, with the outcome that the tests require."""
 
 import functools
 import re
@@ -28,5 +28,5 @@ def test_the_table_has_the_scenario(scenario: Scenario) -> None:
     assert "| " + " | ".join(found) + " |" == row(scenario, found[2:4])
 
 
-def test_the_table_has_nothing_else() -> None:
+def test_the_table_has_no_other_rows() -> None:
     assert set(_rows()) == {scenario.name for scenario in SCENARIOS}

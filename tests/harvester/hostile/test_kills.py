@@ -1,4 +1,4 @@
-"""Harvest processes killed at random moments, and started again until one comes to its end."""
+"""Harvest processes are killed at random moments and restarted until one completes."""
 
 import asyncio
 import json
@@ -20,14 +20,14 @@ from tests.harvester.hostile.server import Hostile, served
 _RECORDS = 300
 _SECONDS_EACH = 0.03
 _START_UP = 0.1
-"""Seconds that a forked process needs before it asks for anything, about."""
+"""Approximate seconds that a forked process needs before its first request."""
 _PATIENCE = 120.0
 
 
 async def _harvest(
     url: str, folder: Path, environment: Mapping[str, str], *, kill_after: float | None
 ) -> str:
-    """Run `zatva harvest`; gives what it printed, or nothing where it was killed."""
+    """Run `zatva harvest`; return its output, or an empty string if it was killed."""
     with tempfile.TemporaryFile("w+") as printed:
         process = Process(environment, "harvest", url, "--out", str(folder), "--json", stdout=printed)
         try:
@@ -57,7 +57,7 @@ def _rows(database: Database, folder: Path) -> list[tuple[str, str | None, str, 
         return [(row.identifier, row.filename, row.datestamp, row.digest) for row in found]
 
 
-async def test_killed_at_any_moment_it_ends_with_the_same_files_and_rows(
+async def test_a_harvest_killed_at_any_moment_ends_with_the_same_files_and_rows(
     database: Database, environment: dict[str, str], tmp_path: Path, pytestconfig: pytest.Config
 ) -> None:
     kills_left = 100 if pytestconfig.getoption("--long") else 3

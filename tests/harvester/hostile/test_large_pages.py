@@ -1,4 +1,4 @@
-"""A page of a million elements; only where long tests are wanted."""
+"""A page of a million elements; runs only with long tests."""
 
 from pathlib import Path
 
@@ -16,7 +16,7 @@ _RECORDS = 150_000
 _LONGEST = 600
 
 
-async def test_a_page_of_a_million_elements_is_taken_in_whole(
+async def test_a_page_of_a_million_elements_is_stored_completely(
     shared_database: Database, shared_settings: Settings, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     if not request.config.getoption("--long"):
@@ -48,7 +48,7 @@ async def test_a_page_of_a_million_elements_is_taken_in_whole(
 
 
 def _elements(hostile: Hostile) -> int:
-    """How many elements the one page has."""
+    """Return the number of elements on the page."""
     answer = hostile.reply("/oai?verb=ListRecords&metadataPrefix=oai_dc").body
     hostile.asked.clear()
     return answer.count(b"</")

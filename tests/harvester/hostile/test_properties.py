@@ -1,4 +1,4 @@
-"""Random sequences of faults: what a harvest says of itself is true."""
+"""After random sequences of faults, a harvest's report about itself is true."""
 
 import asyncio
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def _reset(ask: Ask) -> Reply:
 
 
 def _no_token(ask: Ask) -> bytes:
-    """Leave the token out; not on the first page, for a list of one page is whole without one."""
+    """Leave the token out, except on the first page, because a list of one page needs no token."""
     begin = ask.good.find(b"<resumptionToken")
     if begin < 0 or ask.offset == 0:
         return ask.good
@@ -87,7 +87,7 @@ _FAULTS = st.builds(lambda place, fault: place(fault), _PLACES, _ANSWERS) | st.b
 
 @pytest.fixture(scope="session")
 def thorough(pytestconfig: pytest.Config) -> settings:
-    """The same examples each time, a hundred times as many with --long."""
+    """The same examples each time; a hundred times as many with --long."""
     return settings(
         max_examples=1000 if pytestconfig.getoption("--long") else 8,
         deadline=None,
@@ -98,7 +98,7 @@ def thorough(pytestconfig: pytest.Config) -> settings:
     )
 
 
-def test_a_loose_harvest_that_says_complete_has_everything_and_all_of_it_right(
+def test_a_lenient_harvest_that_reports_complete_has_stored_all_records_correctly(
     shared_database: Database, shared_settings: Settings, tmp_path: Path, thorough: settings
 ) -> None:
     truth = {item.identifier: truth_of(item) for item in ITEMS}
@@ -124,10 +124,10 @@ _ASIDE = st.tuples(
     st.builds(to_verb, st.sampled_from(["Identify", "ListSets"]), _BROKEN),
     st.builds(once, st.sampled_from([whole(b""), status(500), _reset]) | st.floats(0.05, 0.98).map(_cut_at)),
 )
-"""What is wrong beside the records: answers that no harvest depends on, and something that passes."""
+"""Faults outside the records: in answers that no harvest depends on, and a temporary one."""
 
 
-def test_a_loose_harvest_has_every_record_that_is_not_broken_itself(
+def test_a_lenient_harvest_stores_every_record_that_is_not_broken_itself(
     shared_database: Database, shared_settings: Settings, tmp_path: Path, thorough: settings
 ) -> None:
     runs: list[int] = []

@@ -1,4 +1,4 @@
-"""Each scenario through the real harvest, loose and strict, against its ground truth."""
+"""Each scenario is harvested, leniently and strictly, and compared with its ground truth."""
 
 from pathlib import Path
 
@@ -17,7 +17,7 @@ from tests.harvester.hostile.scenarios import KINDS, SCENARIOS
 
 
 @pytest.mark.parametrize("scenario", repeats.LOOSELY)
-async def test_a_loose_harvest_brings_all_that_can_be_had(
+async def test_a_lenient_harvest_stores_all_available_records(
     scenario: Scenario, shared_database: Database, shared_settings: Settings, tmp_path: Path
 ) -> None:
     hostile = scenario.make()
@@ -39,7 +39,7 @@ async def test_a_loose_harvest_brings_all_that_can_be_had(
 
 
 @pytest.mark.parametrize("scenario", repeats.STRICTLY)
-async def test_a_strict_harvest_stops_where_it_must(
+async def test_a_strict_harvest_stops_where_required(
     scenario: Scenario, shared_database: Database, shared_settings: Settings, tmp_path: Path
 ) -> None:
     hostile = scenario.make()
@@ -53,13 +53,13 @@ async def test_a_strict_harvest_stops_where_it_must(
     assert left.requests <= scenario.most_requests
 
 
-def test_there_is_no_scenario_twice_and_there_are_many() -> None:
+def test_there_are_many_scenarios_and_no_duplicates() -> None:
     names = [scenario.name for scenario in SCENARIOS]
     assert len(set(names)) == len(names) >= 60
 
 
 @pytest.mark.parametrize("table", [repeats.LOOSE, repeats.STRICT])
-def test_the_scenarios_that_are_repeated_exist_and_end_as_the_one_that_stands_for_them(table: str) -> None:
+def test_repeated_scenarios_exist_and_end_like_the_one_that_represents_them(table: str) -> None:
     truths = {one.name: one.loose if table is repeats.LOOSE else one.strict for one in SCENARIOS}
     rows = repeats.rows(table)
     assert len({name for row in rows for name in row}) == sum(map(len, rows))
@@ -67,7 +67,7 @@ def test_the_scenarios_that_are_repeated_exist_and_end_as_the_one_that_stands_fo
         assert [truths[name] == truths[first] for name in others] == [True] * len(others), first
 
 
-def test_each_kind_and_each_of_its_ends_has_a_harvest_that_always_runs() -> None:
+def test_each_kind_of_scenario_and_each_outcome_has_a_harvest_that_always_runs() -> None:
     names = {one.name for one in SCENARIOS}
     assert names >= repeats.ONLY_LONG_LOOSELY | repeats.ONLY_LONG_STRICTLY
     for kind, scenarios in KINDS.items():
@@ -89,7 +89,7 @@ def _agrees(left: Left, truth: Truth) -> None:
 
 
 def _names_its_reason(left: Left) -> None:
-    """A verdict other than complete has a warning or a failure that says why."""
+    """Check that a verdict other than complete has a warning or a failure with the reason."""
     outcome = left.outcome
     if outcome.status is RunStatus.COMPLETED_WITH_ERRORS:
         assert [note for note in outcome.notes if note.failure is not None]
@@ -98,7 +98,7 @@ def _names_its_reason(left: Left) -> None:
 
 
 def _counts_each_record_once(left: Left) -> None:
-    """What was received is the sum of what became of it, and no record of an empty store is new twice."""
+    """Check that received records are the sum of their outcomes, and none counts as new twice."""
     counts = left.outcome.counts
     shares = shares_of(counts)
     assert sum(shares.values()) == received(counts), dict(counts)
@@ -108,7 +108,7 @@ def _counts_each_record_once(left: Left) -> None:
 
 
 def _has_the_truth(left: Left, scenario: Scenario) -> None:
-    """What is stored is, byte for byte in canonical XML, what the repository has."""
+    """Check that the stored records are, byte for byte in canonical XML, those of the repository."""
     truth = {item.identifier: item for item in scenario.make().items}
     assert set(left.metadata) == left.active
     for identifier, metadata in left.metadata.items():

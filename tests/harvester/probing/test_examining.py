@@ -19,7 +19,7 @@ _USED = """<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/"><responseDate>2
 
 
 async def _no_pause(_seconds: float) -> None:
-    """Nobody waits in tests."""
+    """Return at once instead of pausing."""
 
 
 async def _examined(repository: FakeRepository) -> Report:
@@ -55,7 +55,7 @@ async def test_a_report_has_no_credentials_of_the_base_url() -> None:
     assert "cret" not in str(report.as_json())
 
 
-async def test_a_token_that_is_good_once_asks_for_slices() -> None:
+async def test_a_token_that_can_be_used_only_once_suggests_slices() -> None:
     used: set[str] = set()
 
     def once(arguments: Arguments, _body: bytes) -> bytes | None:
@@ -72,7 +72,7 @@ async def test_a_token_that_is_good_once_asks_for_slices() -> None:
     assert "token again.refused" in report.profile.why
 
 
-async def test_bounds_that_are_not_heeded_ask_for_everything_each_time() -> None:
+async def test_ignored_bounds_suggest_full_harvests() -> None:
     repository = FakeRepository(
         items=[*many(3), Item(identifier="oai:x:new", datestamp="2025-01-01T00:00:00Z")]
     )
@@ -90,7 +90,7 @@ async def test_bounds_that_are_not_heeded_ask_for_everything_each_time() -> None
     assert report.profile.incremental is False
 
 
-async def test_a_granularity_that_is_not_true_is_found_with_an_example() -> None:
+async def test_a_wrong_granularity_is_reported_with_an_example() -> None:
     items = [Item(identifier="oai:x:1", datestamp="2024-01-01")]
 
     report = await _examined(FakeRepository(items=items))
@@ -100,7 +100,7 @@ async def test_a_granularity_that_is_not_true_is_found_with_an_example() -> None
     assert "2024-01-01" in in_words(fact)
 
 
-async def test_lists_that_break_where_single_records_do_not_ask_for_the_other_method() -> None:
+async def test_lists_that_fail_although_single_records_work_suggest_the_other_method() -> None:
     broken = _once("ListRecords", lambda _body: b"<html>500</html>")
 
     report = await _examined(FakeRepository(items=many(5), fault=broken))
@@ -109,13 +109,13 @@ async def test_lists_that_break_where_single_records_do_not_ask_for_the_other_me
     assert report.profile.method == 1
 
 
-async def test_an_empty_repository_is_no_fault() -> None:
+async def test_an_empty_repository_is_not_a_fault() -> None:
     report = await _examined(FakeRepository())
 
     assert _found(report)["records"] == "none"
 
 
-async def test_a_server_that_is_not_there_is_an_error() -> None:
+async def test_an_unreachable_server_is_an_error() -> None:
     async with serve(FakeRepository()) as served:
         gone = served.url
 
@@ -123,7 +123,7 @@ async def test_a_server_that_is_not_there_is_an_error() -> None:
         await diagnose(gone, Settings(), sleep=_no_pause)
 
 
-async def test_it_pauses_between_two_requests_and_counts_them() -> None:
+async def test_diagnostics_pause_between_two_requests_and_count_them() -> None:
     pauses: list[float] = []
 
     async def note(seconds: float) -> None:
@@ -134,12 +134,12 @@ async def test_it_pauses_between_two_requests_and_counts_them() -> None:
         asked = len(served.asked)
 
     assert set(pauses) == {0.5}
-    # The request by POST does not reach the fake one, which takes GET only.
+    # The request by POST is not counted by the fake repository, which accepts only GET.
     assert report.requests == asked + 1
     assert len(pauses) == report.requests - 1
 
 
-async def test_a_report_survives_its_json_and_the_letter_names_each_trouble() -> None:
+async def test_a_report_is_restored_from_json_and_the_letter_names_each_problem() -> None:
     report = await _examined(FakeRepository(items=many(30), sizes=False))
 
     again = Report.from_json(report.as_json())
@@ -152,7 +152,7 @@ async def test_a_report_survives_its_json_and_the_letter_names_each_trouble() ->
         assert advice_for(fact) in text
 
 
-def test_a_letter_explains_the_numbers_of_sections_only_if_it_has_some() -> None:
+def test_a_letter_explains_section_numbers_only_if_it_has_some() -> None:
     facts = [Fact(subject="speed", found="slow", values={"seconds": 9})]
     report = Report(
         base_url="https://telc.example/oai",
@@ -171,7 +171,7 @@ def test_a_letter_explains_the_numbers_of_sections_only_if_it_has_some() -> None
     assert "Section numbers" in with_some
 
 
-def test_what_others_wrote_into_the_row_is_no_report() -> None:
+def test_foreign_values_in_the_row_are_not_a_report() -> None:
     others: list[object] = [None, "x", {}, {"facts": 3}, {"facts": [{}], "profile": {}}]
     for odd in others:
         assert Report.from_json(odd) is None

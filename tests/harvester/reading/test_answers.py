@@ -1,4 +1,4 @@
-"""What answers say, as values."""
+"""Answers of the protocol as values."""
 
 import pytest
 from lxml import etree
@@ -30,7 +30,7 @@ _FIELD = (
     ],
     ids=["Dublin Core", "MARC 21", "MARC 21 without", "MODS", "markup", "nothing"],
 )
-def test_a_record_is_called_by_its_title_in_any_format(metadata: str, title: str) -> None:
+def test_a_record_is_named_by_its_title_in_any_format(metadata: str, title: str) -> None:
     assert title_of(etree.fromstring(f"<record><header/><metadata>{metadata}</metadata></record>")) == title
 
 
@@ -51,6 +51,6 @@ def test_a_record_is_called_by_its_title_in_any_format(metadata: str, title: str
         (f"<dc xmlns='{_DC}'><date>undated</date></dc>", ("", "")),
     ],
 )
-def test_a_record_names_its_first_author_and_its_year(metadata: str, found: tuple[str, str]) -> None:
+def test_the_first_author_and_the_year_of_a_record_are_found(metadata: str, found: tuple[str, str]) -> None:
     record = etree.fromstring(f"<record><header/><metadata>{metadata}</metadata></record>")
     assert author_and_year_of(record) == found

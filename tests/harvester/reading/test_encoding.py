@@ -21,7 +21,7 @@ def _said(encoding: str, declared: str | None) -> bytes:
         (_said("utf-8", "windows-1250"), "text/xml; charset=windows-1250"),
     ],
 )
-def test_the_bytes_are_left_alone(body: bytes, content_type: str) -> None:
+def test_readable_bytes_are_unchanged(body: bytes, content_type: str) -> None:
     assert readable(body, content_type) == Readable(body=body)
 
 
@@ -39,14 +39,14 @@ def test_the_bytes_are_left_alone(body: bytes, content_type: str) -> None:
         (_said("cp1250", "x-unknown"), "text/xml; charset=windows-1250", True),
     ],
 )
-def test_it_becomes_utf_8_where_the_evidence_is_plain(body: bytes, content_type: str, noted: bool) -> None:  # noqa: FBT001
+def test_the_body_becomes_utf_8_if_evidence_is_clear(body: bytes, content_type: str, noted: bool) -> None:  # noqa: FBT001
     found = readable(body, content_type)
     assert found.body.decode() == _TEXT
     assert bool(found.note) is noted
 
 
 @pytest.mark.parametrize("encoding", ["unicode_escape", "utf-7", "rot13", "punycode", "base64"])
-def test_no_decoder_that_does_more_than_decode_is_asked(encoding: str) -> None:
+def test_no_codec_that_does_more_than_decode_is_used(encoding: str) -> None:
     body = b"<a>\xff\\u0041+AGE-</a>"
     assert readable(body, f"text/xml; charset={encoding}").body == body
 

@@ -1,4 +1,4 @@
-"""Records whose namespaces are not declared as they should be, and what can be meant by that alone."""
+"""Records with missing or wrong namespace declarations are read if the intended meaning is certain."""
 
 import pytest
 from lxml import etree
@@ -25,7 +25,7 @@ def page_of(*metadata: str) -> Page:
 
 
 @pytest.mark.parametrize("prefix", WELL_KNOWN)
-def test_a_well_known_prefix_that_is_not_declared_has_its_namespace(prefix: str) -> None:
+def test_an_undeclared_well_known_prefix_gets_its_namespace(prefix: str) -> None:
     page = page_of(f"<{prefix}:a/>", DC)
     stored = etree.fromstring(page.records[0].xml())
     assert stored.find(f"*/{{{WELL_KNOWN[prefix]}}}a") is not None
@@ -43,7 +43,7 @@ def test_a_namespace_name_need_not_be_a_uri(name: str) -> None:
     assert f"xmlns: '{name}' is not a valid URI" in page.notes
 
 
-def test_a_namespace_name_with_a_brace_is_refused() -> None:
+def test_a_namespace_name_with_a_brace_is_rejected() -> None:
     page = page_of('<d xmlns="http://x.example/{v}"><title>A</title></d>', DC)
     assert [record.fields() for record in page.records] == [{"title": ["A"]}]
     assert "'http://x.example/{v}' is not a valid URI" in page.faults[0].reason
@@ -56,7 +56,7 @@ def test_an_undeclared_attribute_prefix_is_stored_with_its_declaration() -> None
     assert root.get(f"{{{XSI_NAMESPACE}}}schemaLocation") == "a b"
 
 
-def test_several_undeclared_prefixes_are_noted_once_for_a_page_and_leave_its_other_records_alone() -> None:
+def test_undeclared_prefixes_are_noted_once_per_page_and_its_other_records_stay_unchanged() -> None:
     bare = "<oai_dc:dc><dc:title>A</dc:title></oai_dc:dc>"
     page = page_of(bare, DC, bare)
     assert [record.fields() for record in page.records] == [{"title": ["A"]}] * 3
@@ -65,21 +65,21 @@ def test_several_undeclared_prefixes_are_noted_once_for_a_page_and_leave_its_oth
     assert page.records[0].xml() != page.records[1].xml()
 
 
-def test_a_prefix_without_a_fixed_meaning_leaves_the_record_out() -> None:
+def test_a_record_with_an_undeclared_unknown_prefix_is_rejected() -> None:
     page = page_of("<x:a/>", DC)
     assert [header.identifier for header in page.headers] == ["oai:a:1"]
     (fault,) = page.faults
     assert fault.reason.startswith("record 'oai:a:0': Namespace prefix x on a is not defined")
 
 
-def test_of_several_addresses_in_a_declaration_the_first_is_the_namespace() -> None:
+def test_the_first_of_several_addresses_in_a_declaration_is_the_namespace() -> None:
     page = page_of(DC.replace(DC_NAMESPACE, f"{DC_NAMESPACE}\n  http://dublincore.org/simpledc.xsd"))
     assert page.records[0].fields() == {"title": ["A"]}
     assert page.notes[1:] == (SEVERAL,)
     assert f'xmlns:dc="{DC_NAMESPACE}"'.encode() in page.records[0].xml()
 
 
-def test_several_addresses_at_the_root_are_read_alike() -> None:
+def test_several_addresses_at_the_root_are_read_in_the_same_way() -> None:
     body = FakeRepository(items=[Item(identifier="oai:a:1")]).answer({"verb": "ListRecords"}).encode()
     body = body.replace(b'OAI/2.0/">', b'OAI/2.0/ http://www.openarchives.org/OAI/2.0/OAI-PMH.xsd">', 1)
     page = read_page(body, Verb.LIST_RECORDS, url="http://a.example/oai", loose=True)
@@ -97,5 +97,5 @@ def test_several_addresses_at_the_root_are_read_alike() -> None:
         b"""<a title="http://a/ http://b/"/>""",
     ],
 )
-def test_what_is_no_declaration_with_several_addresses_stays(markup: bytes) -> None:
+def test_only_a_declaration_with_several_addresses_is_changed(markup: bytes) -> None:
     assert with_one_address_each(markup) == markup

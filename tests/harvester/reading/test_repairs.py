@@ -1,4 +1,4 @@
-"""Broken records are repaired only as was chosen, only if they can be read then, and say so."""
+"""Broken records are repaired only as configured and only if they become readable, with a note."""
 
 from collections.abc import Sequence
 
@@ -65,7 +65,7 @@ def test_the_fewest_repairs_are_proposed(text: bytes, expected: tuple[Repair, ..
 
 
 @pytest.mark.parametrize("loose", [True, False])
-def test_a_repaired_record_is_read_and_says_so(loose: bool) -> None:  # noqa: FBT001 a parameter
+def test_a_repaired_record_is_read_and_noted(loose: bool) -> None:  # noqa: FBT001 a parameter
     body = answer(record(1, b"fine"), record(2, b"x & y"), record(3, b"fine"))
     page = read_page(body, Verb.LIST_RECORDS, url=URL, loose=loose, repairs=(AMPERSAND, CONTROL))
     assert [header.identifier for header in page.headers] == ["x:1", "x:2", "x:3"]
@@ -76,7 +76,7 @@ def test_a_repaired_record_is_read_and_says_so(loose: bool) -> None:  # noqa: FB
     assert b"x &amp; y" in page.records[1].xml()
 
 
-def test_without_a_choice_nothing_is_repaired() -> None:
+def test_no_record_is_repaired_unless_configured() -> None:
     body = answer(record(1, b"x & y"), record(2, b"fine"))
     for repairs in ((), (CONTROL,)):
         page = read_page(body, Verb.LIST_RECORDS, url=URL, loose=True, repairs=repairs)
@@ -85,7 +85,7 @@ def test_without_a_choice_nothing_is_repaired() -> None:
             read_page(body, Verb.LIST_RECORDS, url=URL, repairs=repairs)
 
 
-def test_what_stays_broken_is_left_out_as_it_came() -> None:
+def test_a_record_that_stays_broken_is_rejected_with_its_original_bytes() -> None:
     body = answer(record(1, b"x & <b>y"), record(2, b"x & y"))
     page = read_page(body, Verb.LIST_RECORDS, url=URL, loose=True, repairs=(AMPERSAND,))
     assert [one.identifier for one in page.headers] == ["x:2"]

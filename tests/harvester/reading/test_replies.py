@@ -75,7 +75,7 @@ def test_headers_are_read_from_list_identifiers() -> None:
     assert page.records == ()
 
 
-def test_an_oai_error_is_raised_by_its_code_even_an_unknown_one() -> None:
+def test_an_oai_error_is_raised_with_its_code_even_if_unknown() -> None:
     with pytest.raises(OaiError, match="noRecordsMatch") as caught:
         _read(_body([]))
     assert caught.value.response_date
@@ -95,7 +95,7 @@ def test_an_oai_error_is_raised_by_its_code_even_an_unknown_one() -> None:
         (b"<rss/>", "'rss'"),
     ],
 )
-def test_what_is_not_oai_pmh_is_shown_with_its_first_bytes(body: bytes, words: str) -> None:
+def test_an_answer_that_is_not_oai_pmh_is_reported_with_its_first_bytes(body: bytes, words: str) -> None:
     for loose in (False, True):
         with pytest.raises(NotOaiPmhError, match=words):
             _read(body, loose=loose)
@@ -114,7 +114,7 @@ def test_the_page_of_a_bot_check_is_reported_as_such(page: bytes) -> None:
     [b"\x01", b"&nbsp;", b"a & b", b"\xff\xfe", b"<br>", b"<unclosed", b"&bomb;"],
     ids=["control", "entity", "ampersand", "encoding", "tag", "half a tag", "unknown entity"],
 )
-def test_one_broken_record_is_left_out_and_reported(damage: bytes) -> None:
+def test_one_broken_record_is_skipped_and_reported(damage: bytes) -> None:
     body = _body(many(5)).replace(b"Title 2 ", b"Title 2 " + damage)
     with pytest.raises(MalformedAnswerError):
         _read(body)
@@ -126,7 +126,7 @@ def test_one_broken_record_is_left_out_and_reported(damage: bytes) -> None:
     assert not page.cut_off
 
 
-def test_a_salvaged_record_is_the_same_to_the_byte_as_one_parsed_strictly() -> None:
+def test_a_salvaged_record_has_the_same_bytes_as_one_parsed_strictly() -> None:
     from lxml import etree  # noqa: PLC0415 beside the only use
 
     good = _read(_body(many(3)))
@@ -144,7 +144,7 @@ def test_the_token_of_a_broken_page_is_found() -> None:
     assert page.complete_list_size == 9
 
 
-def test_a_page_that_breaks_off_says_so() -> None:
+def test_a_truncated_page_is_marked_as_such() -> None:
     whole = _body(many(9), page_size=5)
     page = _read(whole[: whole.index(b"Title 3 ")], loose=True)
     assert len(page.records) == 3
@@ -152,14 +152,14 @@ def test_a_page_that_breaks_off_says_so() -> None:
     assert page.faults
 
 
-def test_a_record_inside_another_ones_metadata_is_no_record() -> None:
+def test_a_record_inside_the_metadata_of_another_one_is_ignored() -> None:
     inner = f"<box xmlns='u'>{Item(identifier='inner').record()}{Item(identifier='inner2').record()}</box>"
     items = [Item(identifier="one"), Item(identifier="two", metadata=inner), Item(identifier="three")]
     broken = _body(items).replace(b"A title", b"\x01", 1)
     assert _names(_read(broken, loose=True)) == ["two", "three"]
 
 
-def test_a_record_in_cdata_or_a_comment_is_no_record() -> None:
+def test_a_record_in_cdata_or_a_comment_is_ignored() -> None:
     for opening, closing in (("<![CDATA[", "]]>"), ("<!--", "-->")):
         hidden = f"<t>{opening}</t></metadata></record>{Item(identifier='hidden').record()}{closing}</t>"
         items = [Item(identifier="one"), Item(identifier="two", metadata=hidden), Item(identifier="three")]
@@ -171,7 +171,7 @@ def _with_doctype(doctype: bytes, body: bytes) -> bytes:
     return b'<?xml version="1.0"?>' + doctype + body.split(b"?>", 1)[1]
 
 
-def test_a_document_type_declaration_stops_a_strict_reading_and_is_left_out_of_a_loose_one() -> None:
+def test_a_document_type_declaration_is_an_error_in_strict_and_removed_in_lenient_reading() -> None:
     body = _with_doctype(b'<!DOCTYPE OAI-PMH [<!ENTITY a "aaaa">]>', _body(many(3)))
     with pytest.raises(MalformedAnswerError, match="DOCTYPE"):
         _read(body)
@@ -192,14 +192,14 @@ def test_no_entity_is_ever_expanded(entity: bytes) -> None:
 @pytest.mark.parametrize(
     "subset", [b'<!ATTLIST header status CDATA "deleted">', b"<!ENTITY % x SYSTEM 'http://127.0.0.1:9/'> %x;"]
 )
-def test_a_document_type_that_could_change_records_is_refused_at_any_level(subset: bytes) -> None:
+def test_a_document_type_that_could_change_records_is_rejected_at_any_level(subset: bytes) -> None:
     body = _with_doctype(b"<!DOCTYPE OAI-PMH [%b]>" % subset, _body(many(2)))
     for loose in (False, True):
         with pytest.raises(MalformedAnswerError, match="DOCTYPE"):
             _read(body, loose=loose)
 
 
-def test_what_stands_around_the_answer_is_noted_and_costs_nothing() -> None:
+def test_content_around_the_answer_is_noted_and_no_record_is_lost() -> None:
     body = b"\n<b>Notice</b>: x\n" + _body(many(9), page_size=3) + b"\n<b>Notice</b>: y\n"
     with pytest.raises(MalformedAnswerError):
         _read(body)
@@ -208,14 +208,16 @@ def test_what_stands_around_the_answer_is_noted_and_costs_nothing() -> None:
     assert page.notes == ("there is content before the XML", "there is content after the XML")
 
 
-def test_an_answer_without_a_declaration_that_breaks_off_keeps_its_records() -> None:
+def test_a_truncated_answer_without_a_declaration_keeps_its_records() -> None:
     body = _body(many(3))
     page = _read(body[body.index(b"<OAI-PMH") : -40], loose=True)
     assert (_names(page), page.cut_off) == (["oai:fake.example:0", "oai:fake.example:1"], True)
 
 
 @pytest.mark.parametrize("namespace", [b"", b"https://www.openarchives.org/OAI/2.0/", b"urn:x"])
-def test_another_namespace_is_read_loosely_and_the_records_are_in_ours(namespace: bytes) -> None:
+def test_another_namespace_is_read_leniently_and_records_get_the_protocols_namespace(
+    namespace: bytes,
+) -> None:
     body = _body(many(3), page_size=2).replace(
         b'"http://www.openarchives.org/OAI/2.0/"', b'"' + namespace + b'"', 1
     )
@@ -228,7 +230,7 @@ def test_another_namespace_is_read_loosely_and_the_records_are_in_ours(namespace
     assert page.next_token == "2|||"
 
 
-def test_the_token_is_found_wherever_it_stands() -> None:
+def test_a_token_in_the_wrong_place_is_found() -> None:
     body = _body(many(9), page_size=3)
     token = re.search(rb"<resumptionToken.*</resumptionToken>", body)
     assert token is not None
@@ -240,26 +242,26 @@ def test_the_token_is_found_wherever_it_stands() -> None:
         assert _read(odd, loose=True).next_token == "3|||"
 
 
-def test_a_bare_ampersand_in_a_token_can_mean_one_thing_only() -> None:
+def test_a_bare_ampersand_in_a_token_is_read_literally() -> None:
     page = _read(_body(many(9), page_size=3).replace(b">3|||<", b">a=1&b=&amp;2<"), loose=True)
     assert page.next_token == "a=1&b=&2"
     assert len(page.records) == 3
 
 
-def test_records_of_another_prefix_are_not_lost_without_a_word() -> None:
+def test_records_with_another_prefix_are_not_lost_silently() -> None:
     body = _body(many(3)).replace(b"<record>", b'<o:record xmlns:o="http://www.openarchives.org/OAI/2.0/">')
     body = body.replace(b"</record>", b"</o:record>").replace(b"Title 1 ", b"&")
     page = _read(body, loose=True)
     assert page.faults
 
 
-def test_a_header_where_a_record_belongs_is_a_fault() -> None:
+def test_a_header_in_place_of_a_record_is_a_fault() -> None:
     body = _body(many(2), verb="ListIdentifiers").replace(b"ListIdentifiers", b"ListRecords")
     page = _read(body, loose=True)
     assert (page.records, len(page.faults)) == ((), 2)
 
 
-def test_a_single_record_is_read_out_of_a_broken_answer() -> None:
+def test_a_single_record_is_read_from_a_broken_answer() -> None:
     fake = FakeRepository(items=many(1))
     body = fake.answer({"verb": "GetRecord", "identifier": "oai:fake.example:0"}).encode()
     broken = body.replace(b"</request>", b"?a&b</request>")
@@ -269,7 +271,7 @@ def test_a_single_record_is_read_out_of_a_broken_answer() -> None:
     assert _names(page) == ["oai:fake.example:0"]
 
 
-def test_a_record_that_lacks_its_identifier_is_a_fault() -> None:
+def test_a_record_without_identifier_is_a_fault() -> None:
     body = _body(many(3)).replace(b"<identifier>oai:fake.example:1</identifier>", b"")
     with pytest.raises(MalformedAnswerError, match="identifier"):
         _read(body)
@@ -284,7 +286,7 @@ def test_a_record_that_lacks_its_identifier_is_a_fault() -> None:
     length=st.integers(0, 400),
     nested=st.booleans(),
 )
-def test_salvage_never_makes_a_record_up(damage: bytes, at: float, length: int, nested: bool) -> None:  # noqa: FBT001
+def test_salvage_never_invents_a_record(damage: bytes, at: float, length: int, nested: bool) -> None:  # noqa: FBT001
     inner = f"<box xmlns='u'>{Item(identifier='inner').record()}{Item(identifier='inner').record()}</box>"
     items = [*many(3), Item(identifier="box", metadata=inner if nested else ""), *many(3, start=3)]
     body = _body(items)
@@ -297,7 +299,7 @@ def test_salvage_never_makes_a_record_up(damage: bytes, at: float, length: int, 
     known = {item.identifier for item in items}
     lost = len(items) - len(page.records)
     changed = [name for name in _names(page) if name not in known]
-    # A byte may change inside a name without harm to the XML; a record more than there were may not appear.
+    # A byte inside a name may change while the XML stays valid, but no record may be added.
     assert len(changed) <= 1
     assert "inner" not in _names(page)
     assert lost >= 0
@@ -310,7 +312,7 @@ def test_identify_is_read() -> None:
     assert identity.admin_emails == ("admin@fake.example",)
 
 
-def test_what_a_repository_declares_is_cut_to_what_lists_can_show() -> None:
+def test_values_of_identify_are_truncated_to_what_lists_can_show() -> None:
     long = "N \n" * 1_000_000
     body = _body([], verb="Identify").replace(b">Fake<", f">{long}<".encode())
     address = b"<adminEmail>admin@fake.example</adminEmail>"

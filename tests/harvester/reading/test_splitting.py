@@ -1,4 +1,4 @@
-"""Large answers in parts: the same records as of the whole, and what is broken or too large by itself."""
+"""Large answers are read in parts: the same records as from the whole, and faults are isolated."""
 
 from collections.abc import Callable
 
@@ -29,7 +29,7 @@ ITEMS = [
 
 
 def answer(items: list[Item] = ITEMS, *, more: bool = False) -> bytes:
-    """One answer with all the items; with `more` it has a token."""
+    """Return one answer with all the items; with `more`, it has a token."""
     extra = [Item(identifier="oai:a:more")] if more else []
     fake = FakeRepository(items=items + extra, page_size=len(items), url=URL)
     return fake.answer({"verb": "ListRecords", "metadataPrefix": "oai_dc"}).encode()
@@ -80,7 +80,7 @@ def _metadata(record: Record) -> bytes:
 
 
 def _prefixed(body: bytes) -> bytes:
-    """The envelope's own names with a prefix, as some servers write them."""
+    """Use a prefix for the protocol's elements, as some servers do."""
     for name in ("OAI-PMH", "responseDate", "request", "ListRecords", "record", "header", "identifier",
                  "datestamp", "setSpec", "metadata"):  # fmt: skip
         body = body.replace(f"<{name}".encode(), f"<o:{name}".encode())
@@ -91,14 +91,14 @@ def _prefixed(body: bytes) -> bytes:
 @pytest.mark.parametrize(
     "change", [bytes, _in_another_namespace, _of_1_1, _prefixed, lambda body: body + b"\n<!-- end -->"]
 )
-def test_the_parts_have_the_records_of_the_whole_byte_for_byte(change: Callable[[bytes], bytes]) -> None:
+def test_the_parts_have_the_same_records_as_the_whole_byte_for_byte(change: Callable[[bytes], bytes]) -> None:
     plain = [item for item in ITEMS if change is not _prefixed or not item.metadata]
     body = change(answer(plain, more=True))
     whole = replies.read_page(body, Verb.LIST_RECORDS, url=URL, loose=True)
     found = pages(unread(body))
     assert len(found) > 2
     records = [record for page in found for record in page.records]
-    # What is put into the protocol's namespace gets a prefix, which need not be the same.
+    # What is moved into the protocol's namespace gets a prefix, which may differ.
     shape = _metadata if change in {_in_another_namespace, _of_1_1} else Record.xml
     assert [shape(record) for record in records] == [shape(record) for record in whole.records]
     assert [record.header for record in records] == [record.header for record in whole.records]
@@ -120,13 +120,13 @@ def test_the_token_is_known_before_the_records_are_read() -> None:
     assert unread(answer()).split().token == ""
 
 
-def test_text_in_another_encoding_is_read_as_what_it_is() -> None:
+def test_text_in_another_encoding_is_decoded() -> None:
     body = answer().decode().replace("UTF-8", "windows-1250").encode("windows-1250")
     title = pages(unread(body))[0].records[0].fields()["title"]
     assert title == ["Žluťoučký & <kůň>"]
 
 
-def test_a_broken_record_is_left_out_and_named_and_the_others_are_read() -> None:
+def test_a_broken_record_is_skipped_and_named_and_the_others_are_read() -> None:
     body = answer().replace(b"oai:a:7</identifier>", b"oai:a:7</identifier><b>", 1)
     found = pages(unread(body))
     assert set(names(found)) == {item.identifier for item in ITEMS} - {"oai:a:7"}
@@ -137,14 +137,14 @@ def test_a_broken_record_is_left_out_and_named_and_the_others_are_read() -> None
         unread(body, loose=False).split()
 
 
-def test_an_answer_that_breaks_off_gives_what_came_of_it() -> None:
+def test_the_received_part_of_a_truncated_answer_is_read() -> None:
     body = answer()
     found = pages(unread(body[: len(body) - 5000]))
     assert found[-1].cut_off
     assert len(names(found)) >= len(ITEMS) - 4
 
 
-def test_elements_beyond_the_limit_around_the_records_are_refused_by_name() -> None:
+def test_too_many_elements_around_the_records_are_rejected_with_the_name_of_the_setting() -> None:
     body = answer().replace(b"</ListRecords>", b"<a/>" * 20_000 + b"</ListRecords>")
     limits = AnswerLimits(part_elements=15_000)
     found = pages(unread(body, limits=limits))
@@ -157,7 +157,7 @@ def test_elements_beyond_the_limit_around_the_records_are_refused_by_name() -> N
         unread(body, limits=limits, loose=False).split()
 
 
-def test_what_only_looks_like_elements_is_not_counted() -> None:
+def test_text_that_looks_like_elements_is_not_counted() -> None:
     text = Item(identifier="oai:a:text", metadata="<m><![CDATA[" + "<a>" * 20_000 + "]]></m>")
     found = pages(unread(answer([*ITEMS, text]), limits=AnswerLimits(part_elements=15_000)))
     assert (len(names(found)), faults(found)) == (len(ITEMS) + 1, [])
@@ -173,7 +173,7 @@ def test_what_only_looks_like_elements_is_not_counted() -> None:
         ("<m>" + "<a>" * 9_000 + "</a>" * 9_000 + "</m>", FailureCode.PART_DEPTH),
     ],
 )
-def test_a_record_beyond_a_limit_costs_itself_alone(metadata: str, code: FailureCode) -> None:
+def test_only_the_record_that_exceeds_a_limit_is_lost(metadata: str, code: FailureCode) -> None:
     items = [*ITEMS[:10], Item(identifier="oai:a:large", metadata=metadata), *ITEMS[10:]]
     body = answer(items)
     limits = AnswerLimits(part_bytes=1_000_000, part_elements=10_000)
@@ -186,7 +186,7 @@ def test_a_record_beyond_a_limit_costs_itself_alone(metadata: str, code: Failure
     assert fault.size in {None, len(items[10].record())}
 
 
-def test_an_answer_that_is_beyond_the_limits_and_has_no_records_is_refused() -> None:
+def test_an_answer_beyond_the_limits_and_without_records_is_rejected() -> None:
     body = answer([]).replace(
         b"</OAI-PMH>", b"<ListRecords>" + b"<a/>" * 20_000 + b"</ListRecords></OAI-PMH>"
     )
@@ -196,7 +196,7 @@ def test_an_answer_that_is_beyond_the_limits_and_has_no_records_is_refused() -> 
     assert caught.value.failure.code is FailureCode.PART_ELEMENTS
 
 
-def test_an_error_and_another_format_are_raised_as_of_a_small_answer() -> None:
+def test_an_error_or_another_format_is_raised_as_for_a_small_answer() -> None:
     error = b'<error code="badArgument">no</error><ListRecords>'
     with pytest.raises(OaiError, match="badArgument"):
         unread(answer().replace(b"<ListRecords>", error)).split()
@@ -205,7 +205,7 @@ def test_an_error_and_another_format_are_raised_as_of_a_small_answer() -> None:
         unread(html).split()
 
 
-def test_a_document_type_is_refused() -> None:
+def test_a_document_type_is_rejected() -> None:
     body = answer().replace(b"<OAI-PMH", b"<!DOCTYPE OAI-PMH [<!ENTITY a 'b'>]><OAI-PMH", 1)
     with pytest.raises(MalformedAnswerError, match="DOCTYPE"):
         unread(body).split()

@@ -1,4 +1,4 @@
-"""Strict reading refuses what the protocol's schema refuses around the metadata, and nothing else."""
+"""Strict reading rejects what the protocol's schema rejects outside the metadata, and no more."""
 
 import pytest
 
@@ -72,20 +72,20 @@ def changed(old: str, new: str) -> bytes:
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_strict_refuses(case: str) -> None:
+def test_strict_reading_rejects_a_violation_of_the_schema(case: str) -> None:
     with pytest.raises(MalformedAnswerError) as caught:
         read_page(changed(*REFUSED[case]), Verb.LIST_RECORDS, url=URL)
     assert caught.value.reason
 
 
 @pytest.mark.parametrize("case", KEPT)
-def test_strict_reads(case: str) -> None:
+def test_strict_reading_accepts_what_the_schema_allows(case: str) -> None:
     page = read_page(changed(*KEPT[case]), Verb.LIST_RECORDS, url=URL)
     assert [header.identifier for header in page.headers] == ["oai:a:1", "oai:a:2"]
     assert page.next_token.startswith("2")
 
 
-def test_records_beside_no_records_match_are_read_loosely_and_refused_strictly() -> None:
+def test_records_next_to_no_records_match_are_read_leniently_and_rejected_strictly() -> None:
     error = '<error code="noRecordsMatch">nothing</error>'
     for place in ("<ListRecords>", "</OAI-PMH>"):
         body = GOOD.replace(place, error + place).encode()
@@ -98,14 +98,14 @@ def test_records_beside_no_records_match_are_read_loosely_and_refused_strictly()
         read_page(body.replace(b"noRecordsMatch", b"badArgument"), Verb.LIST_RECORDS, url=URL, loose=True)
 
 
-def test_strict_refuses_a_list_of_nothing() -> None:
+def test_strict_reading_rejects_a_list_without_records() -> None:
     body = GOOD[: GOOD.index("<record>")] + GOOD[GOOD.index("<resumptionToken") :]
     with pytest.raises(MalformedAnswerError, match="noRecordsMatch"):
         read_page(body.encode(), Verb.LIST_RECORDS, url=URL)
 
 
 @pytest.mark.parametrize("text", ["<!-- c --><![CDATA[t&k]]>", "t<!-- c -->&amp;k", "<?x y?>t&amp;<!-- -->k"])
-def test_a_token_is_its_text_whatever_comments_are_in_it(text: str) -> None:
+def test_a_token_is_its_text_without_comments(text: str) -> None:
     start, end = GOOD.index('">2'), GOOD.index("</resumptionToken>")
     body = GOOD[: start + 2] + text + GOOD[end:]
     for loose in (True, False):

@@ -1,4 +1,4 @@
-"""A generated site with all that sites have: what it should look like is known, so a copy can be compared."""
+"""A generated site with all features of real sites; its appearance is known, so a copy can be compared."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -36,7 +36,7 @@ TITLES: Final = (
 
 
 def pages() -> list[Page]:
-    """All captures of the site, each URL once."""
+    """Return all captures of the site, one per URL."""
     return [
         *_frame_of_the_site(),
         *_rooms(),
@@ -49,7 +49,7 @@ def pages() -> list[Page]:
 
 
 def html(url: str, body: str, mime_type: str = HTML, charset: str = "utf-8", **more: object) -> Page:
-    """A page."""
+    """Return an HTML page."""
     return Page(url=url, body=body.encode(charset), mime_type=mime_type, **more)  # type: ignore[arg-type]
 
 

@@ -1,4 +1,4 @@
-"""A provider of web archive documents over a list in memory, on 127.0.0.1, that can be told to misbehave."""
+"""A provider of web archive documents over a list in memory, on 127.0.0.1, with configurable faults."""
 
 import contextlib
 import hashlib
@@ -16,16 +16,16 @@ from tests.harvester.restoring.listed import sha1
 
 @dataclass(kw_only=True)
 class FakeProvider(FakeRepository):
-    """Lists its documents, and gives them; `fetched` has the key of each that was asked for."""
+    """Lists and returns its documents; `fetched` has the key of each request for a document."""
 
     bodies: dict[str, bytes] = field(default_factory=dict)
-    """By key."""
+    """Documents by key."""
     fetched: list[str] = field(default_factory=list)
     refusal: Callable[[str], web.Response | None] = lambda _key: None
-    """Is given a key; gives what is answered in place of the document."""
+    """Returns, for a key, the answer in place of the document."""
 
     def add(self, url: str, body: bytes) -> str:
-        """Have a document; gives its key."""
+        """Add a document and return its key."""
         key = hashlib.md5(url.encode(), usedforsecurity=False).hexdigest()
         self.bodies[key] = body
         fields = {

@@ -1,4 +1,4 @@
-"""What documents become for a browser: links change, and nothing else does."""
+"""How documents are prepared for a browser: only links change."""
 
 import gzip
 
@@ -123,13 +123,13 @@ def test_the_links_of_a_style_sheet_lead_into_the_copy(body: str, becomes: str) 
         ("<p>ň", "text/html; charset=utf-16le", "utf-16-le", "\ufeff<p>ň"),
     ],
 )  # fmt: skip
-def test_a_character_set_that_only_the_http_header_told_is_put_into_the_page(
+def test_a_character_set_from_the_http_header_alone_is_inserted_into_the_page(
     body: str, content_type: str, charset: str, becomes: str
 ) -> None:
     assert _html(body, content_type, charset) == becomes
 
 
-def test_xml_keeps_its_character_set_in_its_declaration() -> None:
+def test_xml_keeps_the_character_set_of_its_declaration() -> None:
     entry = _entry("image/svg+xml; charset=windows-1250")
     body = '<?xml version="1.0"?><svg><a xlink:href="/a.html">ň</a></svg>'.encode("cp1250")
     made = treated(entry, body, _SITE, "h.example/d/page.svg", most=_MOST).decode("cp1250")
@@ -140,7 +140,7 @@ def test_xml_keeps_its_character_set_in_its_declaration() -> None:
 @given(body=st.binary(max_size=200))
 @example(b"<a href=/a.html>\xff\xfe\x00</a><!--")
 @example(b"\xff\xfe<\x00a\x00")
-def test_a_page_without_links_keeps_every_byte_whatever_they_are(body: bytes) -> None:
+def test_a_page_without_links_keeps_every_byte(body: bytes) -> None:
     harmless = body.replace(b"=", b"").replace(b"(", b"")
     for content_type in ("text/html", "text/css", "image/svg+xml"):
         assert treated(_entry(content_type), harmless, _SITE, "h.example/d/x", most=_MOST) == harmless
@@ -159,7 +159,7 @@ def test_hostile_pages_take_no_more_time_than_others(hostile: str) -> None:
     assert _html(hostile)
 
 
-def test_what_came_packed_is_unpacked_once() -> None:
+def test_a_compressed_document_is_decompressed_once() -> None:
     inner = gzip.compress(b"a file that is itself packed")
     entry = _entry("application/x-gzip", "gzip")
     assert treated(entry, gzip.compress(inner), _SITE, "h.example/x.gz", most=_MOST) == inner
@@ -175,6 +175,6 @@ def test_what_came_packed_is_unpacked_once() -> None:
     ],
     ids=["too large", "cut off", "damaged", "unknown"],
 )
-def test_what_cannot_be_unpacked_is_said(body: bytes, encoding: str, words: str) -> None:
+def test_a_document_that_cannot_be_decompressed_is_reported(body: bytes, encoding: str, words: str) -> None:
     with pytest.raises(PackedError, match=words):
         treated(_entry("text/html", encoding), body, _SITE, "h.example/x.html", most=_MOST)

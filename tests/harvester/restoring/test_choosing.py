@@ -25,7 +25,7 @@ def test_the_nearest_capture_of_each_url_is_chosen_or_the_latest(at: int | None,
     assert [one.captured.day for one in choice.chosen()] == [day]
 
 
-def test_an_error_page_is_chosen_only_where_there_is_nothing_else() -> None:
+def test_an_error_page_is_chosen_only_if_there_is_no_other_capture() -> None:
     choice = CaptureChoice(datetime(2007, 11, 9, tzinfo=UTC))
     for seen in (_on(9, status=404), _on(20), _on(9, url="http://h.example/x", status=500)):
         choice.see(seen)
@@ -56,7 +56,7 @@ def test_an_error_page_is_chosen_only_where_there_is_nothing_else() -> None:
         ),
     ],
 )
-def test_a_scope_is_a_set_or_what_lies_below_a_url(
+def test_a_scope_is_a_set_or_everything_below_a_url(
     asked: str, set_spec: str, held: str, other: str | None
 ) -> None:
     scope = read_scope(asked)
@@ -65,7 +65,7 @@ def test_a_scope_is_a_set_or_what_lies_below_a_url(
     assert other is None or not scope.holds(other)
 
 
-def test_a_url_without_a_host_is_no_scope() -> None:
+def test_a_url_without_a_host_is_not_a_scope() -> None:
     with pytest.raises(UsageError, match="not a setSpec or a URL"):
         read_scope("http:///x")
 

@@ -1,4 +1,4 @@
-"""Fetching documents of a provider that is busy, forbids, errs, lies, or is gone."""
+"""Documents are fetched from a provider that is busy, refuses, fails, sends wrong data, or is gone."""
 
 import asyncio
 from base64 import b16encode, b32encode, b64encode, urlsafe_b64encode
@@ -22,7 +22,7 @@ _BODY = b"\x1f\x8b as archived"
 
 
 class Server:
-    """Answers with these, and then with the last again and again."""
+    """Replays these answers, then repeats the last one."""
 
     def __init__(self, *answers: RawReply | TransportError) -> None:
         self.answers = list(answers)
@@ -56,7 +56,7 @@ def _reply(status: int = 200, body: bytes = _BODY, **headers: str) -> RawReply:
 _SILENT = TransportError("http://p.example/", TransportKind.REFUSED, "nobody is there")
 
 
-async def test_a_document_comes_as_it_was_archived_with_what_is_known_of_it() -> None:
+async def test_a_document_is_returned_as_archived_with_its_metadata() -> None:
     server = Server(
         _reply(Content_Type="text/html", Content_Encoding="gzip", X_Archive_Orig_Status="302",
                X_Archive_Orig_Location="/x")
@@ -70,7 +70,7 @@ async def test_a_document_comes_as_it_was_archived_with_what_is_known_of_it() ->
 
 
 @pytest.mark.parametrize(("listed", "expected"), [("unknown", ""), ("application/octet-stream", _FALLBACK)])
-async def test_the_type_that_a_provider_sends_for_an_unknown_one_is_not_that_of_the_document(
+async def test_the_default_content_type_of_a_provider_is_not_used_for_the_document(
     listed: str, expected: str
 ) -> None:
     found = await Server(_reply(Content_Type=_FALLBACK)).fetcher()(capture(mime_type=listed))
@@ -92,7 +92,7 @@ async def test_the_type_that_a_provider_sends_for_an_unknown_one_is_not_that_of_
         (_SILENT, Reason.UNAVAILABLE, 3),
     ],
 )
-async def test_what_is_missing_is_said_with_the_reason(
+async def test_a_missing_document_is_reported_with_the_reason(
     answer: RawReply | TransportError, reason: Reason, requests: int
 ) -> None:
     server = Server(answer)
@@ -102,18 +102,18 @@ async def test_what_is_missing_is_said_with_the_reason(
     assert found.detail
 
 
-async def test_a_busy_provider_is_asked_again_when_it_said() -> None:
+async def test_a_busy_provider_is_requested_again_at_the_time_that_it_named() -> None:
     server = Server(_reply(503, b"503: busy", Retry_After="7"), _reply())
     assert isinstance(await server.fetcher()(capture(digest=sha1(_BODY))), FetchedDocument)
     assert server.waits == [7]
 
 
-async def test_a_provider_that_is_busy_for_long_ends_the_run() -> None:
+async def test_a_provider_that_is_busy_for_too_long_ends_the_run() -> None:
     with pytest.raises(ServerBusyError):
         await Server(_reply(503, b"503: busy", Retry_After="9000")).fetcher()(capture())
 
 
-async def test_bytes_that_broke_on_the_way_are_fetched_again() -> None:
+async def test_bytes_damaged_in_transit_are_fetched_again() -> None:
     server = Server(_reply(body=b"broken"), _reply())
     assert isinstance(await server.fetcher()(capture(digest=sha1(_BODY))), FetchedDocument)
 
@@ -133,21 +133,21 @@ async def test_a_document_without_a_digest_counts_as_not_verified(digest: str) -
     assert not found.verified
 
 
-async def test_a_digest_may_be_that_of_the_chunks_which_only_the_provider_can_compare() -> None:
+async def test_a_digest_of_the_chunked_body_counts_as_not_verified() -> None:
     server = Server(_reply(X_Archive_Orig_Transfer_Encoding="chunked"))
     found = await server.fetcher()(capture(digest=sha1(b"5\r\nchunk")))
     assert isinstance(found, FetchedDocument)
     assert not found.verified
 
 
-async def test_what_is_too_large_is_not_asked_for() -> None:
+async def test_a_document_that_is_too_large_is_not_requested() -> None:
     server = Server(_reply())
     found = await server.fetcher(most=10)(capture(length=11))
     assert isinstance(found, Missing)
     assert (found.reason, server.asked) == (Reason.TOO_LARGE, [])
 
 
-async def test_a_provider_that_is_gone_ends_the_run_and_what_came_is_kept() -> None:
+async def test_an_unreachable_provider_ends_the_run_and_received_documents_are_kept() -> None:
     kept: list[str] = []
 
     def keep(documents: Sequence[FetchedDocument]) -> None:
@@ -161,7 +161,7 @@ async def test_a_provider_that_is_gone_ends_the_run_and_what_came_is_kept() -> N
     assert len(server.asked) == 2 + 5 * 3
 
 
-async def test_no_more_documents_are_asked_for_at_a_time_than_allowed() -> None:
+async def test_the_number_of_concurrent_requests_is_limited() -> None:
     under_way, most = 0, 0
 
     async def fetch(one: Capture) -> FetchedDocument | Missing:

@@ -1,4 +1,4 @@
-"""Links that lead into the copy, out of it, and through redirects."""
+"""Links into the copy, out of it, and through redirects."""
 
 import pytest
 from hypothesis import given, settings
@@ -50,12 +50,12 @@ _SITE = SiteMap(
         ("http://[broken/", None),
     ],
 )
-def test_what_a_link_becomes(link: str, becomes: str | None) -> None:
+def test_links_are_rewritten_relative_to_the_copy(link: str, becomes: str | None) -> None:
     links = PageLinks(_SITE, _PAGE, "h.example/news/today.html", "cp1250")
     assert links.text(link) == becomes
 
 
-def test_a_base_counts_for_all_links_and_for_fragments() -> None:
+def test_a_base_element_applies_to_all_links_and_to_fragments() -> None:
     links = PageLinks(_SITE, _PAGE, "h.example/news/today.html")
     links.set_base("http://h.example/a/")
     links.set_base("http://other.example/")
@@ -65,7 +65,7 @@ def test_a_base_counts_for_all_links_and_for_fragments() -> None:
 
 @settings(deadline=None)
 @given(base=st.text(max_size=30), link=st.text(max_size=60))
-def test_no_link_breaks_the_reading_of_links(base: str, link: str) -> None:
+def test_any_link_is_read_without_an_error(base: str, link: str) -> None:
     whole = joined(f"http://h.example/{base}", link)
     assert whole is None or whole.lower().startswith(("http://", "https://"))
     assert canonical(canonical(link)) == canonical(link)

@@ -1,4 +1,4 @@
-"""The manifest: what it has is on the disk, and what a power cut leaves of it is enough to go on."""
+"""The manifest: its files are on the disk, and after a power cut it is enough to continue."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def _reopened(folder: Path, request: Request = _REQUEST) -> Manifest:
 
 @settings(deadline=None, max_examples=30)
 @given(lost=st.integers(1, 400))
-def test_a_manifest_that_broke_off_keeps_its_whole_lines_and_goes_on(
+def test_a_truncated_manifest_keeps_its_whole_lines_and_is_continued(
     lost: int, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     folder = tmp_path_factory.mktemp("cut")
@@ -68,7 +68,7 @@ def test_a_finished_manifest_is_no_longer_finished_when_something_is_added(tmp_p
     assert not _reopened(tmp_path).finished
 
 
-def test_a_folder_of_another_restore_or_of_other_things_is_refused(tmp_path: Path) -> None:
+def test_a_folder_of_another_restore_or_with_other_files_is_rejected(tmp_path: Path) -> None:
     _written(tmp_path / "restore", 1)
     with pytest.raises(UsageError, match="collection:x"):
         _reopened(tmp_path / "restore", Request(what="collection:y", form="files"))
@@ -89,7 +89,7 @@ def test_two_processes_do_not_restore_into_one_folder(tmp_path: Path) -> None:
     assert not _reopened(tmp_path).entries
 
 
-def test_a_folder_for_which_nothing_came_may_be_used_for_something_else(tmp_path: Path) -> None:
+def test_a_folder_without_restored_documents_may_be_used_for_another_restore(tmp_path: Path) -> None:
     _reopened(tmp_path)
     other = Request(what="collection:y", form="warc")
     assert not _reopened(tmp_path, other).entries

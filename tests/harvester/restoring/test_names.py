@@ -1,4 +1,4 @@
-"""Where documents lie: never outside the folder, never two in one place, and the ending says what it is."""
+"""File names of documents: inside the folder, unique, and with the extension of their type."""
 
 import re
 from datetime import UTC, datetime
@@ -45,7 +45,7 @@ def _capture(url: str, mime_type: str = "text/html", status: int = 200) -> Captu
 
 @settings(deadline=None, max_examples=60)
 @given(captures=st.lists(st.builds(_capture, _URLS, _TYPES), max_size=12, unique_by=lambda one: one.url))
-def test_whatever_a_url_is_its_file_is_below_the_folder_and_no_others(captures: list[Capture]) -> None:
+def test_the_file_of_any_url_is_inside_the_folder_and_unique(captures: list[Capture]) -> None:
     names = Names(captures, {})
     paths = [names.path(capture.url) for capture in captures]
     folded = {path.casefold() for path in paths}
@@ -69,7 +69,7 @@ def test_whatever_a_url_is_its_file_is_below_the_folder_and_no_others(captures: 
     captures=st.lists(st.builds(_capture, _URLS, _TYPES), max_size=10, unique_by=lambda one: one.url),
     before=st.integers(0, 10),
 )
-def test_names_stay_when_others_come_and_none_needs_a_folder_where_a_file_is(
+def test_names_stay_when_captures_are_added_and_no_file_is_where_a_folder_is_needed(
     captures: list[Capture], before: int
 ) -> None:
     first = Names(captures[:before], {})
@@ -101,11 +101,11 @@ def test_names_stay_when_others_come_and_none_needs_a_folder_where_a_file_is(
         ("dns:h.example", "text/dns", "+dns/h.example"),
     ],
 )
-def test_a_path_says_where_it_comes_from_and_what_it_is(url: str, mime_type: str, path: str) -> None:
+def test_a_path_shows_the_url_and_the_type(url: str, mime_type: str, path: str) -> None:
     assert natural_path(_capture(url, mime_type)) == path
 
 
-def test_a_document_gets_the_plain_name_and_what_only_leads_to_it_another() -> None:
+def test_a_document_gets_the_plain_name_and_a_redirect_to_it_another() -> None:
     moved, page = _capture("http://h.example/", status=301), _capture("https://h.example/")
     names = Names([moved, page], {})
     assert (names.path(page.url), names.path(moved.url)) == ("h.example/index.html", "h.example/index~2.html")

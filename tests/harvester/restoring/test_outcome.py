@@ -1,4 +1,4 @@
-"""The words about a restored site."""
+"""The text about a restored site."""
 
 from pathlib import Path
 
@@ -11,7 +11,7 @@ from harvester.restoring.outcome import RestoreOutcome
     ("start", "line"),
     [("index.html", "Start page: site/index.html"), ("warc", "Folder of WARC files: site/warc")],
 )
-def test_the_outcome_says_where_to_begin(start: str, line: str) -> None:
+def test_the_outcome_names_the_start_page(start: str, line: str) -> None:
     outcome = RestoreOutcome(
         folder=Path("site"), listed=1, wanted=1, restored=1, fetched=1, unverified=0, others=0,
         bytes=1, requests=1, seconds=1.0, start=Path("site") / start,

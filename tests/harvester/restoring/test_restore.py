@@ -1,4 +1,4 @@
-"""The list of what is to be restored: kept while it is good, asked for anew where it is not."""
+"""The list of documents to restore is kept while it is valid and requested again otherwise."""
 
 import json
 import os
@@ -25,7 +25,7 @@ _QUICK = HarvesterSettings(retries=0, max_wait=1.0, per_host=1, delay=0)
 
 @pytest.fixture
 async def provider() -> AsyncIterator[FakeProvider]:
-    """25 documents, listed on three pages."""
+    """Provide 25 documents, listed on three pages."""
     made = FakeProvider(page_size=10)
     for number in range(_DOCUMENTS):
         made.add(f"http://h.example/{number:02}.html", b"<p>%d</p>" % number)
@@ -58,7 +58,7 @@ async def test_a_restore_stops_before_the_disk_is_full(provider: FakeProvider, t
 
 
 async def _broken_off(provider: FakeProvider, folder: Path, *, after: int) -> None:
-    """Let a restore end when so many documents have come."""
+    """End a restore after the given number of documents."""
 
     def busy(_key: str) -> web.Response | None:
         full = len(provider.fetched) > after
@@ -74,7 +74,7 @@ def _urls(folder: Path) -> list[str]:
     return [json.loads(line)["url"] for line in (folder / "manifest.jsonl").read_bytes().splitlines()[1:]]
 
 
-async def test_a_restore_that_broke_off_goes_on_with_the_list_that_it_had(
+async def test_an_interrupted_restore_continues_with_its_stored_list(
     provider: FakeProvider, tmp_path: Path
 ) -> None:
     await _broken_off(provider, tmp_path / "copy", after=7)
@@ -86,7 +86,7 @@ async def test_a_restore_that_broke_off_goes_on_with_the_list_that_it_had(
     assert not (tmp_path / "copy" / wanted.NAME).exists()
 
 
-async def test_a_list_of_more_than_a_day_is_asked_for_anew_and_nothing_is_fetched_twice(
+async def test_a_list_older_than_a_day_is_requested_again_and_no_document_is_fetched_twice(
     provider: FakeProvider, tmp_path: Path
 ) -> None:
     await _broken_off(provider, tmp_path / "copy", after=7)
@@ -101,7 +101,7 @@ async def test_a_list_of_more_than_a_day_is_asked_for_anew_and_nothing_is_fetche
 
 
 @pytest.mark.parametrize("content", [b"", b'{"listed": 3}\n{"capt', b"\x00\x00\x00"])
-async def test_a_kept_list_that_cannot_be_read_is_asked_for_anew(
+async def test_a_stored_list_that_cannot_be_read_is_requested_again(
     content: bytes, provider: FakeProvider, tmp_path: Path
 ) -> None:
     await _broken_off(provider, tmp_path / "copy", after=2)
@@ -110,7 +110,7 @@ async def test_a_kept_list_that_cannot_be_read_is_asked_for_anew(
     assert (done.restored, done.fetched) == (_DOCUMENTS, _DOCUMENTS - 2)
 
 
-async def test_a_token_that_expires_leaves_no_half_list_and_the_same_command_begins_it_anew(
+async def test_after_an_expired_token_no_partial_list_is_kept_and_the_same_command_restarts_it(
     provider: FakeProvider, tmp_path: Path
 ) -> None:
     def expired(asked: dict[str, str], good: bytes) -> bytes | None:

@@ -1,4 +1,4 @@
-"""WARC files of a restore: full ones are followed by others, and all can be read and indexed."""
+"""WARC files of a restore: a new file follows a full one, and all can be read and indexed."""
 
 import io
 import json
@@ -21,7 +21,7 @@ _BATCH = 4
 
 
 def _document(number: int) -> FetchedDocument:
-    body = random.Random(number).randbytes(3000)  # cannot be packed
+    body = random.Random(number).randbytes(3000)  # cannot be compressed
     return FetchedDocument(
         capture=capture(
             url=f"http://h.example/{number}?x=%C5%88",
@@ -54,7 +54,7 @@ def _names(folder: Path) -> list[str]:
 
 
 def _read(path: Path) -> tuple[str, dict[str, bytes]]:
-    """The name in the file's first record, and the body of each document."""
+    """Return the name in the file's first record, and the body of each document."""
     with path.open("rb") as file:
         records = iter(ArchiveIterator(file, check_digests="raise"))
         info = next(records)
@@ -80,7 +80,7 @@ def _expected(numbers: Iterable[int]) -> dict[str, bytes]:
     return {document.capture.url: document.body for document in map(_document, numbers)}
 
 
-def test_where_a_file_is_full_another_is_begun(tmp_path: Path) -> None:
+def test_a_full_file_is_followed_by_a_new_one(tmp_path: Path) -> None:
     keeper = _keeper(tmp_path)
     entries = _keep(keeper, range(30))
     keeper.finish()
@@ -92,7 +92,7 @@ def test_where_a_file_is_full_another_is_begun(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("status", "kind"), [(200, "response"), (None, "resource")])
-def test_a_document_without_a_type_gets_none(tmp_path: Path, status: int | None, kind: str) -> None:
+def test_a_document_without_a_type_has_no_content_type(tmp_path: Path, status: int | None, kind: str) -> None:
     keeper = _keeper(tmp_path)
     keeper.keep([replace(_document(1), content_type="", status=status)])
     keeper.finish()
@@ -103,7 +103,7 @@ def test_a_document_without_a_type_gets_none(tmp_path: Path, status: int | None,
         assert (record.http_headers or record.rec_headers).get_header("Content-Type") is None
 
 
-def test_an_index_finds_each_record_where_the_manifest_says_it_is(tmp_path: Path) -> None:
+def test_an_index_has_each_record_at_the_position_in_the_manifest(tmp_path: Path) -> None:
     keeper = _keeper(tmp_path)
     entries = _keep(keeper, range(12))
     keeper.finish()
@@ -129,10 +129,10 @@ def test_an_index_finds_each_record_where_the_manifest_says_it_is(tmp_path: Path
 
 
 @pytest.mark.parametrize(("written", "noted"), [(8, 4), (9, 8)])
-def test_what_a_killed_run_has_written_and_not_noted_is_cut_and_written_anew(
+def test_what_a_killed_run_wrote_without_noting_it_is_removed_and_written_again(
     written: int, noted: int, tmp_path: Path
 ) -> None:
-    """The first was killed in a file that had become full, the second in the one after it."""
+    """The first run was killed in a file that had become full, the second in the next file."""
     killed = _keeper(tmp_path)
     known = _keep(killed, range(written))[:noted]
     killed.close()
@@ -144,7 +144,7 @@ def test_what_a_killed_run_has_written_and_not_noted_is_cut_and_written_anew(
     assert all(again.holds(entry) for entry in (*known, *entries))
 
 
-def test_a_run_that_was_killed_between_two_files_goes_on_with_the_next(tmp_path: Path) -> None:
+def test_a_run_killed_between_two_files_continues_with_the_next(tmp_path: Path) -> None:
     first = _keeper(tmp_path)
     known = _keep(first, range(8))
     first.finish()
@@ -155,7 +155,7 @@ def test_a_run_that_was_killed_between_two_files_goes_on_with_the_next(tmp_path:
     assert _all(tmp_path) == _expected(range(12))
 
 
-def test_a_file_with_its_name_has_nothing_that_the_manifest_does_not_know(tmp_path: Path) -> None:
+def test_a_file_with_its_final_name_has_only_documents_of_the_manifest(tmp_path: Path) -> None:
     keeper = _keeper(tmp_path)
     noted: list[Entry] = []
     for first in range(0, 32, _BATCH):
@@ -168,7 +168,7 @@ def test_a_file_with_its_name_has_nothing_that_the_manifest_does_not_know(tmp_pa
     assert len(_names(tmp_path)) == 4
 
 
-def test_a_record_that_has_lost_its_end_is_no_longer_here(tmp_path: Path) -> None:
+def test_a_truncated_record_does_not_count_as_stored(tmp_path: Path) -> None:
     keeper = _keeper(tmp_path)
     first, last = _keep(keeper, range(2))
     keeper.finish()

@@ -1,4 +1,4 @@
-"""Records to try rules on."""
+"""Records for trying rules."""
 
 from typing import Final
 
@@ -23,7 +23,7 @@ MAPPINGS: Final = b"""<normalize>
 
 
 def a_record(number: int = 1, *, subject: str = "Cultural monuments", kind: str = "JPEG") -> bytes:
-    """A record in Dublin Core."""
+    """Return a record in Dublin Core."""
     return f"""<record xmlns="http://www.openarchives.org/OAI/2.0/"><header><identifier>oai:x:{number}</identifier>
 <datestamp>2026-01-01</datestamp></header><metadata>
 <oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/"

@@ -1,4 +1,4 @@
-"""Rules proposed from examples: each keeps the kept and drops the dropped, the simplest first."""
+"""Rules proposed from examples keep the kept records and drop the dropped ones; the simplest is first."""
 
 import pytest
 from lxml import etree
@@ -93,7 +93,7 @@ def test_the_simplest_condition_comes_first(
         assert [rules.accepts(one) for one in dropped] == [False] * len(dropped)  # type: ignore[union-attr]
 
 
-def test_what_no_condition_separates_has_no_proposal() -> None:
+def test_records_that_no_condition_separates_have_no_proposal() -> None:
     same = {"type": "Text", "title": "The same"}
     assert propose_rules([dublin(**same)], [dublin(**same)]) == []
 

@@ -1,4 +1,4 @@
-"""Conditions in words become filter rows with that meaning, and are read back from them."""
+"""Conditions in words become filter rows with the same meaning and are read back from them."""
 
 import pytest
 from hypothesis import given
@@ -63,7 +63,7 @@ def test_a_condition_is_read_back_from_its_row(
         (Operator.ABSENT, "", False),
     ],
 )
-def test_one_value_is_enough_unless_the_condition_denies_something(
+def test_one_matching_value_is_enough_unless_the_condition_is_negative(
     match: FilterMatch,
     operator: Operator,
     value: str,
@@ -75,7 +75,7 @@ def test_one_value_is_enough_unless_the_condition_denies_something(
 
 
 @pytest.mark.parametrize("match", FilterMatch)
-def test_a_record_without_the_field_meets_what_is_denied_and_nothing_else(match: FilterMatch) -> None:
+def test_a_record_without_the_field_meets_only_negative_conditions(match: FilterMatch) -> None:
     met = [
         operator
         for operator in Operator
@@ -100,7 +100,7 @@ def test_a_record_without_the_field_meets_what_is_denied_and_nothing_else(match:
         ([], False, False),
     ],
 )
-def test_one_value_of_the_years_is_enough(
+def test_one_matching_year_is_enough(
     match: FilterMatch,
     dates: list[str],
     since: bool,  # noqa: FBT001 a parameter of the test
@@ -114,7 +114,7 @@ def test_one_value_of_the_years_is_enough(
 
 @pytest.mark.parametrize("match", FilterMatch)
 @pytest.mark.parametrize(("sign", "operator"), [(">=", Operator.FIRST_SINCE), ("<=", Operator.FIRST_UNTIL)])
-def test_a_stored_rule_that_reads_only_the_first_year_says_so(
+def test_a_stored_rule_that_reads_only_the_first_year_is_read_back_as_such(
     match: FilterMatch, sign: str, operator: Operator
 ) -> None:
     row = FilterRow(
@@ -148,7 +148,7 @@ def test_conditions_are_joined_by_all_or_any() -> None:
         ("^$", Operator.MATCHES, "^$"),
     ],
 )
-def test_expressions_are_told_in_words_where_that_is_possible(
+def test_expressions_become_conditions_in_words_if_possible(
     regexp: str, operator: Operator, value: str
 ) -> None:
     row = FilterRow(xpath="//dc:type", regexp=regexp, ignore_case=True)
@@ -167,10 +167,10 @@ def test_expressions_are_told_in_words_where_that_is_possible(
     ],
 )
 @pytest.mark.parametrize("match", FilterMatch)
-def test_other_rows_stay_rows(row: FilterRow, match: FilterMatch) -> None:
+def test_rows_that_are_not_conditions_stay_rows(row: FilterRow, match: FilterMatch) -> None:
     assert condition_of(row, match) is None
 
 
-def test_a_value_that_no_xpath_can_hold_is_refused() -> None:
+def test_a_value_that_xpath_cannot_express_is_rejected() -> None:
     with pytest.raises(ValueError, match="both kinds of quotation marks"):
         Condition(xpath="//t", operator=Operator.LACKS, value="'\"").row(FilterMatch.ANY)

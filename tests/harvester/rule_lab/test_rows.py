@@ -1,4 +1,4 @@
-"""Rows and XML say the same, whichever of them a person edits."""
+"""Rows and XML express the same rules, whichever of them is edited."""
 
 import pytest
 from hypothesis import given
@@ -53,7 +53,7 @@ _MAPPINGS = some.lists(some.builds(MappingRow, xpath=_PATHS, elements=_ELEMENTS)
 
 
 @given(namespaces=_NAMESPACES, match=some.sampled_from(FilterMatch), filters=_FILTERS)
-def test_filters_come_back_as_they_were(
+def test_filters_are_read_back_unchanged(
     namespaces: tuple[Namespace, ...], match: FilterMatch, filters: tuple[FilterRow, ...]
 ) -> None:
     rows = RuleRows(kind=RuleKind.FILTER, namespaces=namespaces, match=match, filters=filters)
@@ -62,7 +62,7 @@ def test_filters_come_back_as_they_were(
 
 
 @given(namespaces=_NAMESPACES, mappings=_MAPPINGS)
-def test_mappings_come_back_as_they_were(
+def test_mappings_are_read_back_unchanged(
     namespaces: tuple[Namespace, ...], mappings: tuple[MappingRow, ...]
 ) -> None:
     rows = RuleRows(kind=RuleKind.NORMALISE, namespaces=namespaces, mappings=mappings)
@@ -71,13 +71,13 @@ def test_mappings_come_back_as_they_were(
 
 
 @pytest.mark.parametrize(("content", "kind"), [(FILTERS, RuleKind.FILTER), (MAPPINGS, RuleKind.NORMALISE)])
-def test_a_file_written_by_hand_survives_the_way_through_rows(content: bytes, kind: RuleKind) -> None:
+def test_a_file_written_by_hand_is_preserved_through_rows(content: bytes, kind: RuleKind) -> None:
     rows = rows_of(content, kind, source="x")
     assert rows_of(xml_of(rows), kind, source="x") == rows
 
 
 @pytest.mark.parametrize("example", EXAMPLES, ids=lambda one: one.key)
-def test_every_example_can_be_used(example: object) -> None:
+def test_every_example_is_valid(example: object) -> None:
     assert row_faults(example.rows) == []  # type: ignore[attr-defined]
 
 
@@ -91,7 +91,7 @@ def test_comments_that_rows_cannot_hold_are_named() -> None:
     assert lost_as_rows(FILTERS, RuleKind.FILTER, source="x") == []
 
 
-def test_each_fault_is_told_at_its_field() -> None:
+def test_each_fault_is_reported_at_its_field() -> None:
     filters = RuleRows(
         kind=RuleKind.FILTER,
         namespaces=(_DC, _DC, Namespace(prefix="1", uri="urn:x"), Namespace(prefix="y", uri="<")),
@@ -126,7 +126,7 @@ def test_each_fault_is_told_at_its_field() -> None:
     ("prefix", "uri", "field"),
     [("", "urn:x", "prefix"), ("a b", "urn:x", "prefix"), ("xmlns", "urn:x", "prefix"), ("x", "\0", "uri")],
 )
-def test_a_namespace_that_libxml2_refuses_is_told_at_its_field(prefix: str, uri: str, field: str) -> None:
+def test_a_namespace_that_libxml2_rejects_is_reported_at_its_field(prefix: str, uri: str, field: str) -> None:
     rows = RuleRows(
         kind=RuleKind.FILTER,
         namespaces=(_DC, Namespace(prefix=prefix, uri=uri)),
@@ -135,7 +135,7 @@ def test_a_namespace_that_libxml2_refuses_is_told_at_its_field(prefix: str, uri:
     assert [(fault.field, fault.row) for fault in row_faults(rows)] == [(field, 1)]
 
 
-def test_rows_of_a_faulty_file_are_refused_with_line_and_column() -> None:
+def test_rows_of_an_invalid_file_are_rejected_with_line_and_column() -> None:
     with pytest.raises(RuleFileError) as caught:
         rows_of(FILTERS.replace(b'"cultur"', b'"("'), RuleKind.FILTER, source="x.xml")
     assert (caught.value.line, caught.value.column) == (3, 32)

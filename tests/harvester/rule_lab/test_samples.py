@@ -1,4 +1,4 @@
-"""Stored records to try rules on: of the commonest format if none is chosen, found without counting all."""
+"""Stored records for trying rules: by default of the most common format, found without counting all."""
 
 import pytest
 from sqlalchemy import text
@@ -33,7 +33,7 @@ _FILL = text(
         ({"marc21": (2400, "active"), "oai_dc": (1200, "active")}, "marc21"),
     ],
 )
-def test_without_a_choice_the_records_are_of_the_commonest_format(
+def test_by_default_samples_are_records_of_the_most_common_format(
     database: Database, settings: Settings, counts: dict[str, tuple[int, str]], commonest: str
 ) -> None:
     with database.session() as session:
@@ -57,7 +57,7 @@ def test_a_repository_without_stored_records_has_no_samples(database: Database, 
             stored_files(session, settings, 1)
 
 
-def test_the_commonest_format_is_found_without_reading_all_records(
+def test_the_most_common_format_is_found_without_reading_all_records(
     database: Database, settings: Settings
 ) -> None:
     with database.session() as session:

@@ -1,4 +1,4 @@
-"""Rules are tried on samples: counts, reasons, and what never matches."""
+"""Rules are tried on samples, with counts, reasons, and rules that never match."""
 
 import pytest
 from lxml import etree
@@ -15,7 +15,7 @@ from tests.harvester.rule_lab.records import FILTERS, MAPPINGS, a_record
 SLOW = b"""<filters><filter xpath="count(//*[count(//*[count(//*) > 0]) > 0])" regexp="."/></filters>"""
 LARGE = b"<record>" + b"<a/>" * 20_000 + b"</record>"
 _ENOUGH_FOR_ONE = 5.0
-"""Seconds in which the process has begun and tried a small record, also where there is much else to do."""
+"""Seconds in which the process has started and tried a small record, even on a busy machine."""
 
 
 def test_filters_are_tried_with_counts_and_reasons() -> None:
@@ -32,7 +32,7 @@ def test_filters_are_tried_with_counts_and_reasons() -> None:
     assert "filter 1 (//dc:subject ~ cultur): 0 of 1 matched: 'Botany' (no)" in words
 
 
-def test_mappings_tell_which_of_them_added_what_and_show_it() -> None:
+def test_the_additions_of_each_mapping_are_shown() -> None:
     trial = try_rules(MAPPINGS, RuleKind.NORMALISE, [a_record(1), a_record(2, kind="Text")], seconds=60)
 
     changed, unchanged = trial.records
@@ -43,7 +43,7 @@ def test_mappings_tell_which_of_them_added_what_and_show_it() -> None:
     assert [one.rule for one in trial.idle] == [2]
 
 
-def test_a_record_that_takes_too_long_is_told_and_the_next_is_tried() -> None:
+def test_a_record_that_takes_too_long_is_reported_and_the_next_one_is_tried() -> None:
     trial = try_rules(SLOW, RuleKind.FILTER, [a_record(), LARGE, a_record()], seconds=60)
 
     assert [one.fate for one in trial.records] == [RuleEffect.ACCEPTED, RuleEffect.LIMIT, RuleEffect.ACCEPTED]
@@ -55,8 +55,8 @@ def test_a_record_that_takes_too_long_is_told_and_the_next_is_tried() -> None:
     assert "exceeds a mez: the file's rules" in czech
 
 
-def test_a_trial_that_takes_too_long_is_ended_and_tells_what_it_found() -> None:
-    """The first record takes a moment; those behind it would take a minute."""
+def test_a_trial_that_takes_too_long_is_ended_and_its_findings_are_returned() -> None:
+    """The first record takes a moment; the following ones would take a minute."""
     trial = try_rules(SLOW, RuleKind.FILTER, [a_record(), *[LARGE] * 30], seconds=_ENOUGH_FOR_ONE)
 
     assert str(trial.ended) == "It took too long."
@@ -64,7 +64,7 @@ def test_a_trial_that_takes_too_long_is_ended_and_tells_what_it_found() -> None:
     assert 1 <= trial.tried < 31
 
 
-def test_faulty_rules_are_refused_before_anything_is_tried() -> None:
+def test_invalid_rules_are_rejected_before_the_trial() -> None:
     with pytest.raises(RuleFileError, match="line 1, column"):
         try_rules(b"<filters><filter xpath='//x' regexp='('/></filters>", RuleKind.FILTER, [], seconds=1)
 
@@ -72,7 +72,7 @@ def test_faulty_rules_are_refused_before_anything_is_tried() -> None:
 @pytest.mark.parametrize("match", ["any", "all"])
 @pytest.mark.parametrize("invert", ["true", "false"])
 @pytest.mark.parametrize("subject", ["a", "b", "ab"])
-def test_what_is_explained_is_what_a_harvest_does(match: str, invert: str, subject: str) -> None:
+def test_the_explanation_agrees_with_a_harvest(match: str, invert: str, subject: str) -> None:
     filters = parse_filters(
         f"""<filters match="{match}"><filter xpath="//*[name()='dc:subject']" regexp="a" invert="{invert}"/>
         <filter xpath="//*[local-name()='type']" regexp="b"/>

@@ -1,4 +1,4 @@
-"""Rule files are kept in versions, and the file on the disk stays the truth."""
+"""Rule files are stored in versions, and the file on the disk is authoritative."""
 
 from pathlib import Path
 
@@ -38,7 +38,7 @@ def _added(session: Session, settings: Settings) -> Rule:
     return rule
 
 
-def test_each_saving_is_a_version_and_writes_the_file(settings: Settings, database: Database) -> None:
+def test_each_save_creates_a_version_and_writes_the_file(settings: Settings, database: Database) -> None:
     with database.session() as session:
         rule = _added(session, settings)
         file = file_of(settings, rule)
@@ -60,7 +60,9 @@ def test_each_saving_is_a_version_and_writes_the_file(settings: Settings, databa
         assert list(file.parent.iterdir()) == [file]
 
 
-def test_who_changed_an_older_version_is_told(settings: Settings, database: Database) -> None:
+def test_a_save_based_on_an_older_version_reports_who_changed_it(
+    settings: Settings, database: Database
+) -> None:
     with database.session() as session:
         rule = _added(session, settings)
         save_version(session, settings, rule.rule_id, _OTHER, by="Alena")
@@ -68,7 +70,7 @@ def test_who_changed_an_older_version_is_told(settings: Settings, database: Data
             save_version(session, settings, rule.rule_id, FILTERS, by="Petr", based_on=1)
 
 
-def test_faulty_rules_change_nothing(settings: Settings, database: Database) -> None:
+def test_invalid_rules_change_nothing(settings: Settings, database: Database) -> None:
     with database.session() as session:
         rule = _added(session, settings)
         with pytest.raises(RuleFileError, match="line 3, column 32"):
@@ -77,7 +79,7 @@ def test_faulty_rules_change_nothing(settings: Settings, database: Database) -> 
         assert last_version(session, rule.rule_id).number == 1
 
 
-def test_what_was_written_by_hand_is_kept_before_it_is_replaced(
+def test_edits_made_by_hand_are_stored_before_they_are_replaced(
     settings: Settings, database: Database
 ) -> None:
     with database.session() as session:
@@ -91,7 +93,7 @@ def test_what_was_written_by_hand_is_kept_before_it_is_replaced(
         ]
 
 
-def test_a_file_that_there_is_is_looked_after_where_it_is(settings: Settings, database: Database) -> None:
+def test_an_existing_file_is_managed_where_it_is(settings: Settings, database: Database) -> None:
     file = settings.data / "mine" / "x.xml"
     file.parent.mkdir(parents=True)
     file.write_bytes(FILTERS)
@@ -104,7 +106,7 @@ def test_a_file_that_there_is_is_looked_after_where_it_is(settings: Settings, da
             add_rule(session, settings, _DRAFT, by=None, path="../x.xml")
 
 
-def test_a_file_that_is_gone_or_faulty_is_written_anew(settings: Settings, database: Database) -> None:
+def test_a_missing_or_invalid_file_is_written_again(settings: Settings, database: Database) -> None:
     with database.session() as session:
         rule = _added(session, settings)
         file = file_of(settings, rule)
@@ -116,7 +118,7 @@ def test_a_file_that_is_gone_or_faulty_is_written_anew(settings: Settings, datab
         assert file.read_bytes() == FILTERS
 
 
-def test_rules_of_the_same_name_get_files_of_their_own(settings: Settings, database: Database) -> None:
+def test_rules_of_the_same_name_get_separate_files(settings: Settings, database: Database) -> None:
     with database.session() as session:
         first, second = _added(session, settings), _added(session, settings)
         assert second.path == "rules/culture-prirodou-2.xml"

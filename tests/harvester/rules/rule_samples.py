@@ -1,4 +1,4 @@
-"""Records and rule files that the tests of the rules share."""
+"""Records and rule files shared by the tests of the rules."""
 
 from lxml import etree
 
@@ -22,16 +22,16 @@ def record_xml(content: str, *, header: str = HEADER, status: str = "", about: s
 
 
 def record(content: str, **parts: str) -> etree._Element:
-    """Give such a record as an element."""
+    """Return such a record as an element."""
     return etree.fromstring(record_xml(content, **parts))
 
 
 def tombstone() -> etree._Element:
-    """Give a deleted record."""
+    """Return a deleted record."""
     return etree.fromstring(f'<record xmlns="{OAI}"><header status="deleted">{HEADER}</header></record>')
 
 
 def list_of(*records: str) -> list[etree._Element]:
-    """Give the records of an answer that holds them all."""
+    """Return the records of an answer that contains them all."""
     root = etree.fromstring(f'<OAI-PMH xmlns="{OAI}"><ListRecords>{"".join(records)}</ListRecords></OAI-PMH>')
     return root.findall(f".//{{{OAI}}}record")

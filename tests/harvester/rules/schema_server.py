@@ -1,4 +1,4 @@
-"""Serves made-up schemas on 127.0.0.1, counts who asks for what, and can go offline."""
+"""Serves made-up schemas on 127.0.0.1, counts requests for each, and can go offline."""
 
 import contextlib
 from collections import Counter
@@ -18,7 +18,7 @@ NOTE = "urn:example:note"
 
 
 def schema(content: str, namespace: str | None = None, *, attributes: str = "") -> str:
-    """Write a schema of that namespace."""
+    """Return a schema for the namespace."""
     target = f' targetNamespace="{namespace}" xmlns="{namespace}"' if namespace else ""
     return (
         f'<?xml version="1.0"?>\n<xs:schema xmlns:xs="{XS}" xmlns:p="{PERSON}"{target} '
@@ -55,12 +55,12 @@ LIBRARY = {
     ),
     "/note.xsd": schema('<xs:element name="note" type="xs:date"/>', NOTE),
 }  # fmt: skip
-"""Schemas that import and include one another, also in a circle."""
+"""Schemas that import and include each other, some of them in a cycle."""
 
 
 @dataclass(kw_only=True)
 class SchemaServer:
-    """Serves `files` by path; a value that is a status, or begins with `http`, is that or a redirect."""
+    """Serves `files` by path; a number is sent as a status, an address as a redirect."""
 
     files: dict[str, str | int] = field(default_factory=lambda: dict(LIBRARY))
     asked: Counter[str] = field(default_factory=Counter)
@@ -93,6 +93,6 @@ async def serve_schemas(files: Mapping[str, str | int] | None = None) -> AsyncIt
 
 
 def schemas(folder: Path) -> Schemas:
-    """Schemas over the real network, with little patience."""
+    """Schemas over the real network, with few retries."""
     settings = HarvesterSettings(retries=0, timeout=10)
     return Schemas(cache=SchemaCache(folder=folder), fetch=schema_fetcher(settings, named_by_public=False))

@@ -29,7 +29,7 @@ def subjects(*values: str) -> etree._Element:
     return record("".join(f"<dc:subject>{value}</dc:subject>" for value in values))
 
 
-# The subjects, and what the expression "art" finds in them with and without regard to case.
+# The subjects that the expression "art" matches with and without regard to case.
 ANY_OF = {
     (): (False, False, False, False),
     ("art",): (True, True, False, False),
@@ -116,7 +116,7 @@ def expected(match: str, per_filter: list[tuple[tuple[str, ...], bool, bool]]) -
 
 
 def judged(match: str, per_filter: list[tuple[tuple[str, ...], bool, bool]]) -> bool:
-    """What a filter file with so many filters, each on elements of its own, says of a record."""
+    """Return whether a filter file with filters on separate elements accepts a record."""
     named = list(zip(NAMES, per_filter, strict=False))
     rules = [
         rule(f"//dc:{name}", "art", invert=invert, ignore_case=ignore) for name, (_, invert, ignore) in named
@@ -149,7 +149,7 @@ def test_any_number_of_filters_follows_the_same_rule(
     assert judged(match, per_filter) is expected(match, per_filter)
 
 
-def test_with_all_a_filter_without_nodes_refuses_the_record() -> None:
+def test_with_match_all_a_filter_without_nodes_rejects_the_record() -> None:
     two = filters(rule("//dc:subject", "art"), rule("//dc:date", "x", invert=True), match="all")
 
     assert not two.accepts(subjects("art"))
@@ -198,7 +198,7 @@ def test_every_kind_of_xpath_result_has_a_value(xpath: str, regexp: str) -> None
 @pytest.mark.parametrize(
     "xpath", ["//dc:subject", "/oai:OAI-PMH//dc:subject", "//oai:record/following::dc:subject"]
 )
-def test_a_record_is_judged_without_its_neighbours(xpath: str) -> None:
+def test_a_record_is_judged_independently_of_its_neighbours(xpath: str) -> None:
     first, _ = list_of(record_xml("<dc:title>a</dc:title>"), record_xml("<dc:subject>art</dc:subject>"))
 
     assert not filters(rule(xpath, "art")).accepts(first)
@@ -225,11 +225,11 @@ def test_case_is_ignored_beyond_ascii() -> None:
     assert filters(rule("//dc:subject", "žatva", ignore_case=True)).accepts(subjects("ŽATVA"))
 
 
-def test_an_expression_that_would_explode_elsewhere_is_quick() -> None:
+def test_an_expression_with_catastrophic_backtracking_elsewhere_is_fast() -> None:
     assert not filters(rule("//dc:subject", "^(a+)+$")).accepts(subjects("a" * 100_000 + "b"))
 
 
-def test_what_uiucs_own_program_took_is_taken(tmp_path: Path) -> None:
+def test_the_syntax_of_the_uiuc_program_is_accepted(tmp_path: Path) -> None:
     file = tmp_path / "filters.xml"
     file.write_text(
         "<filters>\n<selectionNamespaces>\n xmlns:dc='http://purl.org/dc/elements/1.1/'\n"
@@ -302,7 +302,7 @@ GOOD = '<filter xpath="//dc:subject" regexp="a"/>'
         (f"<filters>{' ' * 1024**2}</filters>", 0, "larger than 1,048,576 bytes"),
     ],
 )
-def test_a_faulty_file_is_refused_with_line_and_reason(
+def test_an_invalid_file_is_rejected_with_line_and_reason(
     text: str, line: int, reason: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "filters.xml"
@@ -318,12 +318,12 @@ def test_a_faulty_file_is_refused_with_line_and_reason(
     assert bool(caught.value.column) is bool(line)
 
 
-def test_a_file_that_is_not_there_is_a_usage_error(tmp_path: Path) -> None:
+def test_a_missing_file_is_a_usage_error(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"none\.xml: cannot be read: No such file"):
         load_filters(tmp_path / "none.xml")
 
 
-def test_an_xpath_that_fails_only_on_a_record_fails_loudly() -> None:
+def test_an_xpath_that_fails_only_during_evaluation_raises_an_error() -> None:
     late = filters("\n" + rule("//dc:subject[concat(1)]", "a"))
 
     with pytest.raises(RuleFileError, match=r"filters\.xml, line 2, column 9: .* cannot be evaluated"):
@@ -345,7 +345,7 @@ def test_an_xpath_that_fails_only_on_a_record_fails_loudly() -> None:
         (" <!DOCTYPE filters><filters/>", 1, 2),
     ],
 )
-def test_a_faulty_file_is_refused_with_the_column_too(text: str, line: int, column: int) -> None:
+def test_an_invalid_file_is_rejected_with_the_column_too(text: str, line: int, column: int) -> None:
     with pytest.raises(RuleFileError) as caught:
         parse_filters(text.encode(), source="filters.xml")
 
@@ -354,7 +354,7 @@ def test_a_faulty_file_is_refused_with_the_column_too(text: str, line: int, colu
 
 
 @pytest.mark.parametrize(("encoding", "column"), [("iso-8859-2", 8), ("utf-16", 1), ("windows-1250", 8)])
-def test_other_encodings_are_read_and_have_a_place(encoding: str, column: int) -> None:
+def test_faults_in_files_of_other_encodings_have_a_line_and_column(encoding: str, column: int) -> None:
     text = (
         f"<?xml version='1.0' encoding='{encoding}'?>\n<filters>\n<filter xpath='ž[' regexp='ž'/></filters>"
     )
@@ -389,6 +389,8 @@ def test_other_encodings_are_read_and_have_a_place(encoding: str, column: int) -
         ("[a", "RE2's syntax: https://"),
     ],
 )
-def test_what_re2_does_not_have_comes_with_what_to_write_instead(regexp: str, advice: str) -> None:
+def test_expressions_that_re2_does_not_support_are_rejected_with_an_alternative(
+    regexp: str, advice: str
+) -> None:
     with pytest.raises(RuleFileError, match=re.escape(advice)):
         filters(rule("//dc:subject", regexp))

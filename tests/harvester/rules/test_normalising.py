@@ -31,7 +31,7 @@ def mapping(xpath: str, *elements: str) -> str:
 
 
 def content(of: etree._Element) -> list[tuple[str, str | None]]:
-    """The elements in the metadata's root: local name and text."""
+    """Return the elements in the metadata's root: local name and text."""
     root = of.find(f"{{{OAI}}}metadata")
     assert root is not None
     return [(etree.QName(child).localname, child.text) for child in root[0].iterchildren(etree.Element)]
@@ -61,7 +61,7 @@ def test_a_record_with_new_elements_is_still_valid() -> None:
 @pytest.mark.parametrize(
     ("options", "value", "added"), [("", "JPEG", 0), ('ignoreCase="true"', "JPEG", 1), ("", "a jpeg b", 1)]
 )
-def test_the_expression_is_searched_anywhere_and_minds_case_unless_told(
+def test_the_expression_is_searched_anywhere_and_is_case_sensitive_by_default(
     options: str, value: str, added: int
 ) -> None:
     rules = mappings(mapping("//dc:type", new("jpeg", "image", options=options)))
@@ -78,11 +78,11 @@ def test_the_expression_is_searched_anywhere_and_minds_case_unless_told(
         '<dc:type>jpeg</dc:type><dc:type xml:lang="en">image</dc:type>',
     ],
 )
-def test_a_value_that_already_stands_there_is_not_added_again(before: str) -> None:
+def test_a_value_that_is_already_present_is_not_added_again(before: str) -> None:
     assert mappings(mapping("//dc:type", new("jpeg", "image"))).apply(record(before)) == 0
 
 
-def test_the_same_value_under_another_name_does_not_count() -> None:
+def test_the_same_value_in_another_element_does_not_count_as_present() -> None:
     rules = mappings(mapping("//dc:type", new("jpeg", "image")))
 
     assert rules.apply(record("<dc:type>jpeg</dc:type><dc:format>image</dc:format>")) == 1
@@ -97,7 +97,7 @@ def test_two_originals_add_one_value_once() -> None:
 
 
 @pytest.mark.parametrize("order", [1, -1])
-def test_mappings_feed_one_another_in_any_order(order: int) -> None:
+def test_mappings_apply_to_each_others_results_in_any_order(order: int) -> None:
     rules = [mapping("//dc:type", new("^a$", "b")), mapping("//dc:type", new("^b$", "c"))][::order]
     changed = record("<dc:type>a</dc:type>")
 
@@ -134,7 +134,7 @@ def test_applying_twice_changes_nothing_the_second_time(
     assert etree.tostring(twice) == etree.tostring(once)
 
 
-def test_a_neighbour_whose_text_grows_does_not_hide_a_value() -> None:
+def test_an_adjacent_element_with_growing_text_does_not_hide_a_value() -> None:
     changed = etree.fromstring(
         f'<o:record xmlns:o="{OAI}"><o:metadata><m><a>x<b>y</b></a></m></o:metadata></o:record>'
     )
@@ -159,7 +159,7 @@ def test_a_neighbour_whose_text_grows_does_not_hide_a_value() -> None:
         ("true()", "title"),
     ],
 )
-def test_what_has_no_place_of_its_own_adds_at_the_end_of_the_metadata(xpath: str, after: str) -> None:
+def test_new_elements_without_a_position_are_added_at_the_end_of_the_metadata(xpath: str, after: str) -> None:
     changed = record('<dc:subject xml:lang="cs">1</dc:subject><dc:title>2</dc:title>')
 
     mappings(mapping(xpath, new(".", "new"))).apply(changed)
@@ -169,7 +169,7 @@ def test_what_has_no_place_of_its_own_adds_at_the_end_of_the_metadata(xpath: str
     assert own_validator("oai_dc").faults(changed) == []
 
 
-def test_a_find_in_about_adds_beside_it() -> None:
+def test_a_match_in_about_adds_elements_next_to_it() -> None:
     about = f'<about><p xmlns="urn:p" xmlns:dc="{DC}"><dc:type>jpeg</dc:type></p></about>'
     changed = record("", about=about)
 
@@ -179,7 +179,7 @@ def test_a_find_in_about_adds_beside_it() -> None:
     assert [each.text for each in changed.iterfind(f".//{{{DC}}}type")] == ["jpeg", "image"]
 
 
-def test_neighbouring_records_are_left_alone() -> None:
+def test_adjacent_records_stay_unchanged() -> None:
     first, second = list_of(record_xml("<dc:type>jpeg</dc:type>"), record_xml("<dc:type>jpeg</dc:type>"))
 
     mappings(mapping("//dc:type", new("jpeg", "image"))).apply(first)
@@ -188,7 +188,7 @@ def test_neighbouring_records_are_left_alone() -> None:
     assert content(second) == [("type", "jpeg")]
 
 
-def test_a_deletion_is_left_as_it_is() -> None:
+def test_a_deletion_stays_unchanged() -> None:
     deleted = tombstone()
     before = etree.tostring(deleted)
 
@@ -221,7 +221,7 @@ def test_a_name_without_prefix_takes_the_namespace_of_its_surroundings(metadata:
     assert [each.tag for each in stored[0][0]][1] == expected
 
 
-def test_a_comment_adds_beside_itself() -> None:
+def test_a_comment_adds_elements_next_to_itself() -> None:
     changed = record("<!--jpeg--><dc:title/>")
 
     mappings(mapping("//comment()", new("jpeg", "image"))).apply(changed)
@@ -239,7 +239,7 @@ def test_text_around_the_original_stays_in_its_place() -> None:
     assert etree.tostring(changed[0][0], method="text") == b"one jpeg twoimage"
 
 
-def test_a_long_record_is_gone_through_quickly() -> None:
+def test_a_long_record_is_processed_quickly() -> None:
     changed = record("<dc:subject>art</dc:subject>" * 20_000)
 
     assert mappings(mapping("//dc:subject", new("art", "Arts", name="dc:subject"))).apply(changed) == 1
@@ -249,7 +249,7 @@ GOOD = "<mapping xpath='a'><newElement name='t' regexp='a'><newValue>b</newValue
 
 
 def altered(old: str, new: str) -> str:
-    """A normalise file with one thing changed in its one mapping, on line 2."""
+    """Return a normalise file with one change in its only mapping, on line 2."""
     assert old in GOOD
     return f"<normalize>\n{GOOD.replace(old, new, 1)}</normalize>"
 
@@ -281,7 +281,7 @@ def altered(old: str, new: str) -> str:
         (altered("<newValue>", "<newValue type='a'>"), 2, "no attribute 'type'"),
     ],
 )
-def test_a_faulty_file_is_refused_with_line_and_reason(
+def test_an_invalid_file_is_rejected_with_line_and_reason(
     text: str, line: int, reason: str, tmp_path: Path
 ) -> None:
     file = tmp_path / "normalize.xml"
@@ -294,7 +294,7 @@ def test_a_faulty_file_is_refused_with_line_and_reason(
     assert reason in str(caught.value)
 
 
-def test_the_filter_for_records_without_a_subject_in_the_documentation_keeps_only_those() -> None:
+def test_the_documented_filter_for_records_without_a_subject_keeps_only_those() -> None:
     found = re.search(
         r"<!-- example: no-subject filters -->\n```xml\n(.*?)```",
         GUIDE.read_text(encoding="utf-8"),

@@ -20,7 +20,7 @@ from harvester.rules.rule_expressions import degree
         "//a[b[c[d]]]",
     ],
 )
-def test_what_walks_through_a_record_once_is_linear(expression: str) -> None:
+def test_an_expression_that_reads_a_record_once_is_linear(expression: str) -> None:
     assert degree(expression) == 1
 
 
@@ -50,5 +50,7 @@ def test_what_walks_through_a_record_once_is_linear(expression: str) -> None:
         ("//a[//a[//a[//a]]]", 7),
     ],
 )
-def test_each_word_that_walks_again_for_each_node_adds_to_the_power(expression: str, power: int) -> None:
+def test_each_step_that_reads_the_record_again_for_each_node_raises_the_degree(
+    expression: str, power: int
+) -> None:
     assert degree(expression) == power

@@ -18,7 +18,7 @@ from harvester.rules.rule_limits import Evaluator, RuleLimits
 from tests.harvester.rules.rule_samples import DC, DECLARED, OAI, record
 
 ELSEWHERE = RuleLimits(steps=0)
-"""With these, everything that is not plainly linear goes to the other process."""
+"""With these limits, expressions that are not clearly linear are evaluated in the other process."""
 
 COSTLY = "//dc:subject[count(//dc:subject/following::dc:subject) > count(//dc:subject/preceding::*)]"
 BIG = record("<dc:subject>art</dc:subject>" * 20_000)
@@ -40,7 +40,7 @@ def mappings(*pairs: tuple[str, str], limits: RuleLimits | None = None) -> Mappi
     return parse_mappings(text.encode(), source="normalize.xml", limits=limits)
 
 
-def test_an_xpath_whose_time_explodes_is_ended_with_rule_place_and_reason() -> None:
+def test_an_xpath_with_exponential_time_is_ended_with_rule_position_and_reason() -> None:
     costly = filters(COSTLY, limits=RuleLimits(seconds=0.2))
 
     with pytest.raises(RuleLimitError) as caught:
@@ -50,7 +50,7 @@ def test_an_xpath_whose_time_explodes_is_ended_with_rule_place_and_reason() -> N
     assert str(caught.value).endswith("the file's rules take longer than 0.2 seconds on it")
 
 
-def test_after_a_record_that_met_the_limit_the_next_ones_are_judged() -> None:
+def test_after_a_record_that_exceeded_the_limit_the_next_ones_are_judged() -> None:
     costly = filters(
         "//dc:subject[count(//dc:subject/following::*) > 0]", limits=RuleLimits(seconds=0.2, steps=0)
     )
@@ -62,7 +62,7 @@ def test_after_a_record_that_met_the_limit_the_next_ones_are_judged() -> None:
     assert generous.accepts(record("<dc:subject>art</dc:subject><dc:subject>law</dc:subject>"))
 
 
-def test_a_rule_that_meets_the_limit_too_often_is_at_fault_itself() -> None:
+def test_a_rule_that_exceeds_the_limit_too_often_is_an_error_in_the_rule() -> None:
     costly = filters("//dc:subject", limits=RuleLimits(characters=2, records=2))
     for _ in range(2):
         with pytest.raises(RuleLimitError, match="more than 2 characters"):
@@ -72,7 +72,7 @@ def test_a_rule_that_meets_the_limit_too_often_is_at_fault_itself() -> None:
         costly.accepts(record("<dc:subject>art</dc:subject>"))
 
 
-def test_the_limit_is_one_for_all_rules_of_a_file() -> None:
+def test_the_limit_applies_to_all_rules_of_a_file_together() -> None:
     moments = iter(range(1000))
     evaluation = Evaluator(RuleLimits(seconds=10), clock=lambda: float(next(moments))).on(record("<dc:a/>"))
     path = RecordPath(expression="//dc:a", namespaces={"dc": DC})
@@ -83,7 +83,7 @@ def test_the_limit_is_one_for_all_rules_of_a_file() -> None:
         evaluation.find(path)
 
 
-def test_mappings_that_feed_one_another_for_ever_so_long_meet_the_limit() -> None:
+def test_mappings_that_apply_to_each_others_results_endlessly_exceed_the_limit() -> None:
     moments = iter(range(100_000))
     evaluator = Evaluator(RuleLimits(seconds=5000), clock=lambda: float(next(moments)))
     endless = replace(mappings(*((f"a{n}", f"a{n + 1}") for n in range(50, 0, -1))), evaluator=evaluator)
@@ -92,7 +92,7 @@ def test_mappings_that_feed_one_another_for_ever_so_long_meet_the_limit() -> Non
         endless.apply(record("<dc:type>a1</dc:type>"))
 
 
-def test_nested_elements_whose_texts_add_up_meet_the_limit() -> None:
+def test_nested_elements_whose_texts_add_up_exceed_the_limit() -> None:
     nested = "<dc:subject>" * 200 + "a" * 10_000 + "</dc:subject>" * 200
 
     with pytest.raises(RuleLimitError, match="more than 1,000,000 characters"):
@@ -107,7 +107,7 @@ def test_a_regular_expression_is_ended_at_the_limit_too() -> None:
 
 
 @pytest.mark.parametrize(("pattern", "answer"), [("ŽAT", True), ("žit", False)])
-def test_a_regular_expression_gives_the_same_in_the_other_process(pattern: str, *, answer: bool) -> None:
+def test_a_regular_expression_has_the_same_result_in_the_other_process(pattern: str, *, answer: bool) -> None:
     evaluation = Evaluator(ELSEWHERE).on(record(""))
 
     expression = Expression(pattern=pattern, ignore_case=True)
@@ -138,7 +138,7 @@ PIECES = [
 
 @settings(max_examples=60, deadline=None)
 @given(expression=st.sampled_from(EXPRESSIONS), pieces=st.lists(st.sampled_from(PIECES), max_size=6))
-def test_the_other_process_finds_just_what_this_one_finds(
+def test_an_xpath_has_the_same_result_in_the_other_process(
     elsewhere: Evaluator, expression: str, pieces: list[str]
 ) -> None:
     path = RecordPath(expression=expression, namespaces={"dc": DC, "oai": OAI})
@@ -148,7 +148,7 @@ def test_the_other_process_finds_just_what_this_one_finds(
     assert expression == "string(1 div 0)" or elsewhere.worker.pid is not None
 
 
-def test_what_cannot_be_evaluated_says_so_from_the_other_process_too() -> None:
+def test_an_error_in_the_other_process_is_reported_too() -> None:
     late = filters("//dc:subject[string(concat(1))]", limits=ELSEWHERE)
 
     with pytest.raises(RuleFileError, match="cannot be evaluated"):
@@ -163,7 +163,9 @@ def test_a_linear_expression_needs_no_other_process() -> None:
     assert (len(found), evaluator.worker.pid) == (20_000, None)
 
 
-def test_the_start_of_the_other_process_is_not_the_time_of_a_record(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_starting_the_other_process_does_not_count_as_time_of_a_record(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     slow = "import time, runpy; time.sleep(1.5); runpy.run_module('{}', run_name='__main__')"
     monkeypatch.setattr(
         "harvester.rules.rule_limits.module_command", lambda name: (sys.executable, "-c", slow.format(name))
@@ -200,8 +202,8 @@ def test_a_lost_process_is_replaced() -> None:
     assert evaluator.worker.pid not in {pid, None}
 
 
-def test_a_process_that_is_lost_again_and_again_refuses_the_record(monkeypatch: pytest.MonkeyPatch) -> None:
-    # An interpreter that ends at once stands for one that runs out of memory.
+def test_a_record_is_rejected_if_the_process_is_lost_repeatedly(monkeypatch: pytest.MonkeyPatch) -> None:
+    # An interpreter that ends at once represents one that runs out of memory.
     monkeypatch.setattr("sys.executable", "/bin/false")
     evaluator = Evaluator(ELSEWHERE)
 
@@ -218,7 +220,7 @@ def _alive(pid: int, *, zombie: bool = True) -> bool:
         return zombie or file.read().rpartition(")")[2].split()[0] != "Z"
 
 
-def test_what_is_found_elsewhere_gets_its_new_element_beside_it() -> None:
+def test_a_match_found_in_the_other_process_gets_its_new_element_next_to_it() -> None:
     changed = record("<dc:type>a1</dc:type><dc:title/>")
 
     rule = (

@@ -1,4 +1,4 @@
-"""Lenient harvests store records that break their XML Schema, and warn of them."""
+"""Lenient harvests store records that violate their XML Schema, and warn of them."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -52,7 +52,7 @@ async def test_invalid_records_are_stored_counted_and_the_first_ones_named(libra
     ("check", "page_size", "checked"),
     [("none", 25, 0), ("sample", 25, 20), ("sample", 10, 25), ("full", 25, 25)],
 )
-async def test_the_setting_says_how_many_records_of_a_page_are_checked(
+async def test_the_setting_determines_how_many_records_of_a_page_are_checked(
     library: Library, check: str, page_size: int, checked: int
 ) -> None:
     library.fake.page_size = page_size
@@ -68,7 +68,9 @@ async def test_stricter_harvests_take_no_sample(library: Library, level: Level) 
     assert (outcome.verdict, outcome.counts["schema_checked"]) == ("complete", 0)
 
 
-async def test_a_very_fast_harvest_checks_the_documents_of_its_reading_process(library: Library) -> None:
+async def test_a_harvest_with_a_reading_process_checks_the_documents_of_that_process(
+    library: Library,
+) -> None:
     library.fake.items = [*many(700), *invalid(1)]
     library.fake.page_size = 100
     library.tuning = Tuning(process_policy=ProcessPolicy(records=1, share=-1))
@@ -78,7 +80,7 @@ async def test_a_very_fast_harvest_checks_the_documents_of_its_reading_process(l
     assert "line 3, element 'dc:pages'" in outcome.notes[0].text
 
 
-async def test_nothing_but_the_usual_is_requested(library: Library) -> None:
+async def test_no_additional_requests_are_sent(library: Library) -> None:
     await library.run()
     assert [asked["verb"] for asked in library.fake.asked] == ["Identify", *["ListRecords"] * 3]
 
@@ -129,7 +131,7 @@ def test_a_record_that_cannot_be_checked_does_not_end_the_harvest(content: bytes
     assert (found.checked, found.invalid) == (0, 0)
 
 
-def test_of_a_format_without_schemas_no_more_records_are_looked_at(tmp_path: Path) -> None:
+def test_only_sampled_records_of_a_format_without_schemas_are_parsed(tmp_path: Path) -> None:
     """Parsing every record of a page took longer than storing it."""
     looked_at = []
 

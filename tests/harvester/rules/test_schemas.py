@@ -19,7 +19,7 @@ async def gathered(folder: Path, url: str) -> etree.XMLSchema:
     return found.compile({BOOK: url})
 
 
-async def test_a_schema_comes_with_all_that_it_imports_and_includes_each_fetched_once(tmp_path: Path) -> None:
+async def test_a_schema_is_fetched_once_with_all_that_it_imports_and_includes(tmp_path: Path) -> None:
     async with serve_schemas() as server:
         compiled = await gathered(tmp_path / "new" / "schemas", f"{server.url}/book.xsd")
 
@@ -30,7 +30,7 @@ async def test_a_schema_comes_with_all_that_it_imports_and_includes_each_fetched
         assert not compiled.validate(etree.fromstring(GOOD.replace(good, bad)))
 
 
-async def test_what_was_fetched_once_serves_without_the_network(tmp_path: Path) -> None:
+async def test_fetched_schemas_are_used_without_the_network(tmp_path: Path) -> None:
     async with serve_schemas() as server:
         url = f"{server.url}/book.xsd"
         await gathered(tmp_path, url)
@@ -39,7 +39,7 @@ async def test_what_was_fetched_once_serves_without_the_network(tmp_path: Path) 
     assert sum(server.asked.values()) == 4
 
 
-async def test_files_put_there_by_hand_serve_as_well(tmp_path: Path) -> None:
+async def test_files_placed_in_the_cache_by_hand_are_used(tmp_path: Path) -> None:
     base = "https://schemas.example/formats"
     files = {
         "https%3A%2F%2Fschemas.example%2Fformats%2Fbook.xsd": "/book.xsd",
@@ -53,7 +53,7 @@ async def test_files_put_there_by_hand_serve_as_well(tmp_path: Path) -> None:
     assert (await gathered(tmp_path, f"{base}/book.xsd")).validate(etree.fromstring(GOOD))
 
 
-async def test_many_at_once_leave_a_whole_cache(tmp_path: Path) -> None:
+async def test_concurrent_fetches_leave_a_complete_cache(tmp_path: Path) -> None:
     async with serve_schemas() as server:
         url = f"{server.url}/book.xsd"
         await asyncio.gather(*(gathered(tmp_path, url) for _ in range(8)))
@@ -64,7 +64,9 @@ async def test_many_at_once_leave_a_whole_cache(tmp_path: Path) -> None:
     assert (await gathered(tmp_path, url)).validate(etree.fromstring(GOOD))
 
 
-async def test_relative_addresses_count_from_where_a_redirect_led_now_and_later(tmp_path: Path) -> None:
+async def test_relative_addresses_are_resolved_against_the_redirect_target_now_and_later(
+    tmp_path: Path,
+) -> None:
     async with serve_schemas() as server:
         server.files["/old/place.xsd"] = f"{server.url}/book.xsd"
         url = f"{server.url}/old/place.xsd"
@@ -116,7 +118,7 @@ INCLUDING = schema('<xs:include schemaLocation="b.xsd"/><xs:element name="book"/
         ({"/a.xsd": schema("", "urn:other")}, "of the namespace 'urn:other', not of 'urn:example:book'"),
     ],
 )  # fmt: skip
-async def test_a_schema_that_cannot_be_had_says_which_and_why(
+async def test_a_schema_that_is_not_available_is_reported_with_its_address_and_reason(
     files: dict[str, str | int], reason: str, tmp_path: Path
 ) -> None:
     message = await refusal(tmp_path, files)
@@ -127,7 +129,7 @@ async def test_a_schema_that_cannot_be_had_says_which_and_why(
     )
 
 
-async def test_what_is_no_schema_is_not_kept(tmp_path: Path) -> None:
+async def test_a_file_that_is_not_a_schema_is_not_stored(tmp_path: Path) -> None:
     await refusal(tmp_path / "a", {"/a.xsd": "<html/>"})
     await refusal(tmp_path / "b", {"/a.xsd": INCLUDING})
 
@@ -135,7 +137,7 @@ async def test_what_is_no_schema_is_not_kept(tmp_path: Path) -> None:
     assert len(list((tmp_path / "b").iterdir())) == 1
 
 
-async def test_without_network_an_unknown_schema_says_so(tmp_path: Path) -> None:
+async def test_an_unknown_schema_without_network_is_reported(tmp_path: Path) -> None:
     async with serve_schemas() as server:
         pass
 
@@ -143,7 +145,7 @@ async def test_without_network_an_unknown_schema_says_so(tmp_path: Path) -> None
         await gathered(tmp_path, f"{server.url}/book.xsd")
 
 
-async def test_a_redirect_in_a_circle_ends(tmp_path: Path) -> None:
+async def test_a_circular_redirect_ends(tmp_path: Path) -> None:
     async with serve_schemas({}) as server:
         server.files["/a.xsd"] = f"{server.url}/a.xsd"
         with pytest.raises(StrictCheckError, match="more than 5 redirects"):
@@ -167,13 +169,13 @@ async def test_an_endless_chain_of_schemas_ends(tmp_path: Path, monkeypatch: pyt
     assert "the schema consists of more than 3 files" in await refusal(tmp_path, chain, "/0.xsd")
 
 
-async def test_a_schema_that_is_too_large_is_refused(tmp_path: Path) -> None:
+async def test_a_schema_that_is_too_large_is_rejected(tmp_path: Path) -> None:
     message = await refusal(tmp_path, {"/a.xsd": schema(f"<!--{'x' * 8 * 1024**2}-->", BOOK)})
 
     assert "larger than 8,388,608 bytes" in message
 
 
-async def test_the_entities_of_a_schema_stay_small_and_open_nothing(tmp_path: Path) -> None:
+async def test_entities_of_a_schema_are_limited_and_open_no_files(tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("<xs:element name='book'/>")
     bomb = "".join(f'<!ENTITY e{n} "{f"&e{n - 1};" * 30}">' for n in range(1, 10))
@@ -192,7 +194,7 @@ async def test_the_entities_of_a_schema_stay_small_and_open_nothing(tmp_path: Pa
             assert not compiled.validate(etree.fromstring(f'<book xmlns="{BOOK}"/>'))
 
 
-async def test_a_schema_with_a_document_type_is_taken(tmp_path: Path) -> None:
+async def test_a_schema_with_a_document_type_is_accepted(tmp_path: Path) -> None:
     declared = '<!DOCTYPE xs:schema PUBLIC "-//A//DTD//EN" "XMLSchema.dtd" [<!ENTITY n "note">]>'
     text = LIBRARY["/note.xsd"].replace("?>\n", f"?>\n{declared}\n").replace('name="note"', 'name="&n;"')
     for _ in range(2):
@@ -209,8 +211,8 @@ async def test_a_schema_with_a_document_type_is_taken(tmp_path: Path) -> None:
 EXTERNAL = '<!DOCTYPE xs:schema [<!ENTITY {}lat1 PUBLIC "-//A//Latin 1//EN" "lat1.ent">{}]>'
 
 
-async def test_external_entities_that_a_schema_does_not_use_are_not_needed(tmp_path: Path) -> None:
-    """As in xhtml-charent-1.xsd, which the schemas of DDI Codebook include."""
+async def test_unused_external_entities_of_a_schema_are_not_needed(tmp_path: Path) -> None:
+    """As in xhtml-charent-1.xsd, which is included by the schemas of DDI Codebook."""
     text = LIBRARY["/note.xsd"].replace("?>\n", f"?>\n{EXTERNAL.format('% ', '%lat1;')}\n")
     async with serve_schemas({"/a.xsd": text}) as server:
         found = schemas(tmp_path)
@@ -222,7 +224,7 @@ async def test_external_entities_that_a_schema_does_not_use_are_not_needed(tmp_p
     assert server.asked == {"/a.xsd": 1}
 
 
-async def test_a_schema_that_needs_an_external_entity_is_refused(tmp_path: Path) -> None:
+async def test_a_schema_that_needs_an_external_entity_is_rejected(tmp_path: Path) -> None:
     text = schema("&lat1;", NOTE).replace("?>\n", f"?>\n{EXTERNAL.format('', '')}\n")
 
     message = await refusal(tmp_path, {"/a.xsd": text})
@@ -230,7 +232,7 @@ async def test_a_schema_that_needs_an_external_entity_is_refused(tmp_path: Path)
     assert "it is a document that uses the external entity lat1" in message
 
 
-def test_names_in_the_cache_are_plain_and_differ(tmp_path: Path) -> None:
+def test_names_in_the_cache_are_simple_and_unique(tmp_path: Path) -> None:
     cache = SchemaCache(folder=tmp_path)
     urls = [
         "http://a.example/x?y=1&z=~../\\ž",
@@ -248,7 +250,7 @@ def test_names_in_the_cache_are_plain_and_differ(tmp_path: Path) -> None:
     assert names[1] == "http%3A%2F%2Fa.example%2Fx"
 
 
-def test_the_cache_gives_back_what_it_was_given(tmp_path: Path) -> None:
+def test_the_cache_returns_what_was_written(tmp_path: Path) -> None:
     cache = SchemaCache(folder=tmp_path / "a" / "b")
     assert cache.read("http://a/b") is None
 
@@ -258,7 +260,7 @@ def test_the_cache_gives_back_what_it_was_given(tmp_path: Path) -> None:
     assert (cache.read("http://a/b"), cache.read("http://a/B")) == (b"2", None)
 
 
-async def test_a_folder_that_cannot_be_written_fails_the_run(tmp_path: Path) -> None:
+async def test_a_cache_folder_that_is_not_writable_fails_the_run(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("x")
     fetch = schema_fetcher(HarvesterSettings(retries=0), named_by_public=False)
     found = Schemas(cache=SchemaCache(folder=tmp_path / "file" / "schemas"), fetch=fetch)

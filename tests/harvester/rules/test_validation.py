@@ -103,7 +103,7 @@ def header(identifier: str = "a", datestamp: str = "2024-05-01", rest: str = "")
         (etree.fromstring(f'<header xmlns="{OAI}"/>'), 1, "oai:header", "not defined here"),
     ],
 )  # fmt: skip
-def test_each_fault_is_named_with_line_element_and_reason(
+def test_each_fault_is_reported_with_line_element_and_reason(
     bad: etree._Element, line: int, element: str, reason: str
 ) -> None:
     found = faults(bad)
@@ -112,7 +112,7 @@ def test_each_fault_is_named_with_line_element_and_reason(
     assert any(fault.startswith(start) and reason in fault for fault in found), found
 
 
-def test_all_faults_of_a_record_are_given_in_the_order_of_its_lines() -> None:
+def test_all_faults_of_a_record_are_returned_in_line_order() -> None:
     bad = record(
         "\n<dc:a/>\n<dc:b/>", header=header(datestamp="soon", rest="<setSpec> </setSpec>"), about="\n<about/>"
     )
@@ -122,7 +122,7 @@ def test_all_faults_of_a_record_are_given_in_the_order_of_its_lines() -> None:
     assert lines == [2, 3, 4, 5, 6]
 
 
-def test_lines_are_those_of_the_answer_and_neighbours_do_not_matter() -> None:
+def test_lines_are_those_of_the_answer_whatever_the_neighbouring_records() -> None:
     _, second = list_of(record_xml("\n<dc:a/>\n"), record_xml("\n<dc:b/>\n"))
 
     assert faults(second) == ["line 4, element 'dc:b': this element is not defined here"]
@@ -151,13 +151,13 @@ def test_an_id_must_be_unique_in_its_record_and_not_on_the_page(outer: str) -> N
     assert (line, "'D1' is not a valid value" in text) == (4, True)
 
 
-def test_a_fault_with_an_endless_value_is_cut() -> None:
+def test_a_fault_with_a_very_long_value_is_truncated() -> None:
     bad = record("", header=header(datestamp="x" * 100_000))
 
     assert max(map(len, faults(bad))) == 300
 
 
-def test_checking_leaves_the_record_as_it_is() -> None:
+def test_validation_does_not_change_the_record() -> None:
     bad = record("<dc:titel/>")
     before = etree.tostring(bad)
 
@@ -184,7 +184,7 @@ async def validator(
     namespace: str = BOOK,
     path: str = "/book.xsd",
 ) -> Validator:
-    """The validator for a repository that announces one format."""
+    """Return the validator for a repository that announces one format."""
 
     async def formats() -> list[FormatInfo]:
         return [
@@ -208,7 +208,9 @@ def book(content: str = "", *, title: str = "A", location: str = "") -> etree._E
 NOTE_ELEMENT = f'<note xmlns="{NOTE}">{{}}</note>'
 
 
-async def test_the_schema_that_the_repository_announces_is_the_one_that_counts(tmp_path: Path) -> None:
+async def test_the_schema_announced_by_the_repository_overrides_the_one_named_by_the_record(
+    tmp_path: Path,
+) -> None:
     async with serve_schemas() as server:
         checks = await validator(tmp_path, server)
         elsewhere = book(location=f"{BOOK} {server.url}/other.xsd")
@@ -244,7 +246,9 @@ async def test_a_record_names_the_schemas_of_further_namespaces(tmp_path: Path) 
     assert server.asked["/note.xsd"] == 1
 
 
-async def test_schema_locations_around_the_record_count_and_unused_ones_do_not(tmp_path: Path) -> None:
+async def test_schema_locations_around_the_record_are_used_and_unneeded_ones_are_not_fetched(
+    tmp_path: Path,
+) -> None:
     async with serve_schemas() as server:
         checks = await validator(tmp_path, server, path="")
         answer = etree.fromstring(
@@ -260,7 +264,7 @@ async def test_schema_locations_around_the_record_count_and_unused_ones_do_not(t
     assert not {"/no.xsd", "/oai.xsd"} & set(server.asked)
 
 
-async def test_a_schema_that_a_record_names_and_nobody_has_fails_the_run(tmp_path: Path) -> None:
+async def test_a_schema_named_by_a_record_that_is_not_available_fails_the_run(tmp_path: Path) -> None:
     async with serve_schemas() as server:
         checks = await validator(tmp_path, server)
 
@@ -270,7 +274,9 @@ async def test_a_schema_that_a_record_names_and_nobody_has_fails_the_run(tmp_pat
             await checks.learn([book(NOTE_ELEMENT, location=f"{NOTE} {server.url}/no.xsd")])
 
 
-async def test_a_format_that_is_not_announced_is_what_its_records_say(tmp_path: Path) -> None:
+async def test_a_format_that_is_not_announced_is_validated_by_the_schemas_its_records_name(
+    tmp_path: Path,
+) -> None:
     async with serve_schemas() as server:
         checks = await validator(tmp_path, server, prefix="other")
         named = book(title="", location=f"{BOOK} {server.url}/book.xsd")
@@ -279,7 +285,7 @@ async def test_a_format_that_is_not_announced_is_what_its_records_say(tmp_path: 
     assert "underruns" in checks.faults(named)[0]
 
 
-async def test_dublin_core_asks_nobody_under_any_prefix(tmp_path: Path) -> None:
+async def test_dublin_core_is_validated_without_requests_under_any_prefix(tmp_path: Path) -> None:
     async with serve_schemas({}) as server:
         checks = await validator(tmp_path, server, namespace=OAI_DC)
         await checks.learn([record("<dc:title/>")])
@@ -344,7 +350,7 @@ BAD_ANSWERS = [
 
 
 def answer_of(text: str) -> etree._Element:
-    """Any element of an answer, to ask about the whole."""
+    """Return any element of an answer, to validate the whole answer."""
     return etree.fromstring(text)[0]
 
 
@@ -354,19 +360,19 @@ def test_answers_to_every_verb_are_valid(text: str) -> None:
 
 
 @pytest.mark.parametrize("text", BAD_ANSWERS)
-def test_what_is_wrong_around_the_records_is_found(text: str) -> None:
+def test_faults_outside_the_records_are_found(text: str) -> None:
     assert text not in GOOD_ANSWERS
     assert own_validator("oai_dc").answer_faults(answer_of(text)) != []
 
 
-def test_a_record_alone_has_no_answer_around_it() -> None:
+def test_a_record_without_an_answer_has_no_faults_of_the_answer() -> None:
     assert own_validator("oai_dc").answer_faults(record("")) == []
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="no published schemas here")
 @pytest.mark.parametrize("text", GOOD_ANSWERS + BAD_ANSWERS)
 def test_our_grammar_of_answers_agrees_with_the_published_one(text: str) -> None:
-    # What stands in metadata and description is checked there, too, so it is checked here as if it were not.
+    # The published schema also validates the content of metadata and description; this is turned off here.
     published = (
         (SHARED / "schemas" / "OAI-PMH.xsd")
         .read_bytes()
@@ -378,7 +384,7 @@ def test_our_grammar_of_answers_agrees_with_the_published_one(text: str) -> None
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="no published schemas here")
-async def test_the_published_schema_of_marc_21_is_taken_from_the_cache(tmp_path: Path) -> None:
+async def test_the_published_schema_of_marc_21_is_read_from_the_cache(tmp_path: Path) -> None:
     address = "https://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd"
     marc = "http://www.loc.gov/MARC21/slim"
     found = schemas(tmp_path)
@@ -400,7 +406,7 @@ async def test_the_published_schema_of_marc_21_is_taken_from_the_cache(tmp_path:
 
 
 @pytest.mark.skipif(not SHARED.exists(), reason="no published schemas here")
-async def test_the_published_schema_of_oai_dc_comes_with_its_import(tmp_path: Path) -> None:
+async def test_the_published_schema_of_oai_dc_is_read_with_its_import(tmp_path: Path) -> None:
     found = schemas(tmp_path)
     for name in ("oai_dc.xsd", "simpledc20021212.xsd"):
         text = (SHARED / "schemas" / name).read_text(encoding="utf-8")

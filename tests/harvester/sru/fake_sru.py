@@ -1,4 +1,4 @@
-"""A small SRU service over a list in memory, on 127.0.0.1, that can be told to misbehave."""
+"""A small SRU service over a list in memory, on 127.0.0.1, with configurable faults."""
 
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -14,7 +14,7 @@ TWO = "http://docs.oasis-open.org/ns/search-ws/sruResponse"
 DIAGNOSTICS = "http://www.loc.gov/zing/srw/diagnostic/"
 Answer = tuple[int, bytes]
 Fault = Callable[[dict[str, str], bytes], bytes | Answer | None]
-"""Is given a request's arguments and the good answer; gives other bytes or a whole answer."""
+"""Receives a request's arguments and the good answer; returns other bytes or a complete answer."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,11 +25,11 @@ class Book:
     title: str = "A title"
     changed: str = "20240102030405.0"
     surrogate: str = ""
-    """The diagnostic that comes in place of the record."""
+    """The diagnostic that is returned in place of the record."""
     published: str = ""
     """The number of the publication, the first dc:identifier."""
     raw: str = ""
-    """recordData as it stands, in place of a good record."""
+    """Literal recordData in place of a good record."""
 
     def marcxml(self) -> str:
         control = f'<controlfield tag="001">{escape(self.number)}</controlfield>' if self.number else ""
@@ -59,14 +59,14 @@ class FakeSru:
     version: str = "1.2"
     packing: str = "xml"
     cap: int = 50
-    """So many records it gives at once, whatever is asked for."""
+    """The maximum of records in an answer, whatever is requested."""
     sizes: bool = True
     tells_next: bool = True
     explains: bool = True
     location: str = ""
-    """The address of the schema of `marcxml`, as explain has it."""
+    """The address of the schema of `marcxml` in the explain answer."""
     limit: int | None = None
-    """The last position that it gives."""
+    """The last position that the server returns."""
     fault: Fault | None = None
     before: Callable[[dict[str, str]], Awaitable[None]] | None = None
     """Awaited before each answer."""

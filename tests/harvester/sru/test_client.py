@@ -1,4 +1,4 @@
-"""The SRU client against a real server that behaves, and misbehaves, as servers do."""
+"""The SRU client against a real server with the behaviour and faults of real services."""
 
 import contextlib
 from collections.abc import AsyncIterator
@@ -66,7 +66,7 @@ async def only(fake: FakeSru, prefix: str = "marcxml") -> Record:
 
 @pytest.mark.parametrize("version", ["1.1", "1.2", "2.0"])
 @pytest.mark.parametrize("packing", ["xml", "string"])
-async def test_each_version_and_packing_gives_all_records(version: str, packing: str) -> None:
+async def test_all_records_are_read_in_each_version_and_packing(version: str, packing: str) -> None:
     fake = FakeSru(books=books(25), version=version, packing=packing, cap=10)
     found = await pages(fake)
     assert names(found) == numbers(25)
@@ -75,7 +75,7 @@ async def test_each_version_and_packing_gives_all_records(version: str, packing:
     assert not [fault for page in found for fault in page.faults]
 
 
-async def test_a_request_says_what_the_version_has_words_for() -> None:
+async def test_a_request_has_only_the_parameters_of_its_version() -> None:
     fake = FakeSru(books=books(1))
     await pages(fake)
     assert fake.searches() == [
@@ -96,7 +96,7 @@ async def test_a_request_says_what_the_version_has_words_for() -> None:
     }  # fmt: skip
 
 
-async def test_a_record_is_one_of_oai_pmh() -> None:
+async def test_a_record_is_converted_to_an_oai_pmh_record() -> None:
     record = await only(FakeSru(books=[Book(number="  nkc 7 ")]))
     again = read_record(etree.fromstring(record.xml()))
     assert again.header == record.header
@@ -106,7 +106,7 @@ async def test_a_record_is_one_of_oai_pmh() -> None:
     assert again.metadata.tag == "{http://www.loc.gov/MARC21/slim}record"
 
 
-async def test_dublin_core_comes_in_the_wrapper_of_oai_dc() -> None:
+async def test_dublin_core_is_stored_in_the_wrapper_of_oai_dc() -> None:
     record = await only(FakeSru(books=books(1)), "oai_dc")
     assert record.metadata is not None
     assert record.metadata.tag == f"{{{OAI_DC_NAMESPACE}}}dc"
@@ -122,7 +122,7 @@ async def test_dublin_core_comes_in_the_wrapper_of_oai_dc() -> None:
         "80-200-0129-8 (váz.)",
     ],
 )  # fmt: skip
-async def test_an_issn_or_isbn_does_not_name_a_record(published: str) -> None:
+async def test_an_issn_or_isbn_does_not_identify_a_record(published: str) -> None:
     article = await only(FakeSru(books=[Book(number="http://a.example/1", published=published)]), "oai_dc")
     assert article.header.identifier.endswith(":http://a.example/1")
     nameless = await only(FakeSru(books=[Book(number="", published=published)]), "oai_dc")
@@ -134,7 +134,7 @@ async def test_an_issn_or_isbn_does_not_name_a_record(published: str) -> None:
 @pytest.mark.parametrize(
     "number", ["0317847X", "12345678", "1234567890", "isbns", "2001-12-31", "1-2-3-4", "urn:nbn:cz:1"]
 )
-async def test_other_numbers_name_a_record(number: str) -> None:
+async def test_other_numbers_identify_a_record(number: str) -> None:
     record = await only(FakeSru(books=[Book(number="http://a.example/1", published=number)]), "oai_dc")
     assert record.header.identifier.endswith(f":{number}")
 
@@ -143,12 +143,12 @@ async def test_other_numbers_name_a_record(number: str) -> None:
     ("changed", "datestamp"),
     [("", "1991-07-10T00:00:00Z"), ("00000000000000.0", "1991-07-10T00:00:00Z")],
 )
-async def test_a_record_without_a_change_is_dated_by_its_entry(changed: str, datestamp: str) -> None:
+async def test_a_record_without_a_date_of_change_has_its_date_of_entry(changed: str, datestamp: str) -> None:
     record = await only(FakeSru(books=[Book(number="1", changed=changed)]))
     assert record.header.datestamp == datestamp
 
 
-async def test_a_record_without_any_date_or_name_comes_the_same_each_time() -> None:
+async def test_a_record_without_date_or_number_has_the_same_header_each_time() -> None:
     fake = FakeSru(books=[Book(number="", title="Nameless")])
     first, second = await only(fake, "oai_dc"), await only(fake, "oai_dc")
     assert first.header == second.header
@@ -174,20 +174,20 @@ async def test_a_marc_record_without_namespace_is_identified_by_its_control_numb
     assert record.header.datestamp == "2024-01-02T03:04:05Z"
 
 
-async def test_a_list_goes_on_from_a_token() -> None:
+async def test_a_list_is_resumed_by_a_token() -> None:
     fake = FakeSru(books=books(25), cap=10)
     assert names(await pages(fake, token="21/25")) == numbers(25)[20:]
     with pytest.raises(UsageError, match="not a valid position in a result"):
         await pages(fake, token="x")
 
 
-async def test_a_server_may_leave_the_next_position_out() -> None:
+async def test_a_server_may_omit_the_next_position() -> None:
     found = await pages(FakeSru(books=books(25), cap=10, tells_next=False))
     assert names(found) == numbers(25)
     assert "nextRecordPosition is missing although there are more records" in found[0].notes
 
 
-async def test_a_next_position_that_does_not_advance_leads_to_no_circle() -> None:
+async def test_a_next_position_that_does_not_advance_does_not_cause_a_loop() -> None:
     def stuck(_asked: dict[str, str], good: bytes) -> bytes:
         return good.replace(b"<nextRecordPosition>21<", b"<nextRecordPosition>1<")
 
@@ -196,7 +196,7 @@ async def test_a_next_position_that_does_not_advance_leads_to_no_circle() -> Non
     assert "nextRecordPosition is 1, but the records continue at 21" in found[1].notes
 
 
-async def test_a_server_that_does_not_count_is_followed_by_its_next_positions() -> None:
+async def test_a_server_without_number_of_records_is_read_by_its_next_positions() -> None:
     found = await pages(FakeSru(books=books(25), cap=10, sizes=False))
     assert names(found) == numbers(25)
     assert found[-1].complete_list_size is None
@@ -214,7 +214,7 @@ async def test_a_server_without_size_and_next_positions_is_read_up_to_an_answer_
 
 
 def _counting(number: str) -> Fault:
-    """Return the fault of a server that always declares this number of records instead of 25."""
+    """Return a fault that always declares this number of records instead of 25."""
 
     def counting(_asked: dict[str, str], good: bytes) -> bytes:
         return good.replace(b"<numberOfRecords>25<", f"<numberOfRecords>{number}<".encode())
@@ -246,7 +246,7 @@ async def test_next_positions_lead_beyond_any_number_of_records(number: str) -> 
 @pytest.mark.parametrize(
     ("position", "limit", "requests"), [(26, None, 4), (26, 25, 4), (1, None, 3), (0, None, 3)]
 )
-async def test_a_next_position_behind_the_last_record_ends_the_list(
+async def test_a_next_position_after_the_last_record_ends_the_list(
     position: int, limit: int | None, requests: int
 ) -> None:
     def always(asked: dict[str, str], good: bytes) -> bytes | None:
@@ -287,7 +287,7 @@ async def test_a_result_that_shrinks_while_it_is_read_is_a_fault() -> None:
     assert faults[0].startswith("the number of records fell from 25 to 24 while the result was read")
 
 
-async def test_records_that_end_too_early_leave_the_size_that_was_announced() -> None:
+async def test_a_list_that_ends_too_early_keeps_its_announced_size() -> None:
     def empty(asked: dict[str, str], good: bytes) -> bytes | None:
         if asked.get("startRecord") != "11":
             return None
@@ -321,7 +321,7 @@ async def test_further_elements_in_the_data_of_a_record_are_a_fault() -> None:
 
 
 @pytest.mark.parametrize("encoding", ["UTF-8", "ISO-8859-1", "windows-1250", "utf-16", "us-ascii"])
-async def test_the_encoding_that_a_string_declares_means_nothing(encoding: str) -> None:
+async def test_the_encoding_declared_in_a_string_record_is_ignored(encoding: str) -> None:
     book = Book(number="x", title="Žluťoučký kůň")
     shelf = [replace(book, raw=f'<?xml version="1.0" encoding="{encoding}"?>\n{book.marcxml()}')]
     record = await only(FakeSru(books=shelf, packing="string"))
@@ -329,7 +329,7 @@ async def test_the_encoding_that_a_string_declares_means_nothing(encoding: str) 
     assert "Žluťoučký kůň" in "".join(map(str, record.metadata.itertext()))
 
 
-async def test_diagnostics_are_errors_by_their_code() -> None:
+async def test_diagnostics_are_raised_by_their_code() -> None:
     async with client_of(FakeSru(books=books(25), cap=10, limit=20)) as client:
         with pytest.raises(SruQueryError, match="diagnostic 10: \\(wrong\\); check the CQL of the query"):
             await anext(client.pages(Verb.LIST_RECORDS, Selection(metadata_prefix="dc", set_spec="wrong")))
@@ -341,12 +341,12 @@ async def test_diagnostics_are_errors_by_their_code() -> None:
             await anext(listing)
 
 
-async def test_a_query_that_finds_nothing_is_said_to() -> None:
+async def test_a_query_without_hits_is_reported_as_such() -> None:
     with pytest.raises(NoRecordsMatchError):
         await pages(FakeSru())
 
 
-async def test_a_server_that_does_not_explain_itself_can_be_harvested() -> None:
+async def test_a_server_that_does_not_support_explain_can_be_harvested() -> None:
     for version in ("1.1", "1.2"):
         fake = FakeSru(books=books(3), version=version, explains=False)
         assert names(await pages(fake)) == numbers(3)
@@ -361,7 +361,7 @@ async def test_each_version_is_tried_on_a_server_that_names_none(version: str) -
     assert names(await pages(fake)) == numbers(3)
 
 
-async def test_a_server_that_refuses_parameters_of_earlier_versions_is_asked_with_the_later_one() -> None:
+async def test_a_server_that_rejects_parameters_of_earlier_versions_is_requested_in_the_later_one() -> None:
     def refusing(asked: dict[str, str], _good: bytes) -> bytes | None:
         refused = diagnostics("8", "operation")
         answer = f"<searchRetrieveResponse xmlns='{ONE}'>{refused}</searchRetrieveResponse>"
@@ -370,7 +370,7 @@ async def test_a_server_that_refuses_parameters_of_earlier_versions_is_asked_wit
     assert names(await pages(FakeSru(books=books(3), version="2.0", fault=refusing))) == numbers(3)
 
 
-async def test_a_server_that_supports_no_version_is_asked_with_each_once() -> None:
+async def test_a_server_that_supports_no_version_receives_one_request_in_each() -> None:
     def refusing(asked: dict[str, str], _good: bytes) -> bytes | None:
         return (
             f"<searchRetrieveResponse xmlns='{ONE}'>{diagnostics('5', '')}</searchRetrieveResponse>".encode()
@@ -384,7 +384,7 @@ async def test_a_server_that_supports_no_version_is_asked_with_each_once() -> No
     assert [asked.get("version") for asked in fake.searches()] == ["1.2", "1.1", None]
 
 
-async def test_a_page_that_one_record_breaks_loses_that_record_alone() -> None:
+async def test_only_the_record_that_breaks_a_page_is_lost() -> None:
     def broken(asked: dict[str, str], _good: bytes) -> Answer | None:
         first = int(asked.get("startRecord", 0))
         reached = first <= 14 < first + int(asked.get("maximumRecords", 0))
@@ -416,7 +416,7 @@ async def test_blanks_before_the_xml_declaration_do_not_matter(before: bytes) ->
     assert names(await pages(FakeSru(books=books(3), fault=later))) == numbers(3)
 
 
-async def test_a_server_of_which_nothing_can_be_read_is_given_up() -> None:
+async def test_a_server_without_a_readable_record_is_given_up() -> None:
     def broken(asked: dict[str, str], _good: bytes) -> Answer | None:
         return (500, b"") if "query" in asked else None
 
@@ -424,7 +424,7 @@ async def test_a_server_of_which_nothing_can_be_read_is_given_up() -> None:
         await pages(FakeSru(books=books(25), fault=broken))
 
 
-async def test_another_page_than_sru_is_said_to_be_none() -> None:
+async def test_a_page_that_is_not_sru_is_reported_as_such() -> None:
     def web_page(_asked: dict[str, str], _good: bytes) -> bytes:
         return b"<html><body>Welcome</body></html>"
 
@@ -432,7 +432,7 @@ async def test_another_page_than_sru_is_said_to_be_none() -> None:
         await pages(FakeSru(books=books(2), fault=web_page))
 
 
-async def test_explain_says_who_the_service_is() -> None:
+async def test_explain_identifies_the_service() -> None:
     async with client_of(FakeSru(books=books(1))) as client:
         identity = await client.identify()
         formats = await client.list_metadata_formats()
@@ -444,7 +444,7 @@ async def test_explain_says_who_the_service_is() -> None:
     assert sets == []
 
 
-async def test_what_a_service_is_called_has_no_credentials() -> None:
+async def test_the_address_of_a_service_is_shown_without_credentials() -> None:
     fake = FakeSru(books=books(1))
     async with serve_sru(fake), open_transport(HarvesterSettings()) as transport:
         client = SruClient(fake.url.replace("://", "://me:s%40cret@"), transport, retries=1)
@@ -455,7 +455,7 @@ async def test_what_a_service_is_called_has_no_credentials() -> None:
     assert "cret" not in str(raised.value)
 
 
-async def test_one_record_is_asked_for_by_its_identifier() -> None:
+async def test_one_record_is_requested_by_its_identifier() -> None:
     fake = FakeSru(books=books(1))
     async with client_of(fake) as client:
         record = await client.get_record("sru:127.0.0.1:sru:books:nkc0000", "marcxml")
@@ -465,6 +465,6 @@ async def test_one_record_is_asked_for_by_its_identifier() -> None:
     assert fake.searches()[-1]["query"] == 'rec.identifier="a\\" or b=\\""'
 
 
-async def test_datestamps_cannot_be_asked_for() -> None:
+async def test_a_selection_by_datestamps_is_rejected() -> None:
     with pytest.raises(UsageError, match="add the dates to the query"):
         await pages(FakeSru(books=books(1)), Selection(metadata_prefix="marcxml", from_="2024-01-01"))

@@ -1,4 +1,4 @@
-"""Harvests by SRU from beginning to end: a real server, the real database, real files and processes."""
+"""Complete harvests by SRU: a real server, the real database, real files and processes."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -30,7 +30,7 @@ from tests.harvester.test_commands import run
 
 @dataclass(kw_only=True)
 class Shelf:
-    """An SRU service, its row, and a folder to harvest it into."""
+    """An SRU service, its row, and a folder for its harvest."""
 
     database: Database
     settings: Settings
@@ -67,7 +67,7 @@ async def shelf(database: Database, settings: Settings, tmp_path: Path) -> Async
         )
 
 
-async def test_a_result_becomes_files_and_rows(shelf: Shelf) -> None:
+async def test_a_result_is_stored_as_files_and_rows(shelf: Shelf) -> None:
     outcome = await shelf.run()
     assert outcome.verdict is Verdict.COMPLETE, outcome.failure_reason
     assert (outcome.counts["new"], outcome.evidence.complete_list_size) == (25, 25)
@@ -81,7 +81,7 @@ async def test_a_result_becomes_files_and_rows(shelf: Shelf) -> None:
 
 
 @pytest.mark.parametrize(("type_", "valid"), [("anyType", 10), ("int", 0)])
-async def test_the_namespace_of_records_is_that_of_their_schema_and_not_its_identifier(
+async def test_records_are_validated_by_the_namespace_of_their_schema_and_not_by_its_identifier(
     shelf: Shelf, type_: str, valid: int
 ) -> None:
     del shelf.fake.books[10:]
@@ -93,7 +93,7 @@ async def test_the_namespace_of_records_is_that_of_their_schema_and_not_its_iden
     assert ("is not valid" in (outcome.failure_reason or "")) == (not valid)
 
 
-async def test_a_second_harvest_asks_for_everything_and_finds_it_unchanged(shelf: Shelf) -> None:
+async def test_a_second_harvest_requests_all_records_and_finds_them_unchanged(shelf: Shelf) -> None:
     await shelf.run()
     shelf.fake.books[3] = Book(number="nkc0003", title="Another", changed="20240202000000.0")
     again = await shelf.run()
@@ -101,7 +101,7 @@ async def test_a_second_harvest_asks_for_everything_and_finds_it_unchanged(shelf
     assert (again.counts["updated"], again.counts["unchanged"]) == (1, 24)
 
 
-async def test_a_run_that_was_cut_off_goes_on_at_its_position(shelf: Shelf) -> None:
+async def test_an_interrupted_run_is_resumed_at_its_position(shelf: Shelf) -> None:
     stop = asyncio.Event()
 
     async def stopping(asked: dict[str, str]) -> None:
@@ -121,7 +121,7 @@ async def test_a_run_that_was_cut_off_goes_on_at_its_position(shelf: Shelf) -> N
     assert shelf.fake.searches()[before]["startRecord"] == "11"
 
 
-async def test_what_is_gone_from_all_records_counts_as_deleted(shelf: Shelf) -> None:
+async def test_records_missing_from_a_harvest_of_all_records_count_as_deleted(shelf: Shelf) -> None:
     await shelf.run(set_spec="")
     assert shelf.fake.searches()[0]["query"] == "cql.allRecords=1"
     del shelf.fake.books[24]
@@ -130,7 +130,7 @@ async def test_what_is_gone_from_all_records_counts_as_deleted(shelf: Shelf) -> 
     assert shelf.records()["sru:127.0.0.1:sru:books:nkc0024"] == "deleted"
 
 
-async def test_a_number_of_records_that_is_too_small_deletes_nothing(shelf: Shelf) -> None:
+async def test_a_number_of_records_that_is_too_small_deletes_no_records(shelf: Shelf) -> None:
     await shelf.run(set_spec="")
     shelf.fake.fault = lambda _asked, good: good.replace(b"<numberOfRecords>25<", b"<numberOfRecords>15<")
     again = await shelf.run(set_spec="")
@@ -142,7 +142,7 @@ async def test_a_number_of_records_that_is_too_small_deletes_nothing(shelf: Shel
     assert set(shelf.records().values()) == {"active"}
 
 
-async def test_each_harvest_begins_at_the_first_record_although_the_server_limits_positions(
+async def test_each_harvest_starts_at_the_first_record_even_if_the_server_limits_positions(
     shelf: Shelf,
 ) -> None:
     shelf.fake.limit = 20
@@ -153,7 +153,7 @@ async def test_each_harvest_begins_at_the_first_record_although_the_server_limit
 
 
 @pytest.mark.parametrize("code", ["58", "59"])
-async def test_a_partial_result_deletes_nothing(shelf: Shelf, code: str) -> None:
+async def test_a_partial_result_deletes_no_records(shelf: Shelf, code: str) -> None:
     await shelf.run(set_spec="")
     del shelf.fake.books[20:]
     end = b"</searchRetrieveResponse>"
@@ -163,7 +163,7 @@ async def test_a_partial_result_deletes_nothing(shelf: Shelf, code: str) -> None
     assert set(shelf.records().values()) == {"active"}
 
 
-async def test_a_query_deletes_nothing_that_it_finds_no_more(shelf: Shelf) -> None:
+async def test_a_query_deletes_no_records_that_it_no_longer_finds(shelf: Shelf) -> None:
     await shelf.run()
     del shelf.fake.books[20:]
     again = await shelf.run()
@@ -171,7 +171,7 @@ async def test_a_query_deletes_nothing_that_it_finds_no_more(shelf: Shelf) -> No
     assert set(shelf.records().values()) == {"active"}
 
 
-async def test_records_that_cannot_be_read_are_refused_one_by_one(shelf: Shelf) -> None:
+async def test_records_that_cannot_be_read_are_rejected_one_by_one(shelf: Shelf) -> None:
     shelf.fake.books[4] = Book(number="x", surrogate="64")
     outcome = await shelf.run()
     assert outcome.verdict is Verdict.PARTIAL
@@ -181,7 +181,7 @@ async def test_records_that_cannot_be_read_are_refused_one_by_one(shelf: Shelf) 
     assert any("record at position 5: diagnostic 64" in warning for warning in warnings)
 
 
-async def test_a_server_that_gives_no_more_leaves_a_partial_harvest(shelf: Shelf) -> None:
+async def test_a_server_that_stops_before_the_end_leaves_a_partial_harvest(shelf: Shelf) -> None:
     shelf.fake.limit = 20
     outcome = await shelf.run()
     assert outcome.exit_code is ExitCode.RECORDS_REFUSED
@@ -191,7 +191,7 @@ async def test_a_server_that_gives_no_more_leaves_a_partial_harvest(shelf: Shelf
 
 
 def _imported(shelf: Shelf) -> tuple[ImportFacts, list[tuple[str, str, str]]]:
-    """An import, and what the bibliographic rows are then: identifier, title, format."""
+    """Run an import and return the bibliographic rows: identifier, title, format."""
     facts = run_import(shelf.database, shelf.settings, shelf.repository_id, started_by="me")
     with shelf.database.session() as session:
         rows = session.execute(
@@ -203,7 +203,9 @@ def _imported(shelf: Shelf) -> tuple[ImportFacts, list[tuple[str, str, str]]]:
 
 
 @pytest.mark.parametrize(("prefix", "format_"), [("marcxml", "marc21"), ("oai_dc", "dublin_core")])
-async def test_what_came_by_sru_becomes_bibliographic_rows(prefix: str, format_: str, shelf: Shelf) -> None:
+async def test_records_harvested_by_sru_become_bibliographic_rows(
+    prefix: str, format_: str, shelf: Shelf
+) -> None:
     await shelf.run(metadata_prefix=prefix)
     facts, rows = _imported(shelf)
     assert (facts.state, facts.metadata_prefix, facts.new, facts.refused) == ("completed", prefix, 25, 0)
@@ -212,7 +214,7 @@ async def test_what_came_by_sru_becomes_bibliographic_rows(prefix: str, format_:
     ]
 
 
-async def test_an_import_follows_what_changes_in_a_catalogue_harvested_by_sru(shelf: Shelf) -> None:
+async def test_an_import_follows_changes_in_a_catalogue_harvested_by_sru(shelf: Shelf) -> None:
     await shelf.run(set_spec="")
     _imported(shelf)
     shelf.fake.books[3] = Book(number="nkc0003", title="Another", changed="20240202000000.0")
@@ -223,13 +225,13 @@ async def test_an_import_follows_what_changes_in_a_catalogue_harvested_by_sru(sh
     assert [title for _, title, _ in rows][3:] == ["Another", *(f"Title {number}" for number in range(4, 24))]
 
 
-async def test_dates_belong_into_the_query(shelf: Shelf) -> None:
+async def test_dates_have_to_be_in_the_query(shelf: Shelf) -> None:
     outcome = await shelf.run(harvest_from="2024-01-01")
     assert outcome.failure_reason is not None
     assert "add them to the query" in outcome.failure_reason
 
 
-async def test_the_commands_speak_sru(environment: dict[str, str], tmp_path: Path) -> None:
+async def test_the_commands_support_sru(environment: dict[str, str], tmp_path: Path) -> None:
     async with serve_sru(FakeSru(books=books(12))) as fake:
         probed = await run(environment, "probe", fake.url, "--protocol", "sru", "--query", "cats")
         out = str(tmp_path / "out")

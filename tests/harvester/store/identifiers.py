@@ -1,4 +1,4 @@
-"""The way back from the path of a record's file to its identifier, as the documentation describes it."""
+"""Derives the identifier of a record from the path of its file, as documented."""
 
 import re
 from urllib.parse import unquote

@@ -1,4 +1,4 @@
-"""Values come back from PostgreSQL as they went in."""
+"""Values are read back from PostgreSQL as they were sent."""
 
 import uuid
 
@@ -22,7 +22,7 @@ def back(database: Database, kind: str, literal: str) -> list[object]:
         return list(found)
 
 
-def test_any_text_comes_back_as_it_was(database: Database) -> None:
+def test_any_text_is_read_back_unchanged(database: Database) -> None:
     @given(TEXTS)
     def comes_back(values: list[str | None]) -> None:
         assert back(database, "text", arrays.of_texts(values)) == values
@@ -30,14 +30,14 @@ def test_any_text_comes_back_as_it_was(database: Database) -> None:
     comes_back()
 
 
-def test_keys_numbers_and_bytes_come_back(database: Database) -> None:
+def test_keys_numbers_and_bytes_are_read_back_unchanged(database: Database) -> None:
     keys = [uuid.uuid4(), uuid.UUID(int=0)]
     assert back(database, "uuid", arrays.of_keys([key.hex for key in keys])) == keys
     assert back(database, "bigint", arrays.of_numbers([1, -2, 2**62])) == [1, -2, 2**62]
     assert back(database, "bytea", arrays.of_bytes([b"", b"\0\xff", None])) == [b"", b"\0\xff", None]
 
 
-def test_nothing_is_an_empty_array(database: Database) -> None:
+def test_no_values_are_an_empty_array(database: Database) -> None:
     literals = {
         "text": arrays.of_texts([]),
         "uuid": arrays.of_keys([]),

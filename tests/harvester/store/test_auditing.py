@@ -1,4 +1,4 @@
-"""Fixity: what is missing, altered or stray is found, and nothing else."""
+"""Fixity: missing, altered and stray files are found, and no others."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ from tests.harvester.fake_repository import Item
 from tests.harvester.library import Library, touch
 
 
-async def test_a_store_as_it_was_harvested_is_clean(library: Library) -> None:
+async def test_an_unchanged_store_is_clean(library: Library) -> None:
     library.fake.items += [
         Item(identifier="oai:fake.example:DEL", deleted=True),
         Item(identifier="http://x/é"),
@@ -69,7 +69,7 @@ async def test_a_file_that_cannot_be_read_is_unreadable_and_the_store_not_damage
     assert library.audit()[0].failure == damage(missing=1, altered=0, stray=0)
 
 
-async def test_repair_removes_unfinished_files_and_nothing_else(library: Library) -> None:
+async def test_repair_removes_only_unfinished_files(library: Library) -> None:
     await library.run()
     touch(library.folder / "fake.example/5.xml~part", b"<rec")
     touch(library.folder / "fake.example/stray.xml", b"<r/>")
@@ -80,14 +80,14 @@ async def test_repair_removes_unfinished_files_and_nothing_else(library: Library
     assert library.audit()[0].clean
 
 
-async def test_names_that_are_no_utf_8_are_stray_like_others(library: Library) -> None:
+async def test_names_that_are_not_utf_8_are_stray_like_others(library: Library) -> None:
     await library.run()
     touch(Path(f"{library.folder}/a\udcff.xml"), b"x")
     _, found = library.audit()
     assert [one.path for one in found] == ["a\\xff.xml"]
 
 
-async def test_what_a_harvest_under_way_writes_is_looked_at_again(library: Library) -> None:
+async def test_findings_during_a_harvest_are_checked_again(library: Library) -> None:
     await library.run()
     touch(library.folder / "new.xml", b"<r/>")
 
@@ -105,7 +105,7 @@ async def test_what_a_harvest_under_way_writes_is_looked_at_again(library: Libra
     assert (audit.clean, found) == (True, [])
 
 
-def test_a_repository_is_held_while_it_is_harvested(library: Library) -> None:
+def test_a_repository_counts_as_busy_while_it_is_harvested(library: Library) -> None:
     assert not is_held(library.database, library.repository_id)
     with only_harvest(library.database, library.repository_id):
         assert is_held(library.database, library.repository_id)
@@ -123,7 +123,7 @@ async def test_the_command_ends_with_3_and_a_line_for_each_finding(library: Libr
     assert (audit["missing"], audit["clean"]) == (1, False)
 
 
-def test_a_spelling_with_an_inode_number_of_its_own_is_the_same_file_unless_both_are_listed(
+def test_a_spelling_with_another_inode_number_is_the_same_file_unless_both_are_listed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "Case").mkdir()

@@ -1,4 +1,4 @@
-"""A backup's files are those of its snapshot, whatever a harvest changes meanwhile."""
+"""A backup's files are those of its snapshot, whatever a harvest changes during the backup."""
 
 import asyncio
 import errno
@@ -48,7 +48,7 @@ def _waits(library: Library) -> bool:
 
 
 @pytest.mark.parametrize("alter", [_tombstone, _vanish, _change])
-async def test_what_a_harvest_removes_or_overwrites_waits_for_the_backup(
+async def test_a_harvest_that_removes_or_overwrites_files_waits_for_the_backup(
     library: Library, tmp_path: Path, alter: Callable[[Library], None]
 ) -> None:
     await library.run()
@@ -58,7 +58,7 @@ async def test_what_a_harvest_removes_or_overwrites_waits_for_the_backup(
     stores = {library.repository_id: library.folder}
     backup = StoreBackup(tmp_path / "backup", stores, on_fault=lambda *fault: found.append(fault))
     with unchanging_files(library.database) as snapshot:
-        # In a thread: the end of a run waits in its event loop.
+        # In a thread, because the end of a run waits in its event loop.
         run = asyncio.create_task(asyncio.to_thread(asyncio.run, library.run(full=True)))
         await until(lambda: _waits(library))
         assert library.files() == before
@@ -90,7 +90,7 @@ async def test_time_limits_of_the_role_do_not_end_a_backup(library: Library) -> 
     engine.dispose()
 
 
-async def test_files_that_rows_do_not_state_are_named_by_backup_and_restore(
+async def test_backup_and_restore_report_files_that_do_not_agree_with_rows(
     library: Library, tmp_path: Path
 ) -> None:
     await library.run()

@@ -1,4 +1,4 @@
-"""The change feed: whoever follows it misses nothing."""
+"""The change feed: a reader that follows it misses no change."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -49,7 +49,7 @@ def read(database: Database, since: int = 0) -> list[ChangeLine]:
         return list(read_changes(session, since=since))
 
 
-async def test_each_new_updated_and_deleted_record_is_told_once_and_nothing_of_unchanged_ones(
+async def test_each_new_updated_and_deleted_record_is_reported_once_and_unchanged_ones_are_not(
     library: Library,
 ) -> None:
     await library.run()
@@ -67,7 +67,7 @@ async def test_each_new_updated_and_deleted_record_is_told_once_and_nothing_of_u
     }
 
 
-async def test_a_reader_misses_nothing_of_transactions_that_commit_out_of_order(library: Library) -> None:
+async def test_a_reader_misses_no_changes_of_transactions_that_commit_out_of_order(library: Library) -> None:
     seen: list[str] = []
     place = 0
 
@@ -94,7 +94,7 @@ async def test_a_reader_misses_nothing_of_transactions_that_commit_out_of_order(
     assert seen == ["older:1", "younger:1", "younger:2", "third:1"]
 
 
-async def test_lines_can_be_had_of_one_repository_and_of_one_run(library: Library) -> None:
+async def test_changes_can_be_listed_for_one_repository_and_for_one_run(library: Library) -> None:
     await library.run()
     library.delete(9)
     await library.run(full=True)
@@ -110,7 +110,7 @@ async def test_lines_can_be_had_of_one_repository_and_of_one_run(library: Librar
     assert [line.split()[-1] for line in out.splitlines()] == ["oai:fake.example:24", "oai:fake.example:9"]
 
 
-async def test_changes_are_kept_for_some_days_and_a_reader_who_comes_too_late_is_told(
+async def test_changes_are_kept_for_some_days_and_a_reader_who_is_too_late_gets_an_error(
     library: Library,
 ) -> None:
     await library.run()
@@ -124,7 +124,7 @@ async def test_changes_are_kept_for_some_days_and_a_reader_who_comes_too_late_is
         read(library.database, since=7)
 
 
-async def test_the_newest_old_change_stays_for_those_who_have_read_everything(library: Library) -> None:
+async def test_the_newest_old_change_stays_for_readers_who_have_read_all(library: Library) -> None:
     await library.run()
     old = datetime.now(UTC) - timedelta(days=31)
     with library.database.session() as session:
@@ -138,13 +138,13 @@ async def test_the_newest_old_change_stays_for_those_who_have_read_everything(li
     assert [line.identifier for line in read(library.database, since=25)] == ["oai:fake.example:9"]
 
 
-async def test_without_days_to_keep_there_is_no_feed(library: Library) -> None:
+async def test_with_zero_days_to_keep_there_is_no_feed(library: Library) -> None:
     library.change_settings(keep_changes=0)
     await library.run()
     assert read(library.database) == []
 
 
-async def test_lines_from_another_cluster_come_before_our_own(library: Library) -> None:
+async def test_changes_from_another_cluster_precede_our_own(library: Library) -> None:
     await library.run()
     with library.database.session() as session:
         session.execute(update(RecordChange).values(transaction_id=2**40))
@@ -156,7 +156,7 @@ async def test_lines_from_another_cluster_come_before_our_own(library: Library) 
     assert len(read(library.database, since=lines[-2].change_id)) == 1
 
 
-async def test_lines_from_another_cluster_keep_their_order_if_only_some_of_their_numbers_are_above_ours(
+async def test_changes_from_another_cluster_stay_in_order_if_only_some_numbers_are_above_ours(
     library: Library,
 ) -> None:
     await library.run()

@@ -1,4 +1,4 @@
-"""What becomes of files of deleted records, also where it is done twice."""
+"""Files of deleted records, including repeated handling."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ RECORD = (
 )
 
 
-def test_a_header_is_read_as_it_came() -> None:
+def test_a_header_is_read_as_received() -> None:
     header = read_header(RECORD, source="a/1.xml")
     assert (header.identifier, header.datestamp, header.set_specs, header.deleted) == (
         "oai:a:1", "2024-01-01", ("x",), False,
@@ -35,7 +35,7 @@ def test_a_header_is_read_as_it_came() -> None:
         (b"half", "a/1.xml, line 1, column 1: "),
     ],
 )
-def test_what_is_no_record_is_refused_with_a_reason(data: bytes, reason: str) -> None:
+def test_a_file_that_is_not_a_record_is_rejected_with_a_reason(data: bytes, reason: str) -> None:
     with pytest.raises((MalformedXmlError, ValueError), match=reason.replace("(", r"\(").partition(",")[0]):
         read_header(data, source="a/1.xml")
 
@@ -47,7 +47,7 @@ def test_a_record_without_a_datestamp_is_marked_with_that_of_its_deletion() -> N
     assert (marked.datestamp, marked.undated, marked.deleted) == ("2024-02-02", False, True)
 
 
-def test_marking_twice_gives_the_same_bytes_and_leaves_the_metadata() -> None:
+def test_marking_twice_results_in_the_same_bytes_and_keeps_the_metadata() -> None:
     once = marked_deleted(RECORD, datestamp="2024-02-02", source="a/1.xml")
     assert marked_deleted(once, datestamp="2024-02-02", source="a/1.xml") == once
     header = read_header(once, source="a/1.xml")
@@ -56,7 +56,7 @@ def test_marking_twice_gives_the_same_bytes_and_leaves_the_metadata() -> None:
 
 
 @pytest.mark.parametrize("policy", list(DeletionPolicy))
-def test_parting_again_after_rows_were_lost_comes_to_the_same(
+def test_handling_deleted_files_again_after_rows_were_lost_has_the_same_result(
     database: Database, tmp_path: Path, policy: DeletionPolicy
 ) -> None:
     files = [

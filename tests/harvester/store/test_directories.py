@@ -1,4 +1,4 @@
-"""Where files are placed: no two share a place, on any file system."""
+"""Where files are placed: no two share a path on any file system."""
 
 import unicodedata
 from datetime import UTC, datetime
@@ -44,7 +44,7 @@ def repository_id(database: Database) -> int:
 @hypothesis_settings(
     max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_no_two_identifiers_share_a_place_whatever_case_or_form_of_unicode_a_file_system_takes_for_the_same(
+def test_no_two_identifiers_share_a_path_in_any_letter_case_or_unicode_form(
     database: Database,
     repository_id: int,
     identifiers: list[str],
@@ -77,7 +77,7 @@ def _placed(
         RecordRow(
             record_id=None,
             key=identifier_digits(identifier),
-            # A NUL, which no XML has, is none that the database takes.
+            # A NUL, which XML does not allow, is not accepted by the database either.
             identifier=identifier.replace("\0", "?"),
             filename=place,
             datestamp="2024-01-01",
@@ -126,10 +126,10 @@ def test_names_are_looked_up_one_by_one_however_many_the_table_has(
     assert [line for line in plan if "uq_oai_record_filename" in line]
 
 
-def test_names_of_a_repository_that_is_newer_than_the_statistics_are_looked_up_by_name(
+def test_names_of_a_repository_newer_than_the_statistics_are_looked_up_by_the_index_of_names(
     database: Database, repository_id: int
 ) -> None:
-    """PostgreSQL takes it for a repository with one record, for which any index seems good enough.
+    """PostgreSQL assumes a repository with one record, for which any index seems good enough.
 
     With this number of rows, the index of names has a level more than the other one.
     """

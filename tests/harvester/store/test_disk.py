@@ -33,7 +33,7 @@ def test_files_get_their_names_and_leave_no_unfinished_ones(disk: Disk, base: Pa
     assert (base / "a/b1/1.xml").read_bytes() == b"<r>1</r>"
 
 
-def test_a_file_is_replaced_whole(disk: Disk, base: Path) -> None:
+def test_a_file_is_replaced_atomically(disk: Disk, base: Path) -> None:
     disk.write_all([("r.xml", b"old" * 1000)])
     seen: set[bytes] = set()
     done = threading.Event()
@@ -52,7 +52,7 @@ def test_a_file_is_replaced_whole(disk: Disk, base: Path) -> None:
     assert seen <= {b"old" * 1000, b"new" * 2000}
 
 
-def test_what_a_killed_run_left_unfinished_is_no_hindrance(disk: Disk, base: Path) -> None:
+def test_unfinished_files_of_a_killed_run_do_not_prevent_writing(disk: Disk, base: Path) -> None:
     base.mkdir(parents=True)
     (base / "r.xml~part").write_bytes(b"half of something longer than the record")
     disk.write_all([("r.xml", b"<r/>")])
@@ -62,21 +62,21 @@ def test_what_a_killed_run_left_unfinished_is_no_hindrance(disk: Disk, base: Pat
     assert (base / "r.xml").read_bytes() == b"<again/>"
 
 
-def test_removing_a_file_that_is_not_there_is_fine(disk: Disk) -> None:
+def test_removing_a_missing_file_is_not_an_error(disk: Disk) -> None:
     disk.write_all([("a/r.xml", b"<r/>")])
     assert disk.missing(["a/r.xml", "a/none.xml"]) == ["a/none.xml"]
     disk.remove_all(["a/r.xml", "a/none.xml", "b/none.xml"])
     assert disk.missing(["a/r.xml"]) == ["a/r.xml"]
 
 
-def test_files_that_give_way_go_after_those_that_come(disk: Disk) -> None:
+def test_replaced_files_are_removed_after_new_ones_are_written(disk: Disk) -> None:
     disk.write_all([("old.xml", b"<r/>")])
     disk.begin([("new.xml", b"<r/>")], ["old.xml"])
     assert disk.missing(["old.xml", "new.xml"]) == ["old.xml"]
 
 
 @pytest.mark.parametrize("number", [3, 40])
-def test_what_was_begun_is_there_when_it_has_settled(disk: Disk, base: Path, number: int) -> None:
+def test_begun_files_exist_after_settling(disk: Disk, base: Path, number: int) -> None:
     for part in range(3):
         disk.begin([(f"{part}/{name}.xml", b"<r/>") for name in range(number)])
     disk.settle()
@@ -84,7 +84,7 @@ def test_what_was_begun_is_there_when_it_has_settled(disk: Disk, base: Path, num
 
 
 @pytest.mark.parametrize("number", [3, 40])
-def test_what_is_begun_again_before_it_has_its_name_is_whole(disk: Disk, base: Path, number: int) -> None:
+def test_a_file_begun_again_before_it_has_its_name_is_complete(disk: Disk, base: Path, number: int) -> None:
     for data in (b"<first/>" * 100, b"<second/>", b"<third/>"):
         disk.begin([(f"{name}.xml", data) for name in range(number)])
     disk.settle()
@@ -93,12 +93,12 @@ def test_what_is_begun_again_before_it_has_its_name_is_whole(disk: Disk, base: P
     }
 
 
-def test_one_that_is_still_being_written_is_not_missing(disk: Disk) -> None:
+def test_a_file_that_is_still_being_written_is_not_missing(disk: Disk) -> None:
     disk.begin([("r.xml", b"<r/>")])
     assert disk.missing(["r.xml"]) == []
 
 
-def test_what_fails_is_told_and_the_next_goes_on(disk: Disk, base: Path) -> None:
+def test_an_error_is_raised_once_and_later_files_are_written(disk: Disk, base: Path) -> None:
     (base / "0.xml").mkdir(parents=True)
     disk.begin([(f"{name}.xml", b"<r/>") for name in range(20)])
     with pytest.raises(IsADirectoryError, match=r"0\.xml"):
@@ -110,7 +110,7 @@ def test_what_fails_is_told_and_the_next_goes_on(disk: Disk, base: Path) -> None
 
 
 @pytest.mark.parametrize("refused", ["write", "fsync"])
-def test_an_error_of_a_disk_names_the_file_or_the_folder(
+def test_a_disk_error_names_the_file_or_the_folder(
     disk: Disk, base: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     def fail(*_: object) -> int:
@@ -125,10 +125,10 @@ def test_an_error_of_a_disk_names_the_file_or_the_folder(
 
 
 @pytest.mark.parametrize("number", [3, 40])
-def test_bytes_are_on_the_disk_before_their_names_and_names_when_it_has_settled(
+def test_bytes_are_synced_before_their_names_and_names_when_settling(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int
 ) -> None:
-    """Of the order that a power cut would show, by what is asked of the system."""
+    """The order that a power cut would show, by the calls to the system."""
     synced: list[tuple[str, int]] = []
 
     def note(descriptor: int) -> None:

@@ -1,4 +1,4 @@
-"""The process that works on files ends with its parent, and says what went wrong."""
+"""The process that works on files ends with its parent and reports errors."""
 
 import asyncio
 import os
@@ -23,14 +23,16 @@ def process(tmp_path: Path) -> Iterator[DiskProcess]:
     process.close()
 
 
-def test_it_writes_and_removes_and_looks_as_the_disk_does(process: DiskProcess, tmp_path: Path) -> None:
+def test_the_process_writes_removes_and_finds_files_like_the_disk(
+    process: DiskProcess, tmp_path: Path
+) -> None:
     process.begin([("a/1.xml", b"<one/>"), ("b/2.xml", b"<two/>")])
     process.begin([("c/3.xml", b"<three/>")], ["a/1.xml"])
     assert process.missing(["a/1.xml", "b/2.xml", "c/3.xml"]) == ["a/1.xml"]
     assert (tmp_path / "c/3.xml").read_bytes() == b"<three/>"
 
 
-def test_a_fault_of_the_file_system_is_raised_here_and_the_process_goes_on(
+def test_a_file_system_error_is_raised_here_and_the_process_continues(
     process: DiskProcess, tmp_path: Path
 ) -> None:
     (tmp_path / "file").write_bytes(b"")
@@ -43,7 +45,7 @@ def test_a_fault_of_the_file_system_is_raised_here_and_the_process_goes_on(
     assert process.missing(["other.xml"]) == []
 
 
-def test_a_write_that_finds_no_room_names_the_file(process: DiskProcess, tmp_path: Path) -> None:
+def test_a_write_without_enough_space_names_the_file(process: DiskProcess, tmp_path: Path) -> None:
     process.missing([])
     resource.prlimit(process.number, resource.RLIMIT_FSIZE, (10, 10))
     with pytest.raises(OSError, match="File too large") as raised:
@@ -51,14 +53,14 @@ def test_a_write_that_finds_no_room_names_the_file(process: DiskProcess, tmp_pat
     assert raised.value.filename == f"{tmp_path}/large.xml"
 
 
-def test_one_that_was_killed_is_told_as_what_it_is(process: DiskProcess) -> None:
+def test_a_killed_process_is_reported_as_killed(process: DiskProcess) -> None:
     process.missing(["none.xml"])
     os.kill(process.number, signal.SIGKILL)
     with pytest.raises(ProcessKilledError, match=r"ended by signal 9; .* out of memory"):
         process.begin([("r.xml", b"<r/>")])
 
 
-def test_it_is_deaf_to_what_asks_its_parent_to_stop(process: DiskProcess) -> None:
+def test_the_process_ignores_signals_that_stop_its_parent(process: DiskProcess) -> None:
     process.missing([])
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         os.kill(process.number, number)
@@ -66,14 +68,14 @@ def test_it_is_deaf_to_what_asks_its_parent_to_stop(process: DiskProcess) -> Non
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
-def test_it_ignores_what_asks_its_parent_to_stop_from_its_start(
+def test_the_process_ignores_signals_that_stop_its_parent_from_its_start(
     process: DiskProcess, number: signal.Signals
 ) -> None:
     os.kill(process.number, number)
     assert process.missing(["none.xml"]) == ["none.xml"]
 
 
-def test_it_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
+def test_the_process_ends_when_its_parent_is_killed(tmp_path: Path) -> None:
     program = (
         "import sys\nfrom harvester.store.disk_process import DiskProcess\n"
         "process = DiskProcess(sys.argv[1]); process.missing([]); print(process.number, flush=True)\n"
@@ -98,7 +100,7 @@ def _lives(number: int) -> bool:
     ("hard", "room"),
     [(resource.RLIM_INFINITY, 6000), (100_000, 6000), (6050, 6000), (1000, 950), (50, 1)],
 )
-def test_it_opens_as_many_files_as_the_system_allows_and_two_groups_have(
+def test_the_process_opens_as_many_files_as_allowed_up_to_those_of_two_groups(
     monkeypatch: pytest.MonkeyPatch, hard: int, room: int
 ) -> None:
     limits: list[tuple[int, int]] = []

@@ -1,4 +1,4 @@
-"""Exports: a stream with every record once, and nothing else."""
+"""Exports: a stream with every record once."""
 
 import io
 import json
@@ -18,7 +18,7 @@ from tests.harvester.library import Library
 
 
 class _Pipe(io.RawIOBase):
-    """Takes bytes and cannot seek, as a pipe."""
+    """Accepts bytes and cannot seek, like a pipe."""
 
     def __init__(self) -> None:
         self.data = bytearray()
@@ -49,7 +49,7 @@ def listing(lines: bytes) -> dict[str, dict[str, Any]]:
     return {found["identifier"]: found for found in map(json.loads, lines.splitlines())}
 
 
-async def test_tar_and_zip_have_every_file_and_a_listing_that_tells_of_deletions_too(
+async def test_tar_and_zip_have_every_file_and_a_listing_that_includes_deletions(
     library: Library,
 ) -> None:
     library.fake.items += [Item(identifier="oai:a:1", sets=("x",)), Item(identifier="oai:a:2", deleted=True)]
@@ -78,9 +78,7 @@ async def test_json_lines_have_the_xml(library: Library) -> None:
 
 
 @pytest.mark.parametrize("damage", ["gone", "altered"])
-async def test_a_file_that_is_not_as_it_was_written_is_counted_and_left_out(
-    library: Library, damage: str
-) -> None:
+async def test_an_altered_file_is_counted_and_left_out(library: Library, damage: str) -> None:
     await library.run()
     path = library.folder / "fake.example/3.xml"
     path.unlink() if damage == "gone" else path.write_bytes(b"<r/>")
@@ -109,7 +107,7 @@ async def test_the_export_of_a_run_has_what_it_changed(library: Library, tmp_pat
     assert not library.exists(Path(f"{out}~part"))
 
 
-async def test_a_run_whose_changes_are_forgotten_is_no_empty_export(library: Library) -> None:
+async def test_the_export_of_a_run_whose_changes_are_no_longer_kept_is_rejected(library: Library) -> None:
     await library.run()
     library.change_settings(keep_changes=0)
     await library.run()
@@ -118,7 +116,7 @@ async def test_a_run_whose_changes_are_forgotten_is_no_empty_export(library: Lib
     assert "the changes of run 1 are no longer kept" in err
 
 
-async def test_an_export_into_a_pipe_leaves_the_pipe_there(library: Library) -> None:
+async def test_an_export_to_a_pipe_does_not_replace_the_pipe(library: Library) -> None:
     await library.run()
     pipe = library.folder.parent / "pipe"
     os.mkfifo(pipe)

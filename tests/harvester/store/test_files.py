@@ -9,7 +9,7 @@ _FEW, _MANY = 3, 250
 
 
 @pytest.mark.parametrize("number", [_FEW, _MANY])
-def test_files_are_there_when_they_have_settled(tmp_path: Path, number: int) -> None:
+def test_files_exist_after_settling(tmp_path: Path, number: int) -> None:
     with FileStore(tmp_path) as store:
         store.begin([(f"{name}.xml", b"<r/>") for name in range(number)])
         store.settle()
@@ -19,7 +19,7 @@ def test_files_are_there_when_they_have_settled(tmp_path: Path, number: int) -> 
 
 
 @pytest.mark.parametrize("number", [_FEW, _MANY])
-def test_files_under_way_are_replaced_in_the_order_in_which_they_came(tmp_path: Path, number: int) -> None:
+def test_files_in_progress_are_replaced_in_order(tmp_path: Path, number: int) -> None:
     names = [f"{name}.xml" for name in range(number)]
     with FileStore(tmp_path) as store:
         store.begin([(name, b"<first/>") for name in names])
@@ -29,7 +29,7 @@ def test_files_under_way_are_replaced_in_the_order_in_which_they_came(tmp_path: 
 
 
 @pytest.mark.parametrize("number", [_FEW, _MANY])
-def test_what_failed_is_raised_once_and_at_the_latest_at_the_end(tmp_path: Path, number: int) -> None:
+def test_an_error_is_raised_once_and_at_the_latest_at_the_end(tmp_path: Path, number: int) -> None:
     (tmp_path / "0.xml").mkdir()
     files = [(f"{name}.xml", b"<r/>") for name in range(number)]
     with pytest.raises(IsADirectoryError), FileStore(tmp_path) as store:
@@ -48,7 +48,7 @@ def test_what_failed_is_raised_once_and_at_the_latest_at_the_end(tmp_path: Path,
     assert not (tmp_path / "other.xml").exists()
 
 
-def test_only_much_at_once_is_worth_a_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_is_started_only_for_many_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     begun: list[str] = []
 
     class Noted(DiskProcess):

@@ -27,7 +27,7 @@ def test_without_parse_id_all_files_are_in_one_folder() -> None:
 
 
 @given(identifier=_IDENTIFIERS, parse_id=st.booleans())
-def test_a_path_leads_back_to_its_identifier(identifier: str, parse_id: bool) -> None:  # noqa: FBT001 given so
+def test_the_identifier_can_be_derived_from_a_path(identifier: str, parse_id: bool) -> None:  # noqa: FBT001 given so
     found = identifier_of(record_path(identifier, parse_id=parse_id), parse_id=parse_id)
     assert found == identifier or (found is None and len(identifier) > 10)
 
@@ -35,7 +35,7 @@ def test_a_path_leads_back_to_its_identifier(identifier: str, parse_id: bool) ->
 @given(
     identifier=_IDENTIFIERS, number=st.integers(2, 99), position=st.integers(0, 9), prefix=st.just("marc21")
 )
-def test_twins_formats_and_full_folders_do_not_hide_the_identifier(
+def test_numbers_formats_and_full_folders_do_not_hide_the_identifier(
     identifier: str, number: int, position: int, prefix: str
 ) -> None:
     path = record_path(identifier, metadata_prefix=prefix)
@@ -76,7 +76,7 @@ def test_no_identifier_leads_out_of_the_base_directory(identifier: str) -> None:
     assert ".." not in path.split("/")
 
 
-def test_the_file_after_the_last_that_fits_goes_to_a_folder_of_its_own() -> None:
+def test_files_beyond_the_limit_of_a_folder_go_to_a_new_folder() -> None:
     places = [placed("a/b.xml", position, 5000) for position in (0, 4999, 5000, 12345)]
     assert places == ["a/b.xml", "a/b.xml", "a/starting_at_5000/b.xml", "a/starting_at_10000/b.xml"]
 

@@ -1,4 +1,4 @@
-"""Rows from files: what the database lost comes back."""
+"""Rows are rebuilt from files after a loss in the database."""
 
 import json
 import shutil
@@ -48,7 +48,7 @@ HOSTILE = [
 ]
 
 
-async def test_rows_that_are_lost_come_back_as_they_were_and_a_repeated_harvest_changes_nothing(
+async def test_lost_rows_are_rebuilt_unchanged_and_a_repeated_harvest_changes_nothing(
     library: Library,
 ) -> None:
     library.fake.items += HOSTILE
@@ -72,7 +72,7 @@ async def test_rows_that_are_lost_come_back_as_they_were_and_a_repeated_harvest_
     assert library.files() == files
 
 
-async def test_what_is_right_is_kept(library: Library) -> None:
+async def test_correct_rows_are_kept(library: Library) -> None:
     await library.run()
     ids = {name: record.record_id for name, record in library.records().items()}
     rebuilt = rebuild(library)
@@ -81,7 +81,7 @@ async def test_what_is_right_is_kept(library: Library) -> None:
     assert not rebuilt.needs_full_harvest
 
 
-async def test_rows_that_say_something_else_than_their_files_are_set_right(library: Library) -> None:
+async def test_rows_that_do_not_agree_with_their_files_are_corrected(library: Library) -> None:
     library.fake.items[3] = Item(identifier="oai:fake.example:3", sets=("a", "b"))
     await library.run()
     with library.database.session() as session:
@@ -109,7 +109,7 @@ async def test_a_record_without_its_file_is_harvested_again_by_the_next_run(libr
     assert (outcome.counts["new"], outcome.counts["unchanged"]) == (1, 24)
 
 
-async def test_a_file_that_is_no_record_any_more_is_written_again_by_the_next_run(library: Library) -> None:
+async def test_a_file_that_is_no_longer_a_record_is_written_again_by_the_next_run(library: Library) -> None:
     await library.run()
     spoilt = library.folder / "fake.example/3.xml"
     good = spoilt.read_bytes()
@@ -123,7 +123,7 @@ async def test_a_file_that_is_no_record_any_more_is_written_again_by_the_next_ru
     assert rebuild(library) == Rebuilt(files=25, kept=25)
 
 
-async def test_a_file_that_cannot_be_read_leaves_its_row_as_it_was(library: Library) -> None:
+async def test_a_file_that_cannot_be_read_leaves_its_row_unchanged(library: Library) -> None:
     await library.run()
     before = table(library.database, RECORDS)
     unreadable = library.folder / "fake.example/3.xml"
@@ -138,7 +138,7 @@ async def test_a_file_that_cannot_be_read_leaves_its_row_as_it_was(library: Libr
 
 
 @pytest.mark.parametrize("beside", [True, False])
-async def test_a_file_that_is_another_record_now_is_believed_and_the_next_run_brings_what_it_was(
+async def test_a_file_with_another_record_is_accepted_and_the_next_run_restores_the_old_one(
     library: Library, *, beside: bool
 ) -> None:
     await library.run()
@@ -154,7 +154,7 @@ async def test_a_file_that_is_another_record_now_is_believed_and_the_next_run_br
     assert rebuild(library).kept == 25
 
 
-async def test_files_that_are_no_records_and_copies_are_left_out_with_a_reason(library: Library) -> None:
+async def test_copies_and_files_that_are_not_records_are_left_out_with_a_reason(library: Library) -> None:
     await library.run()
     with library.database.session() as session:
         session.execute(delete(Record))
@@ -187,7 +187,7 @@ async def test_an_empty_folder_drops_no_rows(library: Library) -> None:
     assert len(library.records()) == 25
 
 
-async def test_the_command_makes_a_repository_anew_where_only_its_files_are_left(library: Library) -> None:
+async def test_the_command_creates_a_repository_again_if_only_its_files_are_left(library: Library) -> None:
     await library.run()
     with library.database.session() as session:
         session.execute(delete(Repository))
@@ -216,7 +216,7 @@ async def test_a_folder_without_files_adds_no_repository(library: Library) -> No
     assert table(library.database, "SELECT count(*) FROM oai_repository") == [(1,)]
 
 
-async def test_another_base_url_than_the_one_of_the_repository_is_rejected(library: Library) -> None:
+async def test_a_base_url_other_than_that_of_the_repository_is_rejected(library: Library) -> None:
     await library.run()
     for named in (("--dir", str(library.folder)), (str(library.repository_id),)):
         code, _, err = await library.command("store", "rebuild", *named, "--url", "https://new.example/oai")
@@ -225,7 +225,7 @@ async def test_another_base_url_than_the_one_of_the_repository_is_rejected(libra
         assert (code, "25 kept" in out) == (0, True)
 
 
-async def test_a_rebuild_does_not_go_through_the_sets_of_all_records(library: Library) -> None:
+async def test_a_rebuild_does_not_read_the_sets_of_all_records(library: Library) -> None:
     library.fake.items[:] = many(300)
     await library.run()
     with library.database.session() as session:

@@ -1,4 +1,4 @@
-"""What the tables themselves see to: a record has a repository, and goes with it."""
+"""What the tables themselves enforce: a record has a repository and is deleted with it."""
 
 import threading
 from collections.abc import Callable
@@ -40,7 +40,7 @@ def _count(database: Database, table: str = "oai_record") -> int:
         return int(session.scalar(text(f"SELECT count(*) FROM {table}")) or 0)  # noqa: S608 our own tables
 
 
-def test_records_of_no_repository_are_refused(database: Database) -> None:
+def test_records_without_a_repository_are_rejected(database: Database) -> None:
     number = _repository(database)
     with (
         database.session() as session,
@@ -59,7 +59,7 @@ def test_a_record_stays_in_its_repository(database: Database) -> None:
             session.execute(text("UPDATE oai_record SET repository_id = :other"), {"other": second})
 
 
-def test_records_go_with_their_repository_and_take_their_sets_along(database: Database) -> None:
+def test_records_and_their_sets_are_deleted_with_their_repository(database: Database) -> None:
     first, second = _repository(database), _repository(database, "b")
     with database.session() as session:
         _add(session, first, second)
@@ -74,7 +74,7 @@ def test_records_go_with_their_repository_and_take_their_sets_along(database: Da
     assert _count(database, "oai_set_mapping") == 2
 
 
-def test_who_removes_a_repository_waits_for_who_writes_its_records(database: Database) -> None:
+def test_removing_a_repository_waits_for_the_writer_of_its_records(database: Database) -> None:
     number = _repository(database)
     with database.session() as writing:
         _add(writing, number)
@@ -85,7 +85,7 @@ def test_who_removes_a_repository_waits_for_who_writes_its_records(database: Dat
     assert _count(database) == 0
 
 
-def test_who_writes_records_waits_for_who_removes_their_repository(database: Database) -> None:
+def test_writing_records_waits_for_the_removal_of_their_repository(database: Database) -> None:
     number = _repository(database)
     with database.session() as removing:
         begin_removal(removing, number)
@@ -98,7 +98,7 @@ def test_who_writes_records_waits_for_who_removes_their_repository(database: Dat
 
 
 class _Beside:
-    """Work in a session and a thread of its own, committed."""
+    """Runs and commits work in its own session and thread."""
 
     def __init__(self, database: Database, work: Callable[[Session], None]) -> None:
         self._database, self._work = database, work
@@ -114,7 +114,7 @@ class _Beside:
                 session.rollback()
 
     def fault(self) -> Exception | None:
-        """What it raised, once it has ended."""
+        """Return the error that it raised, once it has ended."""
         self._thread.join(timeout=30)
         assert not self._thread.is_alive()
         return self._fault

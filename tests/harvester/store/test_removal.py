@@ -1,4 +1,4 @@
-"""A repository is removed in pieces, and not harvested meanwhile; interrupted removals are completed."""
+"""A repository is removed in pieces and not harvested meanwhile; interrupted removals are completed."""
 
 import pytest
 from sqlalchemy import text
@@ -35,7 +35,7 @@ _TABLES = ("oai_record", "oai_set_mapping", "oai_quarantine", "oai_history")
 
 @pytest.fixture
 def filled(database: Database) -> Database:
-    """A database with two repositories of as many records, sets, errors and runs."""
+    """Fill a database with two repositories of as many records, sets, errors and runs."""
     with database.session() as session:
         for name in ("a", "b"):
             add_repository(session, base_url=f"http://{name}.example/oai")
@@ -67,13 +67,13 @@ def _begin(database: Database) -> Removal:
     return Removal(repository_id=1, rows_at_once=10)
 
 
-def test_no_piece_deletes_more_rows_than_it_may_and_the_other_repository_keeps_its_own(
+def test_no_piece_deletes_more_rows_than_allowed_and_the_other_repository_stays_complete(
     filled: Database,
 ) -> None:
     removal = _begin(filled)
     before, pieces = sum(_counts(filled)), 0
     while not _piece(filled, removal):
-        # Two rows for each record: that of its set is deleted with it.
+        # Two rows for each record, because the row of its set is deleted with it.
         assert before - sum(_counts(filled)) <= 20
         before, pieces = sum(_counts(filled)), pieces + 1
     assert pieces == 3 * _RECORDS // 10
@@ -82,7 +82,7 @@ def test_no_piece_deletes_more_rows_than_it_may_and_the_other_repository_keeps_i
         get_repository(session, 1)
 
 
-def test_an_interrupted_removal_keeps_harvests_off_and_is_completed_by_the_next_one(filled: Database) -> None:
+def test_an_interrupted_removal_prevents_harvests_and_is_completed_by_the_next_one(filled: Database) -> None:
     removal = _begin(filled)
     assert not _piece(filled, removal)
     words = "^repository 1 is being removed; if that was interrupted, remove it again$"
@@ -96,7 +96,7 @@ def test_an_interrupted_removal_keeps_harvests_off_and_is_completed_by_the_next_
     assert _counts(filled) == [_RECORDS] * len(_TABLES)
 
 
-def test_while_the_repository_is_harvested_nothing_is_removed(filled: Database) -> None:
+def test_no_row_is_removed_while_the_repository_is_harvested(filled: Database) -> None:
     with only_harvest(filled, 1), pytest.raises(RepositoryBusyError):
         remove_repository(filled, 1)
     assert _counts(filled) == [2 * _RECORDS] * len(_TABLES)
@@ -115,7 +115,7 @@ def test_a_removal_whose_mark_was_deleted_marks_the_repository_again(filled: Dat
     assert _counts(filled) == [2 * _RECORDS] * len(_TABLES)
 
 
-def test_a_removal_beside_another_one_ends_with_it(filled: Database) -> None:
+def test_a_removal_ends_when_a_concurrent_one_has_finished(filled: Database) -> None:
     removal = _begin(filled)
     remove_repository(filled, 1)
     assert _piece(filled, removal)

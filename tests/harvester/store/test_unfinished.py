@@ -12,7 +12,7 @@ _linux_only = pytest.mark.skipif(sys.platform != "linux", reason="only Linux has
 
 
 @_linux_only
-def test_here_files_need_no_name_until_they_are_whole(tmp_path: Path) -> None:
+def test_unfinished_files_have_no_name_on_linux(tmp_path: Path) -> None:
     way = unfinished_in(str(tmp_path))
     assert isinstance(way, UnnamedFiles)
     descriptor = way.begin(f"{tmp_path}/r.xml", b"<r/>")
@@ -25,7 +25,7 @@ def test_here_files_need_no_name_until_they_are_whole(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("refused", ["open", "link"])
-def test_where_the_file_system_refuses_they_have_a_name_beside_their_own(
+def test_without_support_of_the_file_system_unfinished_files_have_a_temporary_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: str
 ) -> None:
     def refuse(*_: object, **__: object) -> int:
@@ -43,7 +43,7 @@ def test_where_the_file_system_refuses_they_have_a_name_beside_their_own(
 
 
 @_linux_only
-def test_a_process_that_is_killed_while_it_writes_leaves_nothing(tmp_path: Path) -> None:
+def test_a_process_killed_while_writing_leaves_no_file(tmp_path: Path) -> None:
     program = (
         "import os, signal, sys\n"
         "from harvester.store.atomic_files import unfinished_in\n"

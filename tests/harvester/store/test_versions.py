@@ -40,7 +40,7 @@ async def test_each_replaced_version_is_kept_with_the_run_that_replaced_it(libra
     for title in ("x", "xx"):
         a_change(library, 4, title)
         runs.append(await library.run(full=True))
-    runs.append(await library.run(full=True))  # nothing changes
+    runs.append(await library.run(full=True))  # no changes
 
     found, contents = versions(library)
 
@@ -56,7 +56,7 @@ async def test_each_replaced_version_is_kept_with_the_run_that_replaced_it(libra
     assert len(versions(library, 5)[0]) == 1
 
 
-async def test_a_run_keeps_no_more_than_its_limit(library: Library) -> None:
+async def test_a_run_keeps_no_more_versions_than_its_limit(library: Library) -> None:
     library.change_settings(keep_versions=1)
     await library.run()
     for number in (4, 5):
@@ -66,7 +66,7 @@ async def test_a_run_keeps_no_more_than_its_limit(library: Library) -> None:
     assert sorted(len(versions(library, number)[0]) for number in (4, 5)) == [1, 2]
 
 
-async def test_an_altered_or_missing_file_is_no_version(library: Library) -> None:
+async def test_an_altered_or_missing_file_is_not_a_version(library: Library) -> None:
     await library.run()
     named = {number: next(library.folder.rglob(f"{number}.xml")) for number in (4, 5)}
     named[4].write_bytes(b"<altered/>")
@@ -78,7 +78,7 @@ async def test_an_altered_or_missing_file_is_no_version(library: Library) -> Non
     assert [len(versions(library, number)[0]) for number in (4, 5)] == [1, 1]
 
 
-async def test_versions_leave_with_the_change_feed_and_with_the_repository(library: Library) -> None:
+async def test_versions_are_removed_with_the_change_feed_and_with_the_repository(library: Library) -> None:
     await library.run()
     for number in (4, 5):
         a_change(library, number, "x")

@@ -12,7 +12,7 @@ import pytest
 
 @pytest.fixture
 async def ztest(tmp_path: Path) -> AsyncIterator[str]:
-    """The address of its database; a query for a number finds so many records."""
+    """The address of its database; a query for a number finds that many records."""
     program = shutil.which("yaz-ztest")
     if program is None or shutil.which("yaz-client") is None:
         pytest.skip("no YAZ on this machine: install Debian's package yaz to run the Z39.50 tests")

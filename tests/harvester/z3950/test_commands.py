@@ -1,4 +1,4 @@
-"""What `yaz-client` is told, and how its words are read."""
+"""The input of `yaz-client`, and how its output is read."""
 
 import pytest
 from hypothesis import given
@@ -47,13 +47,13 @@ Number of hits: 7, setno 9
         "é" * (LONGEST_QUERY // 2 + 1),
     ],
 )
-def test_a_query_that_could_be_more_than_one_command_is_refused(query: str) -> None:
+def test_a_query_that_could_be_more_than_one_command_is_rejected(query: str) -> None:
     with pytest.raises(UsageError):
         searching(query, start=1, most=10)
 
 
 @given(st.text(max_size=200))
-def test_no_query_makes_a_further_line(query: str) -> None:
+def test_no_query_adds_a_line(query: str) -> None:
     try:
         lines = searching(query, start=1, most=10)
     except UsageError:
@@ -77,18 +77,18 @@ def test_no_query_makes_a_further_line(query: str) -> None:
         "z3950://[/x",
     ],
 )
-def test_an_address_that_could_be_a_command_is_refused(url: str) -> None:
+def test_an_address_that_could_be_a_command_is_rejected(url: str) -> None:
     with pytest.raises(UsageError, match="z3950://host:port/database"):
         read_address(url)
 
 
-def test_an_address_has_a_usual_port_and_database() -> None:
+def test_an_address_has_a_default_port_and_database() -> None:
     address = read_address("z3950://library.example")
     assert address.target() == "tcp:library.example:210/Default"
     assert read_address("z3950://[::1]:9999/INNOPAC").target() == "tcp:[::1]:9999/INNOPAC"
 
 
-def test_a_records_text_is_not_taken_for_the_clients_words() -> None:
+def test_text_of_a_record_is_not_read_as_output_of_the_client() -> None:
     output = read_output(SESSION)
     assert (output.size, output.received, output.diagnostic) == (42, 2, None)
     assert output.server == "GFS/YAZ 5.34.0 dec0"
@@ -104,6 +104,6 @@ def test_the_reason_for_a_rejected_connection_is_not_cut_off() -> None:
     assert output.where == "code=1014 (Init/AC: Authentication System error), addinfo='wrong password'"
 
 
-def test_a_temporary_error_of_the_server_is_worth_another_attempt() -> None:
+def test_a_temporary_error_of_the_server_is_retried() -> None:
     assert is_passing(Z3950Error("z3950://a", "diagnostic 2", "Temporary system error"))
     assert not is_passing(Z3950Error("z3950://a", "diagnostic 109", "Database unavailable"))

@@ -36,7 +36,7 @@ async def first(url: str, query: str, settings: HarvesterSettings = QUICK, prefi
     return len(page.records)
 
 
-async def test_a_result_becomes_files_and_rows(
+async def test_a_result_is_stored_as_files_and_rows(
     ztest: str, database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     with database.session() as open_session:
@@ -55,7 +55,7 @@ async def test_a_result_becomes_files_and_rows(
     assert rows[0].identifier.startswith("z3950:127.0.0.1:Default:")
 
 
-async def test_what_came_by_z3950_becomes_bibliographic_rows(
+async def test_records_harvested_by_z3950_become_bibliographic_rows(
     ztest: str, database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     with database.session() as open_session:
@@ -73,7 +73,7 @@ async def test_what_came_by_z3950_becomes_bibliographic_rows(
     assert all(row.identifier.startswith("z3950:127.0.0.1:Default:") for row in rows)
 
 
-async def test_a_query_without_hits_warns_of_nothing(
+async def test_a_query_without_hits_causes_no_warning(
     ztest: str, database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     with database.session() as open_session:
@@ -87,14 +87,14 @@ async def test_a_query_without_hits_warns_of_nothing(
     assert row.warnings == []
 
 
-async def test_a_result_is_gone_on_with_at_its_position(ztest: str) -> None:
+async def test_a_result_is_resumed_at_its_position(ztest: str) -> None:
     client = Z3950Client(ztest, QUICK)
     selection = Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 42")
     page = await anext(client.pages(Verb.LIST_RECORDS, selection, resumption_token="41", loose=True))
     assert (len(page.records), page.next_token, page.complete_list_size) == (2, "", 42)
 
 
-async def test_a_long_result_comes_page_by_page(ztest: str) -> None:
+async def test_a_long_result_is_read_page_by_page(ztest: str) -> None:
     selection = Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 230")
     listing = Z3950Client(ztest, QUICK).pages(Verb.LIST_RECORDS, selection, loose=True)
     found = [(len(page.records), page.next_token) async for page in listing]
@@ -109,7 +109,7 @@ async def _copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, most
     writer.close()
 
 
-async def test_a_connection_closed_instead_of_records_is_tried_again(ztest: str) -> None:
+async def test_a_connection_closed_instead_of_returning_records_is_retried(ztest: str) -> None:
     sessions = 0
 
     async def forward(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -142,7 +142,7 @@ async def test_a_record_with_a_stray_end_mark_hides_no_other_record(monkeypatch:
     assert [(len(page.faults), page.next_token) async for page in listing] == [(2, "2/2"), (1, "")]
 
 
-async def test_a_position_that_the_server_refuses_ends_the_list_with_a_fault(
+async def test_a_position_that_the_server_rejects_ends_the_list_with_a_fault(
     ztest: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def refused(_address: object, url: str, *_query: object, **_place: object) -> SessionAnswer:
@@ -159,7 +159,7 @@ async def test_a_position_that_the_server_refuses_ends_the_list_with_a_fault(
         await anext(client.pages(Verb.LIST_RECORDS, selection, resumption_token="41/42"))
 
 
-async def test_a_result_that_shrank_is_a_fault_and_no_error(ztest: str) -> None:
+async def test_a_result_that_shrank_is_a_fault_and_not_an_error(ztest: str) -> None:
     client = Z3950Client(ztest, QUICK)
     selection = Selection(metadata_prefix="marcxml", set_spec="@attr 1=4 42")
     page = await anext(client.pages(Verb.LIST_RECORDS, selection, resumption_token="41/60", loose=True))
@@ -167,7 +167,7 @@ async def test_a_result_that_shrank_is_a_fault_and_no_error(ztest: str) -> None:
     assert page.faults[0].reason.startswith("the number of records fell from 60 to 42")
 
 
-async def test_errors_say_what_is_wrong(ztest: str) -> None:
+async def test_errors_are_reported_with_their_reason(ztest: str) -> None:
     with pytest.raises(OaiError, match="diagnostic 109: Database unavailable"):
         await first(ztest.replace("Default", "Elsewhere"), "water")
     with pytest.raises(OaiError, match="the query is not valid PQF"):
@@ -177,7 +177,7 @@ async def test_errors_say_what_is_wrong(ztest: str) -> None:
 
 
 @pytest.mark.usefixtures("ztest")
-async def test_no_server_is_told_from_no_answer() -> None:
+async def test_a_refused_connection_is_distinguished_from_a_timeout() -> None:
     with pytest.raises(TransportError) as refused:
         await first("z3950://127.0.0.1:1/Default", "water")
     assert refused.value.kind is TransportKind.REFUSED
@@ -196,18 +196,20 @@ async def test_no_server_is_told_from_no_answer() -> None:
     assert late.value.kind is TransportKind.TIMEOUT
 
 
-async def test_a_guarded_harvest_keeps_to_the_public_internet(ztest: str) -> None:
+async def test_a_guarded_harvest_reaches_only_public_addresses(ztest: str) -> None:
     with pytest.raises(TransportError, match=r"not on the public internet; .* harvester\.private_addresses"):
         await first(ztest, "water", QUICK.model_copy(update={"private_addresses": False}))
 
 
-async def test_without_yaz_client_it_is_said_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_yaz_client_the_error_names_the_package_to_install(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(session, "PROGRAM", "no-such-program")
     with pytest.raises(SettingsError, match="apt install yaz"):
         await first("z3950://127.0.0.1:1/Default", "water")
 
 
-async def test_the_commands_speak_z3950(ztest: str, environment: dict[str, str], tmp_path: Path) -> None:
+async def test_the_commands_support_z3950(ztest: str, environment: dict[str, str], tmp_path: Path) -> None:
     out = str(tmp_path / "out")
     probed = await run(environment, "probe", ztest, "--query", "@attr 1=4 12")
     harvested = await run(

@@ -1,4 +1,4 @@
-"""ISO 2709 into MARCXML."""
+"""ISO 2709 converted to MARCXML."""
 
 import re
 
@@ -26,7 +26,7 @@ def exchanged(title: str = TITLE, *, coding: str = "a") -> bytes:
 def structured(
     title: bytes = b"10\x1faTitle", *, coding: bytes = b"a", second: bytes = b"245%04d%05d", more: bytes = b""
 ) -> bytes:
-    """A record whose second directory entry, title and further data can be wrong."""
+    """Return a record whose second directory entry, title and further data can be wrong."""
     fields = b"nkc1\x1e" + title + b"\x1e"
     directory = b"001000500000" + (second % (len(title) + 1, 5) if b"%" in second else second) + b"\x1e"
     base = 24 + len(directory)
@@ -71,8 +71,8 @@ def test_marc_8_is_read() -> None:
         (b"\x1b(NNI NI\x1b$1 !0d", "ни ни 人"),
     ],
 )
-def test_each_set_of_marc_8_is_read(text: bytes, expected: str | None) -> None:
-    """As pymarc reads it, if no text is given."""
+def test_each_character_set_of_marc_8_is_read(text: bytes, expected: str | None) -> None:
+    """As read by pymarc if no text is given."""
     assert title_of(in_marc_8(text)) == (expected or marc8_to_unicode(text))
 
 
@@ -92,7 +92,7 @@ def test_each_set_of_marc_8_is_read(text: bytes, expected: str | None) -> None:
         b"text \xff",
     ],
 )
-def test_bytes_that_marc_8_does_not_define_are_refused(text: bytes) -> None:
+def test_bytes_that_marc_8_does_not_define_are_rejected(text: bytes) -> None:
     with pytest.raises(UnreadableMarcError, match="not a MARC 21 record: field 245"):
         marcxml(in_marc_8(text))
 
@@ -115,7 +115,7 @@ def test_bytes_that_marc_8_does_not_define_are_refused(text: bytes) -> None:
         (structured(b"10\x1f\xc3\xa1Title"), "field 245: 'ascii' codec can't decode"),
     ],
 )
-def test_a_structure_that_would_lose_text_is_refused(data: bytes, reason: str) -> None:
+def test_a_structure_that_would_lose_text_is_rejected(data: bytes, reason: str) -> None:
     with pytest.raises(UnreadableMarcError, match=re.escape(reason)):
         marcxml(data)
 
@@ -132,20 +132,20 @@ def test_a_field_that_only_lacks_indicators_or_content_is_read() -> None:
     assert marcxml(structured(b"  "))[-1].get("tag") == "245"
 
 
-def test_a_broken_record_costs_itself_alone() -> None:
+def test_only_the_broken_record_is_lost() -> None:
     data = exchanged("One") + b"garbage\x1d" + exchanged("Two") + b"00100na"
     found = list(readable_records(data))
     assert [metadata is not None for _, metadata, _ in found] == [True, False, True, False]
     assert all(reason for _, metadata, reason in found if metadata is None)
 
 
-def test_what_xml_cannot_hold_is_refused() -> None:
+def test_characters_that_xml_does_not_allow_are_rejected() -> None:
     with pytest.raises(UnreadableMarcError):
         marcxml(exchanged("a\x02b"))
 
 
 @given(st.lists(st.binary(max_size=200), max_size=5))
-def test_no_byte_is_lost_and_nothing_breaks(parts: list[bytes]) -> None:
+def test_no_byte_is_lost_and_no_error_is_raised(parts: list[bytes]) -> None:
     data = b"".join(part + b"\x1d" for part in parts)
     assert b"".join(split(data)) == data
     for _, metadata, reason in readable_records(data):

@@ -1,4 +1,4 @@
-"""Answers with status 200 that are something else: HTML, nothing, other formats."""
+"""Answers with status 200 that are not OAI-PMH: HTML, empty bodies, other formats."""
 
 from tests.harvester.hostile.faults import at_page, first_times, holding, to_verb, whole
 from tests.harvester.hostile.scenario import (

@@ -1,4 +1,4 @@
-"""Connections: broken, slow, miscounted, miscompressed, redirected."""
+"""Connections: broken, slow, with wrong lengths or compression, redirected."""
 
 import gzip
 import zlib
@@ -23,7 +23,7 @@ _QUICK = {"timeout": 0.5}
 def _sent(
     change: Callable[[bytes], bytes], headers: Sequence[tuple[str, str]] = (), *, more: int | None = None
 ) -> Fault:
-    """Every answer with its body changed, headers added, and a wrong number of bytes announced."""
+    """Change the body of every answer, add headers, and announce a wrong number of bytes."""
 
     def fault(ask: Ask) -> Reply:
         body = change(ask.good)
@@ -47,7 +47,7 @@ def _cut(ask: Ask) -> Reply:
 
 
 def _cut_within(ask: Ask) -> Reply:
-    """Reset within the poisoned record."""
+    """Reset the connection within the poisoned record."""
     body = ask.good[: ask.good.index(POISON.record().encode()) + 200]
     return Reply(body=body, length=len(ask.good), reset=True)
 
@@ -83,7 +83,7 @@ def _with_cookie(ask: Ask) -> Reply | None:
 
 
 def _chain(length: int) -> Fault:
-    """So many redirects, one after the other, then the answer."""
+    """Redirect several times in a row, then answer."""
 
     def fault(ask: Ask) -> Reply | None:
         step = int(ask.path.rpartition("-")[2]) if "-" in ask.path else 0

@@ -24,7 +24,7 @@ _MOSTLY_PLAIN = [
 
 
 def _recoded(encoding: str, declared: str | None) -> Edit:
-    """The answer in another encoding, with a declaration of its own or none."""
+    """Send the answer in another encoding, with its own declaration or none."""
     declaration = f'<?xml version="1.0" encoding="{declared}"?>' if declared else ""
 
     def edit(good: bytes) -> bytes:

@@ -1,4 +1,4 @@
-"""Envelopes: other prefixes and namespaces, none at all, and answers of OAI-PMH 1.1."""
+"""Envelopes: other prefixes and namespaces, no namespace, and answers of OAI-PMH 1.1."""
 
 import re
 
@@ -14,17 +14,17 @@ _OURS = re.compile(rb"<(/?)(?=[A-Za-z])(?!oai_dc:|dc:)")
 
 
 def _prefixed(good: bytes) -> bytes:
-    """All elements of the protocol with a prefix."""
+    """Add a prefix to all elements of the protocol."""
     return _OURS.sub(rb"<\1o:", good).replace(b"xmlns=", b"xmlns:o=")
 
 
 def _declared_at_root(good: bytes) -> bytes:
-    """The metadata's prefixes declared at the root instead of in each record."""
+    """Declare the metadata's prefixes at the root instead of in each record."""
     return good.replace(_DC.encode(), b"").replace(_DECLARED.encode(), (_DECLARED + _DC).encode())
 
 
 def _in_two_lists(good: bytes) -> bytes:
-    """The page's second half in a list of its own."""
+    """Put the page's second half into a separate list."""
     parts = good.split(b"<record>")
     half = len(parts) // 2
     if half < 2:  # one record, or none
@@ -34,7 +34,7 @@ def _in_two_lists(good: bytes) -> bytes:
 
 
 def _of_1_1(good: bytes) -> bytes:
-    """The answer as OAI-PMH 1.1 would give it: the verb's element is the root, in a namespace of its own."""
+    """Send the answer as in OAI-PMH 1.1: the verb's element is the root, in its own namespace."""
     verb = re.search(rb"<(Identify|ListRecords|GetRecord|ListIdentifiers)>", good)
     if verb is None:
         return good

@@ -1,4 +1,4 @@
-"""Identifiers that would do harm as names of files."""
+"""Identifiers that would be harmful as file names."""
 
 from dataclasses import replace
 
@@ -32,7 +32,7 @@ _KINDS = (
 
 
 def _named(identifiers: tuple[str, ...]) -> list[Item]:
-    """The known items, the middle ones under these names."""
+    """Return the known items, with these identifiers in the middle."""
     items = list(ITEMS)
     for number, identifier in enumerate(identifiers, start=5):
         items[number] = replace(items[number], identifier=identifier)

@@ -1,4 +1,4 @@
-"""Lists: empty pages, early ends, wrong sizes, records that come twice."""
+"""Lists: empty pages, early ends, wrong sizes, records listed twice."""
 
 import itertools
 import re
@@ -33,7 +33,7 @@ def _size(choose: Callable[[Ask], bytes]) -> Fault:
 
 
 def _empty_between(count: int, *, error: bool = False) -> Fault:
-    """Between the first page and the second there are so many without a record."""
+    """Insert pages without records between the first page and the second."""
 
     def page(token: bytes) -> bytes:
         if error:
@@ -56,7 +56,7 @@ def _empty_between(count: int, *, error: bool = False) -> Fault:
 
 
 def _extra_token(answer: bytes | None) -> Fault:
-    """The last page has a token, too; behind it there is nothing."""
+    """Add a token to the last page; the page after it is empty."""
 
     def fault(ask: Ask) -> bytes | None:
         if ask.arguments.get("resumptionToken") == "beyond":
@@ -67,7 +67,7 @@ def _extra_token(answer: bytes | None) -> Fault:
 
 
 def _overlap(good: bytes) -> bytes:
-    """The second page begins with the last two records of the first."""
+    """Start the second page with the last two records of the first."""
     again = "".join(item.record() for item in ITEMS[8:10]).encode()
     return good.replace(b"<ListRecords>", b"<ListRecords>" + again)
 
@@ -78,13 +78,13 @@ def _twice(good: bytes) -> bytes:
 
 
 def _outdated(good: bytes) -> bytes:
-    """The last page ends with what the poisoned record was like a year before."""
+    """End the last page with the poisoned record as it was a year earlier."""
     older = replace(POISON, datestamp="2023-01-01T10:00:00Z", title="As it was").record().encode()
     return good.replace(b"<resumptionToken", older + b"<resumptionToken")
 
 
 def _instead_of_poison(ask: Ask) -> bytes | None:
-    """A record of the first page comes again in the place of another, and the count is right."""
+    """Repeat a record of the first page in place of another, so that the count is right."""
     if ask.verb == "GetRecord" and POISON.identifier == ask.arguments.get("identifier"):
         return ask.good.replace(POISON.record().encode(), b"")
     poison = POISON.header() if ask.verb == "ListIdentifiers" else POISON.record()
@@ -93,7 +93,7 @@ def _instead_of_poison(ask: Ask) -> bytes | None:
 
 
 def _endless(answer: Callable[[Ask, int], bytes]) -> Fault:
-    """Behind the first page each one has a token that never came before; no page is the last."""
+    """Give each page after the first one a new token, so that no page is the last."""
     asked = itertools.count(1)
 
     def fault(ask: Ask) -> bytes | None:
@@ -112,7 +112,7 @@ def _listing(items: Sequence[Item]) -> bytes:
 
 
 def _in_rotation(_ask: Ask, number: int) -> bytes:
-    """The list again and again, by pages that begin elsewhere each time."""
+    """Repeat the list endlessly, with pages that start elsewhere each time."""
     return _listing([ITEMS[place % len(ITEMS)] for place in range(10 * number - 10, 10 * number)])
 
 
@@ -125,7 +125,7 @@ def _nothing_more(ask: Ask, number: int) -> bytes:
 
 
 def _sparse(count: int) -> Fault:
-    """Between the first page and the second there are so many without a record, over which a cursor runs."""
+    """Insert pages without records after the first page, with an advancing cursor."""
     empty = _empty_between(count)
 
     def fault(ask: Ask) -> Reply | bytes | None:

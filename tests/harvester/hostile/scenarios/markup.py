@@ -1,4 +1,4 @@
-"""Markup: characters that may not be, broken tags, entities, document types, huge and deep content."""
+"""Markup: invalid characters, broken tags, entities, document types, huge and deep content."""
 
 from dataclasses import replace
 
@@ -42,7 +42,7 @@ MANY = 20_000
 
 
 def _title(new: str | bytes) -> Fault:
-    """The poisoned record with something put into its title."""
+    """Insert something into the poisoned record's title."""
     after = new if isinstance(new, bytes) else new.encode()
     return in_record(POISON, instead("<dc:title>", b"<dc:title>" + after))
 
@@ -52,7 +52,7 @@ def _doctype(doctype: str) -> Fault:
 
 
 def _with_entity(doctype: str, entity: str) -> Fault:
-    """Every answer has the document type, the poisoned record uses its entity."""
+    """Give every answer the document type; the poisoned record uses its entity."""
 
     def fault(ask: Ask) -> bytes:
         body = instead(_DECLARATION, f"{_DECLARATION}\n{doctype}\n")(ask.good)

@@ -1,4 +1,4 @@
-"""Records: parts missing, datestamps that are none, deletions that were not announced."""
+"""Records: missing parts, invalid datestamps, deletions that were not announced."""
 
 import re
 from dataclasses import replace
@@ -46,7 +46,7 @@ def _refuses_seconds(ask: Ask) -> bytes | None:
 
 
 def _all_days(ask: Ask) -> bytes | None:
-    """The answer of a server that does not look at `from`."""
+    """Answer like a server that ignores `from`."""
     arguments = {name: value for name, value in ask.arguments.items() if name != "from"}
     return _GOOD.answer(arguments).encode() if "from" in ask.arguments else None
 

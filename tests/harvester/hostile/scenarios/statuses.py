@@ -1,4 +1,4 @@
-"""HTTP statuses at the start, in the middle and at the end; Retry-After in all its forms."""
+"""HTTP statuses at the start, in the middle and at the end; all forms of Retry-After."""
 
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime

@@ -1,4 +1,4 @@
-"""Resumption tokens: that repeat, need encoding, expire, are blank, or are in the wrong place."""
+"""Resumption tokens that repeat, need encoding, expire, are blank, or are in the wrong place."""
 
 import re
 from collections.abc import Callable
@@ -22,7 +22,7 @@ _BAD = {"verb": "ListRecords", "resumptionToken": "no such token"}
 
 
 def _rewritten(outside: Callable[[str], str], inside: Callable[[str], str]) -> Fault:
-    """Tokens that read otherwise outside; `inside` gives back the one of the good server."""
+    """Rewrite tokens; `inside` returns the token of the good server."""
 
     def fault(ask: Ask) -> bytes:
         arguments = dict(ask.arguments)
@@ -47,14 +47,14 @@ def _wrapped(before: str, after: str) -> Fault:
 
 
 def _replaced(new: bytes) -> Fault:
-    """Another text in place of every token that is not empty."""
+    """Replace every token that is not empty."""
     return edited(
         lambda good: _TOKEN.sub(lambda found: found[1] + new + found[3] if found[2] else found[0], good)
     )
 
 
 def _one_for_all() -> Fault:
-    """One token for the whole list; the server remembers where it is."""
+    """Use one token for the whole list; the server remembers the position."""
     place = [0]
 
     def outside(token: str) -> str:
@@ -65,13 +65,13 @@ def _one_for_all() -> Fault:
 
 
 def _back_to_start() -> Fault:
-    """The second page's token leads to the second page again, whatever the window."""
+    """Make the second page's token lead to the second page again, whatever the window."""
     return edited(lambda good: _TOKEN.sub(
         lambda found: found[1] + found[2].replace(b"20|", b"10|") + found[3], good))  # fmt: skip
 
 
 def _refused(ask: Ask) -> bytes | None:
-    """Every token is refused."""
+    """Reject every token."""
     if "resumptionToken" not in ask.arguments:
         return None
     return _GOOD.answer(_BAD).encode()
