@@ -108,6 +108,14 @@ async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page
     await expect(page.locator("#job-1 progress")).to_have_js_property("value", 1500)
     await expect(page.locator("#job-1").get_by_role("link", name="Stop")).to_be_focused()
 
+    # An action that is no longer offered does not hand the focus to another one.
+    await page.locator("#job-1").get_by_role("button", name="Pause").focus()
+    with server.database.session() as session:
+        session.execute(text("UPDATE oai_job SET status = 5"))
+        session.commit()
+    await expect(page.locator("#job-1").get_by_role("button", name="Resume")).to_be_visible()
+    await expect(page.locator("#job-1").get_by_role("rowheader").get_by_role("link")).to_be_focused()
+
     with server.database.session() as session:
         session.execute(text("DELETE FROM oai_job"))
         session.commit()
@@ -460,3 +468,40 @@ async def test_the_menu_opens_and_closes_by_keyboard(server: Server, page: Page)
     await rules.click()
     await expect(page).to_have_url(server.base_url + "/rules")
     await expect(summary).to_have_attribute("aria-current", "true")
+
+
+async def test_a_click_while_an_explanation_is_open_reaches_its_button(server: Server, page: Page) -> None:
+    # A page that is not scrolled moves under the pointer when something above it vanishes.
+    await page.set_viewport_size({"width": 1280, "height": 1200})
+    await enter(page, server, path="/store-audits")
+    await page.get_by_role("textbox", name="Frequency").fill("daily")
+    await page.locator(".what summary").first.click()
+    await page.get_by_role("button", name="Set schedule").click(delay=100)
+    await expect(page.get_by_role("status").first).to_have_text("The schedule of audits was set.")
+
+
+async def test_copying_is_confirmed_and_a_refusal_is_reported(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        a_run(session, a_repository(session))
+        session.commit()
+    await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+    await enter(page, server, path="/runs/1/parameters")
+    copy = page.get_by_role("button", name="Copy command")
+
+    await copy.click()
+    await expect(page.get_by_text("Copied.")).to_be_visible()
+    command = await page.locator("#curl").text_content()
+    assert await page.evaluate("navigator.clipboard.readText()") == command
+
+    await page.evaluate("() => { navigator.clipboard.writeText = () => Promise.reject(new Error()) }")
+    await copy.click()
+    await expect(page.get_by_text("The browser did not allow copying.")).to_be_visible()
+
+
+async def test_pages_are_printed_with_light_colours(server: Server, page: Page) -> None:
+    await enter(page, server)
+    await page.evaluate("document.documentElement.dataset.theme = 'dark'")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    dark = await page.evaluate(ground)
+    await page.emulate_media(media="print")
+    assert await page.evaluate(ground) != dark

@@ -10,10 +10,12 @@
   };
 
   const focusables = (row) => [...row.querySelectorAll("a, button, input, select")];
+  const purpose = (control) => control.getAttribute("formaction") ?? control.getAttribute("href") ?? control.name;
 
-  // Changed cells are exchanged one by one, and the keyboard focus goes on to the same place in the row.
+  // Changed cells are exchanged one by one. The keyboard focus stays on the same action; without that, it moves to
+  // the row's link, never to another action, which Enter would then perform.
   const refresh = (row, fresh) => {
-    const focus = focusables(row).indexOf(document.activeElement);
+    const focused = focusables(row).find((control) => control === document.activeElement);
     const cells = [...fresh.cells];
     if (row.cells.length !== cells.length) {
       row.replaceChildren(...cells);
@@ -25,8 +27,10 @@
       }
     });
     row.className = fresh.className;
-    if (focus >= 0 && !row.contains(document.activeElement)) {
-      focusables(row)[focus]?.focus({ preventScroll: true });
+    if (focused && !row.contains(document.activeElement)) {
+      const controls = focusables(row);
+      const same = controls.find((control) => purpose(control) === purpose(focused));
+      (same ?? controls[0])?.focus({ preventScroll: true });
     }
   };
 
@@ -111,8 +115,10 @@
   const offerCopies = () => {
     for (const button of document.querySelectorAll("button[data-copy]")) {
       button.hidden = !navigator.clipboard;
+      const say = (word) => { button.nextElementSibling.textContent = button.dataset[word]; };
       button.addEventListener("click", () => {
-        navigator.clipboard.writeText(document.getElementById(button.dataset.copy).textContent);
+        const text = document.getElementById(button.dataset.copy).textContent;
+        navigator.clipboard.writeText(text).then(() => say("copied"), () => say("failed"));
       });
     }
   };
@@ -134,7 +140,9 @@
     }
   };
 
-  // A menu closes by Escape, and as soon as somebody goes on elsewhere.
+  // A menu closes by Escape, and as soon as the focus or a click is elsewhere. The explanation of a field closes
+  // only after a click: if it closed when the mouse button is pressed, the page would move under the pointer, and
+  // there would be no click.
   const tendMenus = () => {
     for (const menu of document.querySelectorAll("details.menu, details.what")) {
       const leave = (to) => menu.contains(to) || menu.removeAttribute("open");
@@ -144,7 +152,9 @@
           menu.querySelector("summary").focus();
         }
       });
-      menu.addEventListener("focusout", (event) => event.relatedTarget && leave(event.relatedTarget));
+      if (menu.matches(".menu")) {
+        menu.addEventListener("focusout", (event) => event.relatedTarget && leave(event.relatedTarget));
+      }
       document.addEventListener("click", (event) => leave(event.target));
     }
   };
