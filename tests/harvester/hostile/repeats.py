@@ -80,9 +80,10 @@ STRICT = """
     size-zero size-negative
     size-growing size-shrinking
     no-identifier no-datestamp
-    blank-datestamp datestamp-offset datestamp-words datestamp-fraction
-    datestamp-day datestamp-future
-    response-date-empty response-date-words response-date-fraction
+    blank-datestamp datestamp-offset datestamp-words
+    datestamp-day datestamp-fraction datestamp-future
+    response-date-local response-date-fraction
+    response-date-empty response-date-words
     granularity-empty granularity-lower-case granularity-nonsense
     other-prefix prefixes-at-root version-1.1-said
     no-namespace https-namespace namespace-without-slash namespace-misspelt no-namespace-and-fault
