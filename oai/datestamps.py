@@ -10,7 +10,6 @@ _DAY = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})")
 _NO_SIGNS = str.maketrans("", "", "-:TZ")
 _DAY_LENGTH = 10
 _LENGTHS = (_DAY_LENGTH, 20)
-_FRACTION = re.compile(r"(?<=T[0-9]{2}:[0-9]{2}:[0-9]{2})\.[0-9]+Z\Z")
 _SECOND = re.compile(r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})Z")
 
 
@@ -65,11 +64,6 @@ def read_moment(text: str) -> datetime:
         return moment.astimezone(UTC) if moment.tzinfo is not None else moment
     except OverflowError:
         raise ValueError(f"{text!r} is not a valid date") from None
-
-
-def whole_seconds(text: str) -> str:
-    """Return a datestamp without a fraction of a second, which the protocol forbids; others unchanged."""
-    return _FRACTION.sub("Z", text) if "." in text else text
 
 
 def format_datestamp(moment: datetime, granularity: Granularity = Granularity.SECOND) -> str:

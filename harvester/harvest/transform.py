@@ -19,7 +19,7 @@ from harvester.rules.schema_sampling import UNCHECKED, CheckedSample, SampledRec
 from harvester.rules.validation import Validator
 from harvester.store.paths import identifier_digits, identifier_key
 from harvester.vocabulary import Level
-from oai.datestamps import is_later, whole_seconds
+from oai.datestamps import is_later
 from oai.errors import StrictCheckError, failure_of
 from oai.failures import Failure, FailureCode
 from oai.xml import parse
@@ -211,9 +211,7 @@ class Transformer:
         return replace(rest, records=prepared, refused=refused, sample=sample)
 
     def _prepared(self, header: Header, content: Content, url: str) -> Prepared:
-        """Return the record for the store, which has datestamps in whole seconds."""
-        if "." in header.datestamp:
-            header = replace(header, datestamp=whole_seconds(header.datestamp))
+        """Return the record for the store."""
         if header.deleted or content is None:
             return Prepared(header=header, key=identifier_digits(header.identifier), data=None, digest=None)
         if isinstance(content, RecordDocument):

@@ -2,8 +2,6 @@
 
 Strict reading rejects what the schema (http://www.openarchives.org/OAI/2.0/OAI-PMH.xsd) rejects, without
 fetching it; the content of the metadata is checked by very strict harvests, which fetch the formats' schemas.
-It also rejects fractions of a second, which the schema lets pass: times are in whole seconds (specification,
-section 3.3).
 
 Each function raises PartError that says what is wrong.
 """
@@ -23,7 +21,8 @@ _XSI: Final = "{http://www.w3.org/2001/XMLSchema-instance}"
 _ZONE: Final = r"(?:Z|[+-][0-9]{2}:[0-9]{2})"
 _DAY: Final = re.compile(rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}}){_ZONE}?")
 _MOMENT: Final = re.compile(
-    rf"([0-9]{{4}})-([0-9]{{2}})-([0-9]{{2}})T([0-9]{{2}}):([0-9]{{2}}):([0-9]{{2}})(?P<zone>{_ZONE}?)"
+    r"([0-9]{4})-([0-9]{2})-([0-9]{2})T([0-9]{2}):([0-9]{2}):([0-9]{2})(?:\.[0-9]+)?"
+    rf"(?P<zone>{_ZONE}?)"
 )
 _SET_SPEC: Final = re.compile(r"[A-Za-z0-9\-_.!~*'()]+(?::[A-Za-z0-9\-_.!~*'()]+)*")
 _COUNT: Final = re.compile(r"\s*\+?[0-9]+\s*")
@@ -42,7 +41,7 @@ def check_envelope(root: etree._Element) -> None:
         raise PartError("the answer does not begin with responseDate and request")
     moment = _text(children[0])
     if not _is_moment(moment):
-        raise PartError(f"the responseDate is {moment!r}, which is not a date with a time in whole seconds")
+        raise PartError(f"the responseDate is {moment!r}, which is not a date with a time")
     _attributes(children[1], "request", _ARGUMENTS)
     verb = children[1].get("verb")
     if verb is not None and verb not in _VERBS:
@@ -108,10 +107,7 @@ def check_token(element: etree._Element) -> None:
             raise PartError(f"the resumptionToken's {name} is {value!r}")
     expires = element.get("expirationDate")
     if expires is not None and not _is_moment(expires):
-        raise PartError(
-            f"the resumptionToken's expirationDate is {expires!r}, which is not a date with a time in whole"
-            " seconds"
-        )
+        raise PartError(f"the resumptionToken's expirationDate is {expires!r}")
 
 
 def _check_datestamp(element: etree._Element, of: str) -> None:

@@ -12,7 +12,6 @@ from lxml import etree
 from harvester.reading.answers import Header
 from harvester.store.atomic_files import Disk
 from harvester.store.disk_process import DiskProcess
-from oai.datestamps import whole_seconds
 from oai.errors import required
 from oai.vocabulary import OAI_NAMESPACE
 from oai.xml import parse
@@ -147,7 +146,7 @@ def _header(root: etree._Element, source: str) -> Header:
     if header is None:
         raise ValueError(f"{source}: the root is {root.tag!r}, not a record with a header")
     identifier = (header.findtext(_OAI + "identifier") or "").strip()
-    datestamp = whole_seconds((header.findtext(_OAI + "datestamp") or "").strip())
+    datestamp = (header.findtext(_OAI + "datestamp") or "").strip()
     if not identifier:
         raise ValueError(f"{source}: the header has no identifier")
     specs = ((child.text or "").strip() for child in header.iterchildren(_OAI + "setSpec"))

@@ -6,14 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from oai.datestamps import (
-    format_datestamp,
-    format_timestamp,
-    is_later,
-    parse_datestamp,
-    read_moment,
-    whole_seconds,
-)
+from oai.datestamps import format_datestamp, format_timestamp, is_later, parse_datestamp, read_moment
 from oai.vocabulary import Granularity
 
 
@@ -140,16 +133,3 @@ def test_of_two_datestamps_the_later_one_is_told_however_they_are_written(
     assert is_later(one, other) is later
     assert not is_later(one, one)
     assert not (later and is_later(other, one))
-
-
-@pytest.mark.parametrize(
-    ("text", "stored"),
-    [
-        ("2024-01-13T10:00:00.123Z", "2024-01-13T10:00:00Z"),
-        ("2024-01-13T10:00:00Z", "2024-01-13T10:00:00Z"),
-        ("2024-01-13T10:00:00.5+01:00", "2024-01-13T10:00:00.5+01:00"),
-        ("1.2Z", "1.2Z"),
-    ],
-)
-def test_only_the_fraction_of_a_utc_time_is_removed(text: str, stored: str) -> None:
-    assert whole_seconds(text) == stored

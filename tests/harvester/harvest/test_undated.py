@@ -1,4 +1,4 @@
-"""Datestamps that a lenient harvest corrects: missing ones, and those with fractions of a second."""
+"""Records without a datestamp, which a lenient harvest stores with the date of the answer."""
 
 from dataclasses import replace
 
@@ -9,7 +9,6 @@ from harvester.harvest.page_writer import effect_of
 from harvester.harvest.transform import Prepared, Transformer
 from harvester.models import Record
 from harvester.reading.answers import Header
-from harvester.store.files import read_header
 from harvester.store.records import KnownRecord
 from harvester.vocabulary import Level, Method, RecordStatus
 from oai.failures import FailureCode
@@ -39,19 +38,6 @@ async def test_undated_records_are_stored_with_the_date_of_the_answer_and_counte
     assert note.failure.code is FailureCode.RECORDS_UNDATED
     assert note.failure.facts == {"count": 12, "identifier": "oai:fake.example:0"}
     assert "got the date of the answer: 12; the first" in note.text
-
-
-async def test_datestamps_are_stored_in_whole_seconds(library: Library) -> None:
-    library.fake.items = [replace(item, datestamp="2024-01-01T10:00:00.123Z") for item in many(3)]
-    await library.run()
-    library.delete(1, datestamp="2024-06-02T10:00:00.9Z")
-    await library.run(full=True)
-    seconds = ["2024-01-01T10:00:00Z", "2024-06-02T10:00:00Z", "2024-01-01T10:00:00Z"]
-    assert [stamps(library)[f"oai:fake.example:{number}"] for number in range(3)] == seconds
-    outcome = await library.run(full=True)
-    assert (outcome.status, outcome.counts["unchanged"]) == ("no changes", 3)
-    kept = read_header(library.files()["fake.example/0.xml"], source="0.xml")
-    assert kept.datestamp == seconds[0], "also when the store is rebuilt"
 
 
 async def test_unchanged_undated_records_stay_unchanged_and_changed_ones_are_updated(
