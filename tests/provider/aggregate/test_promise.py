@@ -60,7 +60,7 @@ class Replica:
         return etree.fromstring(self.repository.answer([("verb", "ListRecords"), *pairs]).body)
 
 
-def test_a_harvester_that_asks_for_what_is_new_ends_with_everything(harvested: Harvested) -> None:
+def test_incremental_harvests_of_the_aggregate_miss_no_change(harvested: Harvested) -> None:
     provider = harvested.settings.provider.model_copy(update={"publish_margin": MARGIN})
     settings = harvested.settings.model_copy(update={"provider": provider})
     with open_database(settings, pool_size=12) as database:
@@ -147,7 +147,7 @@ def _harvest_beside(slow: Harvested, replicas: list[Replica]) -> None:
 
 
 def _settle(database: Database) -> None:
-    """Wait until everything that is published is due."""
+    """Wait until the datestamps of all published records are in the past."""
     deadline = time.monotonic() + 60
     with database.session() as session:
         while not session.scalar(

@@ -1,4 +1,4 @@
-"""An archive with a capture for every way in which an export treats one."""
+"""An archive with captures of every kind that exports treat differently."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
