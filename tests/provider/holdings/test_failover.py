@@ -32,7 +32,7 @@ Look = tuple[datetime, set[object]]
 
 @dataclass
 class Scene:
-    """What publishers and lookers share."""
+    """State that the publishing and the reading threads share."""
 
     primary: Database
     looked_at: list[Database]
@@ -74,7 +74,9 @@ class Scene:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("failovers", [1, pytest.param(20, marks=pytest.mark.long)])
-def test_a_failover_to_a_synchronous_replica_keeps_the_promise(quick_folder: Path, failovers: int) -> None:
+def test_after_a_failover_to_a_synchronous_replica_no_change_is_missed(
+    quick_folder: Path, failovers: int
+) -> None:
     looks = 0
     for _ in range(failovers):
         with replicated(quick_folder, copies=2) as servers:
