@@ -46,7 +46,7 @@ HERE = (
 
 @pytest.fixture
 def archive(database: Database, tmp_path: Path) -> Path:
-    """Pages of three hosts, two of which differ only in `www.`."""
+    """Pages of three hosts, one of which is a subdomain of another."""
     _index(database, tmp_path / "x.warc.gz", *HERE)
     return tmp_path
 

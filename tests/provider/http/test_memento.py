@@ -1,4 +1,4 @@
-"""TimeMaps and TimeGates answer Memento clients (RFC 7089), and list only captures that the client may read."""
+"""TimeMaps and TimeGates answer Memento clients (RFC 7089), and list only captures that clients may read."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
