@@ -1,4 +1,4 @@
-"""Reads the provider's answers in tests: each is held to the grammar before anything else is asked of it."""
+"""Reads the provider's responses in tests; each is validated by the grammar first."""
 
 from dataclasses import dataclass
 from functools import cache

@@ -31,7 +31,7 @@ EARLIER_TABLES = (
 
 
 def let_keys_be_missing(database: Database) -> None:
-    """Give the tables what an archive of an earlier version keeps until `zatva provider reindex-keys`."""
+    """Change the tables to the state of an earlier version before `zatva provider reindex-keys`."""
     with database.engine.begin() as connection:
         for statement in EARLIER_TABLES:
             connection.execute(text(statement))

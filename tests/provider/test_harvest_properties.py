@@ -1,4 +1,4 @@
-"""Harvests never miss anything, whatever is indexed, hidden and filed anew while they run.
+"""Harvests miss no change, whatever is indexed, hidden and reassigned while they run.
 
 Publishing goes on in threads of their own, in transactions of random length, and harvesters walk beside it.
 Each run is told by its seed; threads make its course differ, but what is asserted holds for every course.
@@ -124,7 +124,7 @@ def scene(settings: Settings, tmp_path: Path) -> Iterator[Scene]:
 
 @pytest.fixture
 def replicated_scene(settings: Settings, quick_folder: Path, tmp_path: Path) -> Iterator[Scene]:
-    """The same on two replicas, each of which stops replaying now and then."""
+    """The same scene on two replicas, each of which sometimes stops replaying."""
     with replicated(quick_folder, copies=2) as servers:
         copies = [copy.database for copy in servers.copies]
         replicas = Replicas(servers.primary, copies, most_behind=60)
@@ -198,7 +198,7 @@ def publish_beside(
     harvests: list[Callable[[], None]],
     have_enough: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Let harvests run while publishing goes on, for so many rounds and until they have met enough of it."""
+    """Run harvests during publishing, for this number of rounds and until they have seen enough changes."""
     actions: list[Action] = [*[go_on_loading] * INDEXING, *[hide_or_show] * HIDING, *[file_anew] * FILING]
 
     def work(number: int) -> None:
@@ -246,7 +246,7 @@ def by_response_date(pages: list[Reply]) -> str:
 
 
 def by_latest_datestamp(pages: list[Reply]) -> str:
-    """As harvesters do that do not trust the other side's clock."""
+    """Return the next `from` as harvesters compute it that do not trust the server's clock."""
     return max((stamp for page in pages for stamp, *_ in headers(page).values()), default="")
 
 
@@ -254,7 +254,7 @@ def by_latest_datestamp(pages: list[Reply]) -> str:
     ("seed", "next_from"),
     [(3, by_response_date), pytest.param(4, by_latest_datestamp, marks=pytest.mark.long)],
 )
-def test_a_walk_misses_nothing_and_incremental_harvests_end_as_a_full_one(
+def test_full_lists_are_complete_and_incremental_harvests_equal_a_full_one(
     scene: Scene, seed: int, next_from: Callable[[list[Reply]], str]
 ) -> None:
     walks = [functools.partial(keep_walking, scene, f"{seed} walk {number}") for number in range(2)]
@@ -298,7 +298,7 @@ def harvest_beside(
     assert state == full
 
 
-def test_incremental_harvests_from_replicas_end_as_a_full_one(replicated_scene: Scene) -> None:
+def test_incremental_harvests_from_replicas_equal_a_full_one(replicated_scene: Scene) -> None:
     servers = replicated_scene.servers
     assert servers is not None
 

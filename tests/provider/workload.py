@@ -1,4 +1,4 @@
-"""Indexing and harvesting at the same time, and what was indexed and harvested."""
+"""Indexing and harvesting at the same time, with records of both."""
 
 import http.client
 import random

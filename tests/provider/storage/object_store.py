@@ -1,4 +1,4 @@
-"""An object store for tests: moto's server, which checks signatures, behind a proxy that misbehaves.
+"""An object store for tests: moto's server, which checks signatures, behind a proxy that adds faults.
 
 Moto lives in an environment of its own, because it needs other versions of libraries than ours; `script/test`
 makes it.
@@ -30,7 +30,7 @@ _POLICY: Final = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action
 
 @dataclass
 class ObjectStore:
-    """A bucket, and what stands between it and its readers."""
+    """A bucket, and the proxy in front of it."""
 
     faults: Faults
     key: str
