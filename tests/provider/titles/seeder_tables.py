@@ -179,7 +179,7 @@ class Seeder:
         return self.add("blacklists_blacklist", title=title, blacklist_type=kind, url_list="\r\n".join(lines))
 
     def number(self, category: int, number: int, model: str = "conspectus") -> None:
-        """Note the number that a category had in the database before Seeder."""
+        """Store the number that a category had in the database before Seeder."""
         self.add(
             "legacy_db_transferrecord",
             original_type_id=self.add("django_content_type", app_label="legacy_db", model=model),
