@@ -96,7 +96,7 @@ def site(
 
 
 def _settings() -> dict[str, str]:
-    """The page's own settings, and sign-in by a header as the greatest temptation."""
+    """Return the settings of the page, with sign-in by a header as the most attractive target."""
     block = examples(_PAGE, "toml")[0].code
     found = dict(zip(("WEB", "PROVIDER"), re.findall(r'base_url = "(\S+)"', block), strict=True))
     proxies = dict(zip(found, re.findall(r"trusted_proxies = (\[.*?\])", block), strict=True))
@@ -195,7 +195,7 @@ def _proxy(command: list[str], site: Site, folder: Path) -> Iterator[None]:
 
 
 class _AtTheProxy(AbstractResolver):
-    """All names lead to the proxy."""
+    """Resolves all names to the proxy."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -206,7 +206,7 @@ class _AtTheProxy(AbstractResolver):
         return [one]
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 @contextlib.asynccontextmanager
@@ -224,7 +224,7 @@ async def _attacker(site: Site) -> AsyncIterator[Browser]:
         yield Browser(http=http, base_url=site.dashboard)
 
 
-async def test_the_documented_proxy_passes_on_what_is_true_and_nothing_else(
+async def test_the_documented_proxy_removes_forged_headers_and_passes_on_requests(
     site: Site, settings: Settings, database: Database
 ) -> None:
     async with _attacker(site) as browser:
@@ -260,7 +260,7 @@ async def _no_header_signs_in(browser: Browser) -> None:
 
 
 async def _sign_in(browser: Browser, settings: Settings, database: Database) -> None:
-    """As a browser does it, with the public address as its origin."""
+    """Sign in as a browser does, with the public address as origin."""
     with database.session() as session:
         link = make_link(session, settings, "Alena", browser.base_url)
         session.commit()
@@ -288,7 +288,7 @@ async def _events_are_sent_at_once(browser: Browser) -> None:
 
 
 async def _zatva_judges_what_is_long(browser: Browser) -> None:
-    """What the proxy refused would be a page of the proxy, in English and without a reason."""
+    """A refusal by the proxy would show its own page, in English and without a reason."""
     token = await browser.token()
     for size, status in ((1_000_000, 303), (1_500_000, 413)):
         form = urlencode({"csrf_token": token, "language": "cs", "padding": "x" * size}).encode()
@@ -352,7 +352,7 @@ def _many_live_pages_share_a_connection(site: Site) -> None:
 @pytest.mark.parametrize(
     ("language", "pattern"), [("nginx", r"proxy_read_timeout (\d+)s;"), ("apache", r"ProxyTimeout (\d+)")]
 )
-def test_the_documented_proxies_wait_longer_than_zatva_does(language: str, pattern: str) -> None:
+def test_timeouts_of_the_documented_proxies_exceed_those_of_zatva(language: str, pattern: str) -> None:
     times = [int(seconds) for seconds in re.findall(pattern, examples(_PAGE, language)[0].code)]
     assert len(times) == 2
     patient = with_short_timeouts(Settings()).harvester

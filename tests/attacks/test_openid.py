@@ -1,4 +1,4 @@
-"""Sign-in by OpenID Connect: who gets in, who does not, and what a dishonest provider or stranger may try."""
+"""Sign-in by OpenID Connect: accepted and refused users, and attacks by dishonest providers and strangers."""
 
 import time
 from collections.abc import AsyncIterator
@@ -54,7 +54,7 @@ def _use(server: Server, provider: FakeProvider, **given: Any) -> None:
 
 
 async def _go(browser: Browser, path: str = "/sign-in/openid") -> tuple[int, str]:
-    """Follow the redirects to the provider and back; return the last status, and where it leads or says."""
+    """Follow the redirects to the provider and back; return the last status, and the target or the page."""
     url = URL(browser.base_url + path)
     for _step in range(3):
         async with browser.http.get(url, allow_redirects=False) as answer:
@@ -67,7 +67,7 @@ async def _go(browser: Browser, path: str = "/sign-in/openid") -> tuple[int, str
 
 
 async def _connecting(browser: Browser, provider: FakeProvider) -> str:
-    """Begin to connect the account that the provider has; return the path to which it sends the browser."""
+    """Start connecting the provider's account; return the path to which the provider sends the browser."""
     _, text, _ = await browser.post("/account/openid/connect")
     leaving = text.partition(f'href="{provider.issuer}')[2].partition('"')[0].replace("&amp;", "&")
     async with browser.http.get(provider.issuer + leaving, allow_redirects=False) as answer:
@@ -92,7 +92,7 @@ async def test_a_connected_account_signs_in_and_returns_to_the_page(
         assert session.scalars(select(UserSession.way)).all() == ["openid"]
 
 
-async def test_signing_out_offers_the_providers_own_page(dashboard: Server, stranger: Browser) -> None:
+async def test_signing_out_offers_to_sign_out_at_the_provider(dashboard: Server, stranger: Browser) -> None:
     await _go(stranger)
     await stranger.post("/sign-out")
     assert "Sign out of eduID.cz, too" in (await stranger.get("/sign-in?done=signed-out"))[1]
@@ -103,7 +103,7 @@ async def test_signing_out_offers_the_providers_own_page(dashboard: Server, stra
 
 
 @pytest.mark.parametrize("ends", [True, False])
-async def test_signing_out_leads_to_the_providers_own_page_if_set(
+async def test_signing_out_redirects_to_the_provider_if_configured(
     dashboard: Server, provider: FakeProvider, stranger: Browser, administrator: Browser, *, ends: bool
 ) -> None:
     _use(dashboard, provider, end_session=ends)
@@ -117,7 +117,7 @@ async def test_signing_out_leads_to_the_providers_own_page_if_set(
 
 
 @pytest.mark.parametrize("given", [{}, {"create_users": True}])
-async def test_a_name_alone_never_makes_an_account_anothers(
+async def test_an_account_with_a_users_name_is_refused_until_it_is_connected(
     server: Server, provider: FakeProvider, stranger: Browser, given: dict[str, Any]
 ) -> None:
     _use(server, provider, **given)
@@ -131,7 +131,7 @@ async def test_a_name_alone_never_makes_an_account_anothers(
     assert (entry.object_kind, entry.object_id) == ("user", None)
 
 
-async def test_groups_give_role_and_organisation_at_each_sign_in(
+async def test_groups_determine_role_and_organisation_at_each_sign_in(
     server: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     roles = {"librarians": "partner:mzk", "keepers": "curator"}
@@ -158,7 +158,7 @@ async def test_groups_give_role_and_organisation_at_each_sign_in(
 
 
 @pytest.mark.parametrize("auth_time", [1_700_000_000_000, -(10**18), 10**300, float("nan")])
-async def test_a_time_of_proof_that_is_no_time_counts_as_none(
+async def test_an_invalid_auth_time_is_ignored(
     dashboard: Server, provider: FakeProvider, stranger: Browser, auth_time: object
 ) -> None:
     provider.claims = {"auth_time": auth_time}
@@ -170,7 +170,7 @@ async def test_a_time_of_proof_that_is_no_time_counts_as_none(
 
 
 @pytest.mark.parametrize("text", ["Ev\0a", "Ev\ud800a", "Ev\na"])
-async def test_a_name_or_an_account_that_no_user_can_have_is_refused(
+async def test_invalid_user_names_and_accounts_are_refused(
     server: Server, provider: FakeProvider, stranger: Browser, text: str
 ) -> None:
     _use(server, provider, create_users=True)
@@ -182,7 +182,7 @@ async def test_a_name_or_an_account_that_no_user_can_have_is_refused(
 
 
 @pytest.mark.parametrize("verified", [False, "false"])
-async def test_an_address_that_is_not_verified_gives_no_new_user_its_name(
+async def test_an_unverified_address_is_not_used_as_name_of_a_new_user(
     server: Server, provider: FakeProvider, stranger: Browser, verified: object
 ) -> None:
     _use(server, provider, create_users=True, user_claim="email")
@@ -195,7 +195,7 @@ async def test_an_address_that_is_not_verified_gives_no_new_user_its_name(
     assert (await _go(stranger))[0] == 303, "the user is known"
 
 
-async def test_disabled_users_stay_out(dashboard: Server, stranger: Browser) -> None:
+async def test_disabled_users_cannot_sign_in(dashboard: Server, stranger: Browser) -> None:
     with dashboard.database.session() as session:
         get_user(session, "Katka").role = "administrator"
         disable_user(session, get_user(session, "Alena").user_id)
@@ -232,7 +232,7 @@ _FAULTS: list[dict[str, Any]] = [
 ]
 
 
-async def test_what_a_dishonest_provider_says_lets_nobody_in(
+async def test_invalid_answers_of_a_provider_sign_in_no_user(
     dashboard: Server, provider: FakeProvider, key: RSAKey
 ) -> None:
     for fault in _FAULTS:
@@ -250,7 +250,7 @@ async def test_what_a_dishonest_provider_says_lets_nobody_in(
 
 
 @pytest.mark.parametrize("address", ["https://[bad", "https://host:99999/", "https://ho\u00adst/"])
-async def test_addresses_that_are_malformed_count_as_missing(
+async def test_malformed_endpoint_addresses_are_handled_as_missing(
     dashboard: Server, provider: FakeProvider, stranger: Browser, address: str
 ) -> None:
     provider.metadata = {"userinfo_endpoint": address, "end_session_endpoint": address}
@@ -274,12 +274,12 @@ async def test_a_malformed_discovery_document_does_not_replace_the_known_one(
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_a_signature_with_a_key_that_is_not_published_is_refused_and_a_replaced_key_is_found(
+async def test_a_signature_by_an_unpublished_key_is_refused_and_replaced_keys_are_found(
     provider: FakeProvider, stranger: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.published = type(provider)().key
     assert (await _go(stranger))[0] == 403
-    # The key that was published is known now. The provider replaces it: found, but not at every attempt.
+    # The published key is known now. The provider replaces it; keys are not fetched at every attempt.
     provider.key = provider.published = type(provider)().key
     assert (await _go(stranger))[0] == 403
     monkeypatch.setattr("web.auth.openid.REFETCH_SECONDS", 0)
@@ -287,7 +287,7 @@ async def test_a_signature_with_a_key_that_is_not_published_is_refused_and_a_rep
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_keys_that_cannot_be_used_do_not_block_the_others(
+async def test_unusable_keys_of_the_provider_are_ignored(
     provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.others = [
@@ -304,7 +304,7 @@ async def test_keys_that_cannot_be_used_do_not_block_the_others(
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_known_keys_are_used_while_new_ones_are_not_available(
+async def test_known_keys_are_used_while_the_key_endpoint_fails(
     provider: FakeProvider,
     stranger: Browser,
     monkeypatch: pytest.MonkeyPatch,
@@ -319,7 +319,7 @@ async def test_known_keys_are_used_while_new_ones_are_not_available(
     assert (await _go(stranger))[0] == 403
 
 
-async def test_user_information_is_asked_for_only_if_it_is_needed(
+async def test_user_information_is_requested_only_if_it_is_needed(
     dashboard: Server, provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.signs_user_info = True
@@ -331,8 +331,8 @@ async def test_user_information_is_asked_for_only_if_it_is_needed(
     assert "not a JSON object but application/jwt; turn off signed answers" in caplog.text
 
 
-async def test_another_browser_cannot_finish_a_sign_in(dashboard: Server, provider: FakeProvider) -> None:
-    """Whoever makes a victim open the return address of their own sign-in gains nothing, nor does a thief."""
+async def test_another_browser_cannot_complete_a_sign_in(dashboard: Server, provider: FakeProvider) -> None:
+    """Neither a victim lured to the attacker's return address nor a stolen return address gives a session."""
     async with browser_of(dashboard) as attacker, browser_of(dashboard) as victim:
         start = attacker.base_url + "/sign-in/openid"
         async with attacker.http.get(start, allow_redirects=False) as answer:
@@ -352,13 +352,13 @@ async def test_another_browser_cannot_finish_a_sign_in(dashboard: Server, provid
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_the_return_leads_to_no_other_site(stranger: Browser) -> None:
+async def test_a_sign_in_does_not_redirect_to_other_sites(stranger: Browser) -> None:
     for target in ("https://another.example/", "//another.example/", "/\\another.example"):
         assert await _go(stranger, f"/sign-in/openid?next={target}") == (303, "/")
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_dangerous_steps_need_a_recent_proof_by_the_provider(
+async def test_sensitive_actions_require_a_recent_confirmation_by_the_provider(
     provider: FakeProvider, stranger: Browser
 ) -> None:
     provider.claims = {"auth_time": int(time.time()) - 7200}
@@ -386,7 +386,7 @@ async def test_dangerous_steps_need_a_recent_proof_by_the_provider(
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_a_session_that_ends_before_the_confirmation_leads_to_the_sign_in(stranger: Browser) -> None:
+async def test_a_confirmation_after_the_session_ended_redirects_to_the_sign_in(stranger: Browser) -> None:
     await _go(stranger)
     url = URL(stranger.base_url + "/sign-in/openid?again=1&next=/runs")
     for _step in range(2):
@@ -397,7 +397,7 @@ async def test_a_session_that_ends_before_the_confirmation_leads_to_the_sign_in(
         assert (answer.status, answer.headers["Location"]) == (303, "/sign-in?next=/runs")
 
 
-async def test_an_account_is_connected_on_the_users_own_page_and_to_one_user(
+async def test_a_user_connects_an_account_and_it_belongs_to_one_user_only(
     server: Server, provider: FakeProvider, owner: Browser, colleague: Browser, stranger: Browser
 ) -> None:
     _use(server, provider)
@@ -418,7 +418,7 @@ async def test_an_account_is_connected_on_the_users_own_page_and_to_one_user(
         assert (await _go(another))[0] == 403
 
 
-async def test_our_second_factor_is_asked_for_if_the_provider_is_not_responsible(
+async def test_zatvas_second_factor_is_required_if_configured(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     with dashboard.database.session() as session:
@@ -431,7 +431,7 @@ async def test_our_second_factor_is_asked_for_if_the_provider_is_not_responsible
     assert (await _go(stranger))[1].startswith("/sign-in/code")
 
 
-async def test_the_provider_alone_does_not_confirm_a_user_with_our_second_factor(
+async def test_the_provider_does_not_confirm_users_who_need_zatvas_second_factor(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     assert (await _go(stranger))[0] == 303
@@ -446,7 +446,7 @@ async def test_the_provider_alone_does_not_confirm_a_user_with_our_second_factor
     assert "Confirm with eduID.cz" not in (await stranger.get("/sign-in/again"))[1]
 
 
-async def test_whoever_loses_all_groups_loses_sessions_and_tokens(
+async def test_users_without_groups_are_disabled_and_signed_out(
     server: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     _use(server, provider, create_users=True, roles={"keepers": "curator"}, groups_claim="member_of")
@@ -483,7 +483,7 @@ def _role(server: Server, name: str) -> str:
 
 
 @pytest.mark.parametrize("sent", [{"roles": ["admins"]}, [["admins"]], ["admins", True], {}, False, 0])
-async def test_groups_in_another_form_disable_nobody(
+async def test_a_malformed_groups_claim_disables_no_user(
     server: Server,
     provider: FakeProvider,
     stranger: Browser,
@@ -513,10 +513,10 @@ async def test_groups_in_another_form_disable_nobody(
         (["mzk"], "sign-in", "partner"),
     ],
 )
-async def test_the_groups_of_the_last_answer_always_hold(
+async def test_the_groups_of_the_last_answer_always_apply(
     server: Server, provider: FakeProvider, stranger: Browser, groups: list[str], purpose: str, role: str
 ) -> None:
-    """Also when a user confirms; a role that cannot be given takes away the one before."""
+    """This includes confirmations; a role that cannot be assigned removes the previous one."""
     _use(server, provider, create_users=True, roles=_ROLES)
     provider.account = {"sub": "bob-1", "preferred_username": "Bob", "groups": ["admins"]}
     assert (await _go(stranger))[0] == 303
@@ -539,7 +539,7 @@ async def test_the_groups_of_the_last_answer_always_hold(
         assert (entry.after or {})["role"] == role
 
 
-async def test_the_order_in_which_groups_are_sent_decides_nothing(
+async def test_the_order_of_groups_does_not_matter(
     server: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     _use(server, provider, create_users=True, roles=_ROLES)
@@ -549,7 +549,7 @@ async def test_the_order_in_which_groups_are_sent_decides_nothing(
         assert "mzk" in await _who(stranger)
 
 
-async def test_the_account_that_a_user_connects_gives_its_role_at_once(
+async def test_connecting_an_account_assigns_its_role_immediately(
     server: Server, provider: FakeProvider
 ) -> None:
     _use(server, provider, roles=_ROLES)
@@ -564,7 +564,7 @@ async def test_the_account_that_a_user_connects_gives_its_role_at_once(
         assert _role(server, "Viktor") == role
 
 
-async def test_the_last_administrator_keeps_the_role_and_sees_what_helps(
+async def test_the_last_administrator_keeps_the_role_and_gets_advice(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     _use(dashboard, provider, roles=_ROLES)
@@ -574,7 +574,7 @@ async def test_the_last_administrator_keeps_the_role_and_sees_what_helps(
     assert _role(dashboard, "Alena") == "administrator"
 
 
-async def test_an_unreadable_secret_is_in_the_log_and_not_shown_to_strangers(
+async def test_an_unreadable_client_secret_is_logged_and_not_shown(
     dashboard: Server,
     provider: FakeProvider,
     stranger: Browser,
@@ -588,7 +588,7 @@ async def test_an_unreadable_secret_is_in_the_log_and_not_shown_to_strangers(
     assert f"openid.client_secret_file: {tmp_path}" in caplog.text
 
 
-async def test_a_provider_that_does_not_answer_is_asked_once_for_all(
+async def test_a_failed_discovery_request_is_not_repeated_for_each_sign_in(
     dashboard: Server, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.metadata = {"issuer": "https://another.example"}
@@ -604,7 +604,7 @@ async def test_a_provider_that_does_not_answer_is_asked_once_for_all(
     assert await asked.metadata() == known
 
 
-async def test_a_provider_that_is_away_is_not_an_answer_that_was_refused(
+async def test_an_unreachable_provider_is_not_audited_as_a_refused_sign_in(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     provider.metadata = {"jwks_uri": None}
@@ -619,7 +619,7 @@ async def test_a_provider_that_is_away_is_not_an_answer_that_was_refused(
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_the_log_has_what_a_refused_token_says(
+async def test_the_log_shows_the_claims_of_a_refused_token(
     provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.claims = {"aud": "another client", "exp": 1_000_000_000}
@@ -632,7 +632,7 @@ async def test_the_log_has_what_a_refused_token_says(
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_what_strangers_send_does_not_fill_the_log(
+async def test_long_parameters_of_strangers_are_truncated_in_the_log(
     provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.parameters = {"code": "", "error": "x", "error_description": "y" * 3000}
@@ -640,7 +640,9 @@ async def test_what_strangers_send_does_not_fill_the_log(
     assert max(len(one.getMessage()) for one in caplog.records if one.name == "web.auth.pages_openid") < 1000
 
 
-async def test_of_two_tabs_the_last_one_finishes(dashboard: Server, stranger: Browser) -> None:
+async def test_only_the_last_started_sign_in_of_a_browser_is_completed(
+    dashboard: Server, stranger: Browser
+) -> None:
     coming = []
     for _ in range(2):
         async with stranger.http.get(f"{dashboard.base_url}/sign-in/openid", allow_redirects=False) as answer:
@@ -653,7 +655,7 @@ async def test_of_two_tabs_the_last_one_finishes(dashboard: Server, stranger: Br
     assert (await stranger.get(coming[1].path_qs))[0] == 303, "back, after the sign-in"
 
 
-async def test_a_demanded_kind_of_sign_in_is_asked_for_and_checked(
+async def test_a_required_acr_value_is_requested_and_checked(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     _use(dashboard, provider, acr=("https://refeds.org/profile/mfa",))
@@ -663,7 +665,7 @@ async def test_a_demanded_kind_of_sign_in_is_asked_for_and_checked(
     assert (await _go(stranger))[0] == 303
 
 
-async def test_without_passwords_the_page_offers_and_takes_none(
+async def test_password_sign_in_can_be_turned_off(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     token = await stranger.token("/sign-in")
