@@ -1,4 +1,4 @@
-"""A reverse proxy that signs people in by HTTP Basic and tells the server behind it who they are.
+"""A reverse proxy that signs users in by HTTP Basic and sends their names to the server behind it.
 
     python -m tests.end_to_end.reverse_proxy DESCRIPTOR UPSTREAM SOURCE
 
