@@ -1,6 +1,6 @@
 """Invalid requests generated from the routes, and the contents that no response may have.
 
-The same seed makes the same requests. A case is one request; `judged` returns what is wrong with its answer.
+The same seed gives the same requests. A case is one request; `judged` returns the fault of its response.
 """
 
 import json

@@ -45,7 +45,7 @@ _AS_ROOT = os.geteuid() == 0
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The proxy and what is known about it."""
+    """The proxy and its addresses."""
 
     secure: int
     plain: int
@@ -194,7 +194,7 @@ def _proxy(command: list[str], site: Site, folder: Path) -> Iterator[None]:
             process.wait(60)
 
 
-class _AtTheProxy(AbstractResolver):
+class _ProxyResolver(AbstractResolver):
     """Resolves all names to the proxy."""
 
     async def resolve(
@@ -213,7 +213,7 @@ class _AtTheProxy(AbstractResolver):
 async def _attacker(site: Site) -> AsyncIterator[Browser]:
     """A browser elsewhere on the network whose every request has forged headers."""
     connector = aiohttp.TCPConnector(
-        resolver=_AtTheProxy(),
+        resolver=_ProxyResolver(),
         family=socket.AF_INET,
         local_addr=(_CLIENT, 0),
         ssl=ssl.create_default_context(cafile=site.certificate),
@@ -228,18 +228,18 @@ async def test_the_documented_proxy_removes_forged_headers_and_passes_on_request
     site: Site, settings: Settings, database: Database
 ) -> None:
     async with _attacker(site) as browser:
-        await _http_leads_to_https(browser, site)
-        await _no_header_signs_in(browser)
+        await _http_redirects_to_https(browser, site)
+        await _user_headers_do_not_sign_in(browser)
         await _sign_in(browser, settings, database)
-        await _events_are_sent_at_once(browser)
-        await _zatva_judges_what_is_long(browser)
-        await _paths_arrive_as_they_were_sent(browser)
+        await _events_are_sent_immediately(browser)
+        await _long_requests_are_refused_by_zatva(browser)
+        await _paths_are_passed_on_unchanged(browser)
         await _the_provider_answers(browser, site)
     _old_ciphers_are_refused(site)
     _many_live_pages_share_a_connection(site)
 
 
-async def _http_leads_to_https(browser: Browser, site: Site) -> None:
+async def _http_redirects_to_https(browser: Browser, site: Site) -> None:
     for host in (_DASHBOARD, _PROVIDER):
         url = f"http://{host}:{site.plain}/any?verb=Identify"
         async with browser.http.get(url, allow_redirects=False) as answer:
@@ -251,7 +251,7 @@ async def _http_leads_to_https(browser: Browser, site: Site) -> None:
         assert answer.status == 403, "a program must not send its token in plain text and then succeed"
 
 
-async def _no_header_signs_in(browser: Browser) -> None:
+async def _user_headers_do_not_sign_in(browser: Browser) -> None:
     url = browser.base_url + "/account"
     for name in ("X-Remote-User", "x-remote-user", "X_Remote_User"):
         async with browser.http.get(url, headers={name: "Alena"}, allow_redirects=False) as answer:
@@ -281,13 +281,13 @@ async def _sign_in(browser: Browser, settings: Settings, database: Database) -> 
         assert entry.address == _CLIENT, "neither the proxy's address nor the forged one"
 
 
-async def _events_are_sent_at_once(browser: Browser) -> None:
+async def _events_are_sent_immediately(browser: Browser) -> None:
     async with browser.http.get(browser.base_url + "/events?topics=jobs") as stream, asyncio.timeout(10):
         assert stream.status == 200
         assert (await stream.content.readline()).startswith(b"retry:")
 
 
-async def _zatva_judges_what_is_long(browser: Browser) -> None:
+async def _long_requests_are_refused_by_zatva(browser: Browser) -> None:
     """A refusal by the proxy would show its own page, in English and without a reason."""
     token = await browser.token()
     for size, status in ((1_000_000, 303), (1_500_000, 413)):
@@ -304,7 +304,7 @@ async def _zatva_judges_what_is_long(browser: Browser) -> None:
         assert answer.status not in (400, 414)
 
 
-async def _paths_arrive_as_they_were_sent(browser: Browser) -> None:
+async def _paths_are_passed_on_unchanged(browser: Browser) -> None:
     status, text = await browser.get("/archive/collections/a%2Fb%3Fc")
     assert status == 404
     assert "zatva" in text.lower()

@@ -48,7 +48,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 async def _run(environment: Mapping[str, str], hostile: Path, *words: str | Path) -> None:
-    """Run the command in the folder; check that it succeeds and imports no file of the folder."""
+    """Run the command in the folder; check that it succeeds without importing a file of the folder."""
     trap = hostile.parent / "trap"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, hostile.parent / "zatva", *words),

@@ -199,7 +199,7 @@ async def test_no_request_causes_a_server_error_or_reveals_data_of_other_organis
 
 
 def _is_quick(role: str, method: str, path: str) -> bool:
-    """Whether the short form asks the route: a partner in a browser the pages, and by a token the API.
+    """Return whether the short run requests the route: pages with a session, the API with a token.
 
     The API reads the rights of a session and of a token by the same code, and pages ignore tokens.
     """
@@ -231,7 +231,7 @@ async def _ask_all(
 
 
 def _restore(server: Server, name: str | None) -> None:
-    """Undo what requests did to the account that sends them."""
+    """Undo the changes that requests made to the account that sends them."""
     with server.database.session() as session:
         user = None if name is None else find_user(session, name)
         if user is not None:
@@ -248,7 +248,7 @@ def _is_signed_out(status: int, headers: Mapping[str, str], case: Case) -> bool:
 
 
 def _fault(case: Case, path: str, status: int, headers: Mapping[str, str], body: str) -> str | None:
-    """Return what is wrong with an answer to this role."""
+    """Return the fault of a response to this role."""
     fault = judged(status, headers, body)
     if fault is None and case.role != "administrator":
         fault = leaked(headers, body)

@@ -116,7 +116,7 @@ async def test_attempts_of_strangers_use_one_thread_and_do_not_delay_known_brows
         assert sorted(await asyncio.gather(*attempts)) == [422] * 5 + [429] * 3
     with server.database.session() as session:
         limited = select(AuditEntry.count).where(AuditEntry.action == "sign-in.limited")
-        # Refusals that are counted at the same time may get an entry each.
+        # Refusals that are counted at the same time may get separate entries.
         assert sum(session.scalars(limited)) == 3
 
 

@@ -1,9 +1,9 @@
-"""Everything at once, as processes on one machine, while parts of it are killed, stopped and replaced.
+"""All services as processes on one machine, while some of them are killed, suspended and replaced.
 
 A database with two synchronous replicas, two managers, three workers, two providers, harvesters, an indexer.
 The test kills the leading manager, a worker, a provider and the primary, suspends a worker and a replica for
 some time, lets the disks of the primary and of the harvests hang, and cuts the workers off from all
-databases: first nothing passes, then the connections end with what was under way. Nothing is lost, nothing is
+databases: first no bytes pass, then the connections end with data in transit. No record is lost, none is
 in the stores twice, and harvesters of the providers miss nothing.
 """
 

@@ -88,7 +88,7 @@ async def test_the_demo_harvests_its_provider_and_can_be_stopped_during_a_slow_h
 
 
 async def _first_runs(browser: Browser) -> dict[tuple[str, str], dict[str, Any]]:
-    """The first whole run of each repository and format, once all but the slow repository's have ended."""
+    """Return the first full run of each repository and format, once all except the slow one have ended."""
     async with asyncio.timeout(60):
         while True:
             _, text = await browser.get("/api/v1/runs?limit=20")

@@ -163,7 +163,7 @@ def test_a_server_without_free_file_descriptors_logs_it_once_and_continues(
 ) -> None:
     with _server(shared_environment, tmp_path, command, (message,), files=(1024, 1024)) as server:
         assert server.ask(message, "/healthz") == 200
-        # Fewer than it counted on when it started, as when other work holds files open.
+        # Fewer than the server expected at its start, as when other work holds files open.
         in_use = max(int(file.name) for file in Path(f"/proc/{server.pid}/fd").iterdir())
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (in_use + 20, in_use + 20))
         # More than there is room for; after each failure, asyncio accepts none for a second.

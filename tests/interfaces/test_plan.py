@@ -1,4 +1,4 @@
-"""Each harvest parameter is on every interface, or its declaration says why it is not."""
+"""Each harvest parameter is on every interface, or its declaration gives a reason."""
 
 import argparse
 from collections.abc import Mapping

@@ -28,7 +28,7 @@ def _as_if_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     handler, logged = signal.getsignal(signal.SIGTERM), logging.root.handlers[:]
     # It may be ignored by the program that started the tests.
     closed = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    # Shells let what they start in the background ignore interrupts.
+    # Shells start background processes with interrupts ignored.
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, handler)

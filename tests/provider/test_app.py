@@ -156,7 +156,7 @@ async def test_a_very_long_body_is_refused(reading: Provider) -> None:
 
 @asynccontextmanager
 async def locked(database: Database) -> AsyncIterator[None]:
-    """Nobody can read the documents for the time of the block."""
+    """Lock the table of documents against reading for the block."""
     async with await psycopg.AsyncConnection.connect(database.conninfo) as connection:
         await connection.execute("LOCK TABLE document IN ACCESS EXCLUSIVE MODE")
         yield
@@ -176,7 +176,7 @@ def assert_try_later(response: ClientResponse) -> None:
 
 
 async def blocked(database: Database) -> None:
-    """Wait until somebody waits for the documents."""
+    """Wait until a statement waits for the documents."""
     async with await psycopg.AsyncConnection.connect(database.conninfo, autocommit=True) as connection:
         while not (await connection.execute("SELECT FROM pg_locks WHERE NOT granted")).rowcount:  # noqa: ASYNC110 it is the server's event
             await asyncio.sleep(0.01)

@@ -39,7 +39,7 @@ def objects(environment: dict[str, str], *arguments: str | Path) -> list[Any]:
 
 
 def indexed(database: Database, path: Path, pages: Sequence[Page]) -> None:
-    """Index them as the command does, for tests of what comes after."""
+    """Index the pages as the command does, for tests of later commands."""
     index_file(database, write_pages(path, pages), IndexOptions(margin=1))
 
 

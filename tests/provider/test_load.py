@@ -208,7 +208,7 @@ async def test_many_clients_get_no_error_but_503_and_all_resources_are_released(
         app = app_of(own, settings, threads=2, waiting_room=8, wait_seconds=1)
         async with listening(app) as port:
             assert await status_of(port) == 200
-            before = standing()
+            before = open_resources()
             async with ClientSession(f"http://127.0.0.1:{port}") as session:
                 lists = [read_out(session) for _ in range(16)]
                 records = get_records(session, identifiers)
@@ -217,13 +217,13 @@ async def test_many_clients_get_no_error_but_503_and_all_resources_are_released(
             assert 200 in statuses
             await eventually(lambda: app[ADMISSION].working == app[ADMISSION].waiting == 0)
             assert app[OBSERVERS].limits.remembered == 0
-            await eventually(lambda: standing()[0] <= before[0] and standing()[2] <= before[2])
+            await eventually(lambda: open_resources()[0] <= before[0] and open_resources()[2] <= before[2])
             # The pool's second thread and the resolver's may have been started.
-            assert standing()[1] <= before[1] + 4
+            assert open_resources()[1] <= before[1] + 4
 
 
-def standing() -> tuple[int, int, int]:
-    """Tasks, threads and open files at the moment."""
+def open_resources() -> tuple[int, int, int]:
+    """Return the present numbers of tasks, threads and open files."""
     return len(asyncio.all_tasks()), threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
 
 

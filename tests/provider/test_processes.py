@@ -67,7 +67,7 @@ def until_replaced(served: Served, pid: int) -> None:
 
 
 class ListReading:
-    """Reads a list page by page, each over a new connection, which any process may take."""
+    """Reads a list page by page, each over a new connection, which any process may accept."""
 
     def __init__(self, address: str) -> None:
         self._address = address

@@ -90,9 +90,9 @@ POSTS = ["POST", "POST in the URL", "POST in both"]
 
 
 def ways(number: int, config: pytest.Config) -> Sequence[str]:
-    """How the case with this number is asked: by GET, and each third by one kind of POST as well.
+    """Return how the case with this number is requested: by GET, and every third also by a kind of POST.
 
-    The kinds of POST differ in where the arguments are read from, whatever they are. `--long` asks each case
+    The kinds of POST differ in the place of the arguments, whatever they are. `--long` requests each case
     in all ways.
     """
     if config.getoption("--long"):

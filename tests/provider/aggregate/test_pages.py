@@ -32,7 +32,7 @@ def filled(kept: Kept) -> None:
         for number in range(6):
             harvested.write(session, str(number), sets=["a:b"])
         session.commit()
-    # Whatever else has a transaction on the server, such as its own upkeep, holds publishing back.
+    # Other transactions on the server, such as its maintenance, delay publishing.
     until(lambda: harvested.update() == 6)
 
 

@@ -46,7 +46,7 @@ UPDATE aggregate_record SET identifier = 'oai:former.example:one:oai:one:1',
     identifier_key = gen_random_uuid(), datestamp = '2024-01-01'
 WHERE harvested_identifier = 'oai:one:1' RETURNING id
 """
-# Kept counts and memberships against what they count.
+# Stored counts and memberships compared with the records.
 FAULTS = """
 SELECT 'count', set_id, format_id, records FROM aggregate_count WHERE records <> 0
 EXCEPT SELECT 'count', id, format_id, number FROM (
@@ -158,9 +158,9 @@ def _write_many(harvested: Harvested) -> None:
 
 
 def _rows_changed_and_large_scans(harvested: Harvested) -> tuple[int, int]:
-    """How many records an update in small pieces changed, and how many statements read very many rows.
+    """Return how many records an update in small batches changed, and how many statements scanned many rows.
 
-    What leaves is listed by one statement, and one more finds that nothing is left.
+    One statement lists the records to remove, and another one finds none left; both are not counted.
     """
     database = harvested.database
     with (

@@ -50,7 +50,7 @@ READ_BY_ALL = (OLD, NEW, SAME, FILE, CHUNKED)
 
 
 def make_archive(database: Database, folder: Path) -> None:
-    """Index all of them, set the rules, and lose and damage what is to be lost and damaged."""
+    """Index all captures, set the rules, and remove and damage some of the files."""
     refers = (f"WARC-Refers-To-Target-URI: {ROOM.url}", f"WARC-Refers-To-Date: {ROOM.date}")
     _index(database, folder / "a.arc.gz", arc_record(OLD))
     _index(

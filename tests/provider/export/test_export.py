@@ -107,7 +107,7 @@ def test_an_exported_file_does_not_reveal_withheld_documents(
     out = tmp_path / "site.wacz"
     (tmp_path / "urls").write_text(f"{SECRET.url}\n\n{UNKNOWN.url}\nhttp://a.example/none\n{OLD.url}\n")
     done = zatva(kept_environment, "provider", "export", "--list", tmp_path / "urls", "--out", out)
-    assert (done.returncode, done.stdout) == (0, f"{_told(out)}; left out: 1 withheld\n")
+    assert (done.returncode, done.stdout) == (0, f"{_summary_of(out)}; left out: 1 withheld\n")
     wacz = read_wacz(out)
     assert wacz.manifest["without_captures"] == [UNKNOWN.url, "http://a.example/none"]
     assert {url for url, _ in wacz.captures} == {OLD.url}
@@ -117,15 +117,13 @@ def test_an_exported_file_does_not_reveal_withheld_documents(
     assert b"never-listed" not in content
 
 
-def _told(out: Path) -> str:
+def _summary_of(out: Path) -> str:
     with zipfile.ZipFile(out) as file:
         manifest = json.loads(file.read("zatva/manifest.json"))
     return f"{manifest['captures']} capture, {manifest['record_bytes']:,} bytes"
 
 
-def test_staff_export_what_the_reading_room_may_read(
-    tmp_path: Path, kept_environment: dict[str, str]
-) -> None:
+def test_staff_can_export_reading_room_documents(tmp_path: Path, kept_environment: dict[str, str]) -> None:
     out = tmp_path / "room.wacz"
     words = ("a.example/*", "--format", "wacz", "--reading-room", "--out", out)
     (report,) = results(kept_environment, "provider", "export", *words, expect=3)

@@ -37,7 +37,7 @@ FACTS = ExportFacts(
 
 @pytest.fixture
 def write(database: Database, tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Return a function that exports the pages, in parts of so many bytes."""
+    """Return a function that exports the pages in parts of the given size in bytes."""
     index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), IndexOptions(margin=1))
 
     def written(part_bytes: int) -> Path:

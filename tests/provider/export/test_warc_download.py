@@ -76,7 +76,7 @@ def test_indexing_a_downloaded_file_finds_the_same_documents(database: Database,
     (tmp_path / "again.warc.gz").write_bytes(exported(database))
     report = index_file(database, tmp_path / "again.warc.gz", IndexOptions(margin=1))
     assert not report.merged.problems
-    # The revisit was no document of its own bytes before; it is one now, at the same time and URL.
+    # The revisit had no content before; it now has the original's content, at the same time and URL.
     assert report.merged.new == 0
     assert report.merged.unchanged + report.merged.duplicates + report.merged.moved == 4
 
@@ -85,7 +85,7 @@ def test_records_have_the_truncation_reason_and_the_ip_address_of_the_server(
     database: Database, tmp_path: Path
 ) -> None:
     cut = with_fields(warc_record(NEW), "WARC-Truncated: time", "WARC-IP-Address: 192.0.2.2")
-    # A revisit is cut off by design, and was answered by another server.
+    # A revisit is truncated by design, and was answered by another server.
     again = revisit(SAME, "WARC-Truncated: length", "WARC-IP-Address: 2001:db8::1")
     unchanged = revisit(replace(SAME, date="2012-01-01T00:00:00Z", status=304))
     empty = replace(FILE, url="http://a.example/empty", record_type="response", body=b"")

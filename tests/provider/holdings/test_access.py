@@ -30,7 +30,7 @@ from tests.provider.holdings.staff import (
 )
 
 
-def test_the_strictest_rule_wins_and_the_latest_embargo() -> None:
+def test_the_strictest_rule_and_the_latest_embargo_apply() -> None:
     for looser, stricter in combinations([OPEN, ROOM, EMBARGO, LONG_EMBARGO, WITHHELD], 2):
         assert strictest([looser, stricter]) == strictest([stricter, looser]) == stricter
     assert strictest([ROOM, WITHHELD, LONG_EMBARGO, OPEN, EMBARGO]) == WITHHELD

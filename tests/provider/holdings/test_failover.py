@@ -100,7 +100,7 @@ def _fail_over(servers: Replicated) -> int:
         running = [pool.submit(scene.keep, step, seed) for seed, step in enumerate(steps)]
         until(lambda: len(scene.acknowledged) > 20)
         servers.stop_sending()
-        time.sleep(0.3)  # what is acknowledged now, no copy has received
+        time.sleep(0.3)  # no copy has received what is acknowledged now
         servers.kill_primary()
         shown = max(mark for mark, _ in scene.looks)
         promoted, other = servers.fail_over()
@@ -115,7 +115,7 @@ def _fail_over(servers: Replicated) -> int:
 
 
 def _checked(scene: Scene) -> int:
-    """Compare what was seen with what there is at the end; return the number of looks."""
+    """Compare the observations with the rows at the end; return the number of observations."""
     with scene.primary.session() as session:
         dated = {
             row.number: row.dated for row in session.execute(text("SELECT number, dated FROM published"))

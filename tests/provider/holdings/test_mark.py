@@ -21,7 +21,7 @@ from tests.provider.holdings.replicated import Replicated, replicated
 from tests.provider.served import until
 
 PUBLISHERS = 6
-# Rows of their own, so that what is tested is the rule and not the archive's tables. A commit takes up to
+# Separate tables, so that the rule is tested and not the archive's tables. A commit takes up to
 # three seconds: longer than changes are dated ahead.
 TABLES = """
 CREATE TABLE published (number bigint GENERATED ALWAYS AS IDENTITY, dated timestamptz NOT NULL);
@@ -129,7 +129,7 @@ def test_every_reader_of_the_mark_sees_all_changes_dated_up_to_it(
         session.execute(text(TABLES))
         session.commit()
     with open_database(settings, pool_size=PUBLISHERS + 4) as wide:
-        broken = _broken(wide, _taken(wide, wide, looks))
+        broken = _count_missing(wide, _observe(wide, wide, looks))
     assert broken["mark"] == 0
     assert min(broken["clock"], broken["heartbeat"]) > 0  # or nothing was late, and nothing was tested
 
@@ -144,7 +144,7 @@ def test_readers_of_a_lagging_replica_see_all_changes_dated_up_to_its_mark(
             session.execute(text(TABLES))
             session.commit()
         until(lambda: _has_tables(both.replica))
-        broken = _broken(both.primary, _taken(both.primary, both.replica, looks, both))
+        broken = _count_missing(both.primary, _observe(both.primary, both.replica, looks, both))
     assert broken["mark"] == 0
     assert min(broken["clock"], broken["heartbeat"], broken["replayed"]) > 0
 
@@ -175,8 +175,8 @@ def _has_tables(database: Database) -> bool:
         return session.scalar(text("SELECT to_regclass('heartbeat')")) is not None
 
 
-def _broken(primary: Database, taken: "Looks") -> Counter[str]:
-    """Count, for each horizon, the looks in which something dated up to it was missing."""
+def _count_missing(primary: Database, taken: "Looks") -> Counter[str]:
+    """Count, for each horizon, the observations in which a change dated up to it was missing."""
     with primary.session() as session:
         rows = session.execute(text("SELECT number, dated FROM published"))
         dated: dict[int, datetime] = {row.number: row.dated for row in rows}
@@ -193,8 +193,8 @@ def _broken(primary: Database, taken: "Looks") -> Counter[str]:
 Looks = list[tuple[dict[str, datetime], set[int]]]
 
 
-def _taken(primary: Database, looked_at: Database, looks: int, both: Replicated | None = None) -> Looks:
-    """Look at what is visible while others publish, some of them late, and the replica is held up."""
+def _observe(primary: Database, looked_at: Database, looks: int, both: Replicated | None = None) -> Looks:
+    """Observe the visible changes while others publish, some of them late, and the replica is delayed."""
     done = threading.Event()
 
     def keep(step: Callable[[Session, random.Random], None], seed: int) -> None:
@@ -237,7 +237,7 @@ def _publish(session: Session, chance: random.Random) -> None:
 def _beat(session: Session, _chance: random.Random) -> None:
     session.execute(text("UPDATE heartbeat SET moment = clock_timestamp()"))
     session.commit()
-    advance_mark(session)  # answers of the primary do it; here, only the replica may be looked at
+    advance_mark(session)  # responses of the primary do this; here, only the replica may be observed
     time.sleep(0.05)
 
 

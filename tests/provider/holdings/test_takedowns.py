@@ -106,7 +106,7 @@ def test_a_prefix_that_is_a_directory_covers_its_front_page(
     assert _hidden(database) == covered
 
 
-def test_a_prefix_of_a_directory_whose_name_ends_in_a_parenthesis_covers_its_front_page() -> None:
+def test_a_directory_prefix_that_ends_in_a_parenthesis_covers_its_front_page() -> None:
     found = ranges_of(["a.example/(1)/*"], WwwRule.NUMBERED)
     assert ("example,a)/(1)", "example,a)/(1)") in found
 

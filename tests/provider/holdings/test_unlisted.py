@@ -86,7 +86,7 @@ def test_an_empty_collection_is_public_until_it_or_a_parent_is_withheld(
     assert shown == {"collection:xy", "collection:z"}
 
 
-def test_a_hidden_capture_that_was_never_listed_stays_unlisted_when_its_collection_is_opened(
+def test_a_hidden_unlisted_capture_stays_unlisted_when_its_collection_is_opened(
     staff: Staff, tmp_path: Path
 ) -> None:
     """Listed as deleted, it would be revealed for the first time."""

@@ -47,7 +47,7 @@ async def ask(port: int, path: str, *fields: str) -> Answer:
 
 
 def joined(body: bytes) -> bytes:
-    """The content of chunks, the last of which must be there."""
+    """Return the content of chunks; the last chunk must be present."""
     found = b""
     while True:
         size, _, body = body.partition(b"\r\n")

@@ -27,7 +27,7 @@ async def ask(client: RawClient) -> bytes:
     return head.partition(b"\r\n")[0]
 
 
-async def test_others_are_served_while_many_connections_are_idle(
+async def test_requests_are_served_while_many_connections_are_idle(
     database: Database, settings: Settings
 ) -> None:
     app = app_of(database, settings, connections=20, client_requests=0)

@@ -49,7 +49,7 @@ async def site(
     with database.session() as session:
         harvested.write(session, "a", sets=["maps"])
         session.commit()
-    until(lambda: harvested.update() == 1)  # other transactions on the server hold publishing back
+    until(lambda: harvested.update() == 1)  # other transactions on the server delay publishing
     server = await aiohttp_server(create_app(small_pages(settings), database, base_url=BASE_URL))
     return Site(address=str(server.make_url("/")), identifiers=identifiers, title=title)
 

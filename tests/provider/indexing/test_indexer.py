@@ -54,7 +54,7 @@ def test_every_page_of_a_file_becomes_a_document(database: Database, tmp_path: P
             "domain:~ip:192.0.2.7",
         ]
         types = session.execute(select(Mimetype.set_spec, Mimetype.documents).order_by(Mimetype.set_spec))
-        # An ARC record says a type itself, but the HTTP header is what counts.
+        # An ARC record also has a type, but that of the HTTP header is used.
         assert [tuple(row) for row in types] == [
             ("mimetype:image", 1),
             ("mimetype:image:svg!2Bxml", 1),
@@ -182,7 +182,7 @@ def test_an_indexed_copy_gets_the_documents_of_a_missing_file(database: Database
 
 
 def dotted_row(database: Database, folder: Path) -> Path:
-    """Index a file, and store its path as earlier versions did if it was given as `../w`; gives the file."""
+    """Index a file, store its path as earlier versions did for `../w`, and return the file."""
     (folder / "sub").mkdir()
     archive = write_pages(folder / "w" / "x.warc.gz", PAGES)
     index_file(database, archive, OPTIONS)

@@ -176,7 +176,7 @@ def test_a_member_with_a_wrong_digest_is_not_indexed(database: Database, tmp_pat
 
 
 def altered(size: int | None = None, crc: int | None = None) -> Callable[[Path], Path]:
-    """Return what changes the directory's entry of the first member."""
+    """Return a function that changes the directory entry of the first member."""
 
     def change(path: Path) -> Path:
         data = bytearray(path.read_bytes())
@@ -215,7 +215,7 @@ def nothing(path: Path) -> Path:
 
 
 def named(name: str) -> Callable[[Path], Path]:
-    """Return what renames the member."""
+    """Return a function that renames the member."""
 
     def change(path: Path) -> Path:
         with zipfile.ZipFile(path, "w") as file:

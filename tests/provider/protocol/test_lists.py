@@ -62,7 +62,7 @@ async def test_the_last_of_several_pages_is_full_and_has_an_empty_token(
 async def test_tokens_have_cursor_and_complete_list_size(provider: Provider, archive: Archive) -> None:
     archive.add_many(7)
     window = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", from_="2020-01-01")
-    assert "completeListSize" not in window.token_facts  # a window has no kept count
+    assert "completeListSize" not in window.token_facts  # a window has no stored count
     found = await provider.pages(verb="ListRecords", metadataPrefix="oai_dc")
     assert [page.token_facts["cursor"] for page in found] == ["0", "3", "6"]
     assert [page.token_facts["completeListSize"] for page in found] == ["7", "7", "7"]

@@ -54,7 +54,7 @@ class Library:
         return self.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set=self.set_spec, **arguments)
 
     def add(self, count: int) -> list[str]:
-        """Add documents, and let the replicas have them."""
+        """Add documents, and wait until the replicas have them."""
         added = [self.archive.add(collections=[self.set_spec]) for _ in range(count)]
         wait_for_copies(self.both)
         return added

@@ -72,7 +72,7 @@ class Titles:
 
     @staticmethod
     def make_due(session: Session) -> None:
-        """Date what was published just now to the next day of a year that is over."""
+        """Give titles published just now the next date of a past year as datestamp."""
         session.execute(
             text(
                 "UPDATE title SET datestamp = :date"
@@ -102,7 +102,7 @@ def settle(database: Database) -> int:
 
 
 def datestamps(database: Database) -> dict[str, datetime]:
-    """The datestamp of each document, by URL."""
+    """Return the datestamp of each document, by URL."""
     with database.session() as session:
         return {row.url: row.datestamp for row in session.execute(select(Document.url, Document.datestamp))}
 

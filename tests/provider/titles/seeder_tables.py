@@ -156,7 +156,7 @@ class Seeder:
         return contract
 
     def keywords(self, source: int, *words: str) -> None:
-        """Add keywords, and give them to the source."""
+        """Add keywords, and assign them to the source."""
         for word in words:
             keyword = self.add("source_keyword", word=word)
             self.add("source_source_keywords", source_id=source, keyword_id=keyword)

@@ -62,7 +62,7 @@ def test_changed_descriptions_of_collections_are_imported(titles: Titles) -> Non
     described = CollectionEntry(collection="Volby", annotation="old", position=2)
     titles.bring(one, described)
     assert titles.plan(one, described).changes_nothing
-    # A second source cannot change what the first one says.
+    # A second source cannot change a description of the first one.
     plan = titles.plan(entry("1", SITE), CollectionEntry(collection="volby!"), source="other")
     assert not plan.collections
     assert plan.warnings == ["collection 'volby!': the source 'test' describes its set, collection:volby"]
