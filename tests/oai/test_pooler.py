@@ -14,7 +14,7 @@ from oai.settings import Settings
 
 
 def without_options(packet: bytes) -> bytes:
-    """Return the packet that begins a connection without its `options`."""
+    """Return the startup packet of a connection without its `options`."""
     words = packet[8:].rstrip(b"\0").split(b"\0")
     kept = [pair for pair in zip(words[::2], words[1::2], strict=True) if pair[0] != b"options"]
     body = packet[4:8] + b"".join(b"%s\0%s\0" % pair for pair in kept) + b"\0"
@@ -63,7 +63,7 @@ def behind_pooler(database: Database) -> Iterator[Database]:
             yield opened
 
 
-def test_options_that_a_pooler_drops_are_set_all_the_same(database: Database) -> None:
+def test_options_that_a_pooler_drops_are_set_by_statements(database: Database) -> None:
     name = database.url.database
     with database.engine.connect() as connection:
         connection.execute(text(f"ALTER DATABASE \"{name}\" SET timezone = 'Europe/Prague'"))
