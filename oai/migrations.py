@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -51,7 +52,18 @@ _HAS_TABLES: Final = text(
     "SELECT FROM pg_tables WHERE schemaname = :schema AND tablename = 'alembic_version'"
 )
 
-_TABLES_PRESENT: Final = text("SELECT to_regclass('public.oai_repository') IS NOT NULL")
+_OUR_TABLE: Final = "oai_repository"
+_OUR_REVISION: Final = re.compile(r"\d{4}")
+_MOST_NAMED: Final = 5
+# Sequences of columns belong to their tables, and an administrator may have installed extensions beforehand.
+_RELATIONS: Final = text("""
+    SELECT relname FROM pg_class AS c
+    WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND NOT EXISTS (
+        SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid
+            AND deptype IN ('e', 'a', 'i')
+    )
+    ORDER BY relname
+""")
 TRIGGERS: Final = frozenset(
     {
         "trigger check_repository of oai_record",
@@ -92,6 +104,8 @@ def head() -> str:
 def current(connection: Connection) -> str | None:
     """Return the revision of the connected database, or None if it has no tables of Zatva yet.
 
+    A revision of another program that uses Alembic counts as none.
+
     Raises DatabaseNotReadyError if the database's encoding is not UTF8, or its schema `public`, the only one
     that backups contain, is not the one in which tables are created.
     """
@@ -107,7 +121,7 @@ def current(connection: Connection) -> str | None:
     if not found.has_tables:
         return None
     revision: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
-    return revision
+    return revision if revision and _OUR_REVISION.fullmatch(revision) else None
 
 
 def _elsewhere(connection: Connection, schema: str | None) -> str:
@@ -145,16 +159,35 @@ def unfinished_restore(connection: Connection) -> str | None:
     )
 
 
+def occupants(connection: Connection) -> str | None:
+    """Return in words which tables, views and sequences the schema `public` has, or None if it has none."""
+    return _in_words(connection.scalars(_RELATIONS).all())
+
+
+def _in_words(names: Sequence[str]) -> str | None:
+    whose = "Zatva" if _OUR_TABLE in names else "another program"
+    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
+    return (
+        f"tables, views or sequences of {whose} ({', '.join(names[:_MOST_NAMED])}{more})" if names else None
+    )
+
+
 def unversioned(connection: Connection, found: str | None) -> str | None:
     """Return what to do about tables of which `current` found no revision, or None if there are no tables."""
-    if found is not None or not connection.scalar(_TABLES_PRESENT):
+    names = [] if found else connection.scalars(_RELATIONS).all()
+    if not names:
         return None
+    if _OUR_TABLE not in names:
+        return (
+            f"the schema public has {_in_words(names)}, and none of Zatva: create a database for Zatva alone "
+            "(CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0), and set database_url to it"
+        )
     table = "CREATE TABLE IF NOT EXISTS alembic_version (version_num varchar(32) PRIMARY KEY)"
     row = f"INSERT INTO alembic_version VALUES ('{head()}')"  # noqa: S608 for people
     return (
         "the tables have no version, because alembic_version is empty or missing: restore a backup with "
-        f"`zatva database restore`; or, if this version of Zatva has used the tables, run `{table}; {row}`, "
-        "then `zatva database check`"
+        f"`zatva database restore --force`; or, if this version of Zatva has used the tables, run `{table}; "
+        f"{row}`, then `zatva database check`"
     )
 
 

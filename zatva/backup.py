@@ -223,10 +223,16 @@ def _exit_code(both: _Both | None) -> ExitCode:
 def _refuse(database: Database, *, force: bool) -> None:
     """Raise UsageError if data would be lost without --force, or if other programs use the database."""
     with database.engine.connect() as connection:
-        found = migrations.current(connection) or migrations.unfinished_restore(connection)
+        migrations.current(connection)  # refuses a role that uses another schema
+        found = migrations.occupants(connection)
+        unfinished = migrations.unfinished_restore(connection)
         others = connection.scalar(_OTHERS)
-    if found is not None and not force:
-        raise UsageError("the database already has tables; to replace them with the backup, use --force")
+    if (found or unfinished) and not force:
+        schema = "public" if found else PREVIOUS_SCHEMA
+        raise UsageError(
+            f"the schema {schema} already has {found or 'tables'}; restore into an empty database, or, to "
+            "drop them and replace them with the backup, use --force"
+        )
     if others:
         raise UsageError(
             f"{others} other connections of Zatva use the database; stop the provider, manager, "
