@@ -17,6 +17,7 @@ from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
 from oai.errors import DatabaseNotReadyError
+from oai.pooler import require_sessions
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -241,9 +242,11 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
     Programs that read the tables meanwhile wait for half a second at most: a migration that needs a table for
     itself gives way to running transactions, and is tried again. Raises DatabaseNotReadyError if they have
     kept it from the table for `lock_seconds` seconds, or if it needs a part that the tables lack; the
-    migrations before it are complete then; also if the tables are newer than this version.
+    migrations before it are complete then; also if the tables are newer than this version, or a pooler is
+    not in session mode.
     """
     with engine.connect() as connection:
+        require_sessions(connection)
         # A time limit of the role or database would end the same migration each time.
         connection.execute(text("SET statement_timeout = 0"))
         # The lock belongs to the session, not to the transaction, so it survives the commits of the
@@ -314,6 +317,7 @@ def _migrate_gently(connection: Connection, lock_seconds: float) -> None:
 def ensure_current(engine: Engine, *, may_upgrade: bool) -> None:
     """Check that the tables are of this version; upgrade if the database is empty or `may_upgrade` is set."""
     with engine.connect() as connection:
+        require_sessions(connection)
         found = current(connection)
     if found not in {None, head()} and not may_upgrade:
         raise DatabaseNotReadyError(f"the database is at revision {found}: {advice(found)}")

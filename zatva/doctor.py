@@ -27,6 +27,7 @@ from oai.database import open_database, place
 from oai.disk import Disk, DiskFloor, DiskFullError, disks_of, nearest_existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
+from oai.pooler import require_sessions
 from oai.private_files import exposed_files, how_to_close
 from oai.probes import server_state
 from oai.reach import proxy_variables
@@ -151,6 +152,7 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
             open_database(settings, check_tables=False) as database,
             database.engine.connect() as connection,
         ):
+            require_sessions(connection)
             findings = list(_of_server(connection, place(settings) if embedded else None))
             findings += _checked("free space", settings, _repository_disks(connection, settings))
     except (ZatvaError, DBAPIError) as error:
