@@ -49,8 +49,14 @@ _PLACE: Final = text(
     "SELECT current_schema() AS schema, current_setting('server_encoding') AS encoding,"
     " to_regclass('public.alembic_version') IS NOT NULL AS has_tables"
 )
-_HAS_TABLES: Final = text(
-    "SELECT FROM pg_tables WHERE schemaname = :schema AND tablename = 'alembic_version'"
+_HAS_TABLES: Final = text("SELECT FROM pg_tables WHERE schemaname = :schema AND tablename = 'oai_repository'")
+_SEARCHED: Final = text("""
+    SELECT current_setting('search_path') AS path, to_regnamespace('public') IS NOT NULL AS has_public,
+        quote_ident(current_user) AS role, ARRAY(SELECT CAST(nspname AS text) FROM pg_namespace) AS schemas
+""")
+_IN_PATH: Final = re.compile(r'"((?:[^"]|"")*)"|([^\s,"]+)')
+_SET_PATH: Final = (
+    "run `ALTER ROLE … IN DATABASE … SET search_path = public` with the role and database of database_url"
 )
 
 _OUR_TABLE: Final = "oai_repository"
@@ -128,7 +134,7 @@ def current(connection: Connection) -> str | None:
 def _elsewhere(connection: Connection, schema: str | None) -> str:
     """Return what to do about a role whose tables are not created in the schema `public`."""
     if schema is None:
-        return "the database has no schema public that the role can use; create it, or grant USAGE on it"
+        return _without_schema(connection)
     if connection.execute(_HAS_TABLES, {"schema": schema}).rowcount:
         return (
             f"the tables are in the schema {schema}, but Zatva and its backups use only public; stop Zatva, "
@@ -136,9 +142,26 @@ def _elsewhere(connection: Connection, schema: str | None) -> str:
             "the owner of the database (move what others have in public first)"
         )
     return (
-        f"tables would be created in the schema {schema}, but Zatva and its backups use only public; run "
-        "`ALTER ROLE … IN DATABASE … SET search_path = public` with the role and database of database_url"
+        f"tables would be created in the schema {schema}, but Zatva and its backups use only public; "
+        f"{_SET_PATH}"
     )
+
+
+def _without_schema(connection: Connection) -> str:
+    """Return what to do about a search_path without a schema that the role can use.
+
+    It does not name `public`, unless there is none: `current` fails earlier if the role may not use that.
+    """
+    found = connection.execute(_SEARCHED).one()
+    if not found.has_public:
+        return "the database has no schema public; run `CREATE SCHEMA public` as the owner of the database"
+    parts = _IN_PATH.findall(found.path)
+    names = [plain.lower() or quoted.replace('""', '"') for quoted, plain in parts]
+    missing = [name for name in names if name not in {*found.schemas, "$user"}]
+    why = (
+        f"there is no schema {', '.join(missing)}" if missing else f"{found.role} can use none of its schemas"
+    )
+    return f"search_path is {found.path} but {why if any(names) else 'it names no schema'}; {_SET_PATH}"
 
 
 def advice(found: str | None) -> str:

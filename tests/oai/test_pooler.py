@@ -96,7 +96,8 @@ def pgbouncer(database: Database, tmp_path: Path) -> Iterator[Callable[[str], st
             target = " ".join(f"{name}={server[name]}" for name in ("host", "port", "user") if name in server)
             file.write_text(
                 f"[databases]\n* = {target}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
-                f"unix_socket_dir =\nauth_type = any\npool_mode = {mode}\nignore_startup_parameters = options\n",
+                f"unix_socket_dir =\nauth_type = any\npool_mode = {mode}\n"
+                "ignore_startup_parameters = options\n",
                 encoding="utf-8",
             )
             # It refuses to run as root.
