@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
+from oai.console import first_of
 from oai.errors import DatabaseNotReadyError
 from oai.pooler import require_sessions
 
@@ -61,7 +62,6 @@ _SET_PATH: Final = (
 
 _OUR_TABLE: Final = "oai_repository"
 _OUR_REVISION: Final = re.compile(r"\d{4}")
-_MOST_NAMED: Final = 5
 # Sequences of columns belong to their tables, and an administrator may have installed extensions beforehand.
 _RELATIONS: Final = text("""
     SELECT relname FROM pg_class AS c
@@ -190,10 +190,7 @@ def occupants(connection: Connection) -> str | None:
 
 def _in_words(names: Sequence[str]) -> str | None:
     whose = "Zatva" if _OUR_TABLE in names else "another program"
-    more = f" and {len(names) - _MOST_NAMED} more" if len(names) > _MOST_NAMED else ""
-    return (
-        f"tables, views or sequences of {whose} ({', '.join(names[:_MOST_NAMED])}{more})" if names else None
-    )
+    return f"tables, views or sequences of {whose} ({first_of(names)})" if names else None
 
 
 def unversioned(connection: Connection, found: str | None) -> str | None:
