@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -122,6 +123,14 @@ def names(invocation: Invocation) -> int:
     return ExitCode.DONE
 
 
+def writes_a_time(invocation: Invocation) -> int:
+    from oai.languages import minute_in_utc  # noqa: PLC0415 Babel reads TZ when it is imported
+
+    written = minute_in_utc(datetime(2026, 11, 26, 9, 5, tzinfo=UTC), "en")
+    invocation.console.result({"time": written}, written)
+    return ExitCode.DONE
+
+
 def _in_a_process(
     handler: str, *words: str, redirected: str = "", code: int = ExitCode.DONE, **environment: str
 ) -> bytes:
@@ -155,6 +164,21 @@ def test_a_character_that_the_terminals_encoding_lacks_is_replaced() -> None:
     assert _in_a_process("names", PYTHONIOENCODING="utf8") == "Zatva … č\n".encode()
     found = json.loads(_in_a_process("names", "--json", PYTHONIOENCODING="iso8859-2").decode("ascii"))
     assert found == {"name": "Zatva … č"}
+
+
+@pytest.mark.parametrize("value", [":/etc/passwd", "/etc", "notes.txt", "Europe"])
+def test_a_tz_that_names_a_file_or_folder_without_a_time_zone_counts_as_utc(
+    tmp_path: Path, value: str
+) -> None:
+    (tmp_path / "notes.txt").touch()
+    out = _in_a_process("writes_a_time", redirected="2>&1", TZ=value).decode()
+    warning = f"zatva: the variable TZ is {value.strip(':')!r}, which is not a time zone; UTC is used"
+    assert out == f"{warning}\n26 Nov 2026 09:05 UTC\n"
+
+
+@pytest.mark.parametrize("value", ["", ":", "Europe/Prague", "No/Zone", ":/usr/share/zoneinfo/UTC"])
+def test_another_tz_is_used_without_a_warning(value: str) -> None:
+    assert _in_a_process("writes_a_time", TZ=value) == b"26 Nov 2026 09:05 UTC\n"
 
 
 def test_a_result_is_text_or_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
