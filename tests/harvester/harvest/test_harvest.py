@@ -188,7 +188,7 @@ async def test_a_from_before_the_earliest_datestamp_is_omitted_if_the_server_rej
     outcome = await library.run()
     assert (outcome.verdict, outcome.counts["updated"]) == ("complete", len(library.fake.items))
     bounds = [asked["from"] for asked in library.fake.lists() if "from" in asked]
-    assert bounds == ["2024-06-01T11:59:00Z", "2024-06-01"]
+    assert bounds == ["2024-06-01T11:59:00Z", "2024-05-31"]
 
 
 async def test_a_finished_run_leaves_no_state_to_resume(library: Library) -> None:
@@ -201,7 +201,33 @@ async def test_from_is_written_in_the_granularity_of_the_repository(library: Lib
     library.fake.granularity = "YYYY-MM-DD"
     await library.run()
     await library.run()
-    assert library.fake.lists()[-1]["from"] == "2024-06-01"
+    assert library.fake.lists()[-1]["from"] == "2024-05-31"
+
+
+async def test_a_change_is_received_that_is_dated_by_a_local_day_before_that_of_the_last_harvest(
+    library: Library,
+) -> None:
+    """In New York, it is still 31 May at 01:00 UTC on 1 June."""
+    library.fake.granularity = "YYYY-MM-DD"
+    library.fake.now = "2024-06-01T01:00:00Z"
+    library.fake.items = [replace(item, datestamp="2024-05-30") for item in library.fake.items]
+    await library.run()
+    library.fake.now = "2024-06-01T02:00:00Z"
+    library.fake.items.append(Item(identifier="late", datestamp="2024-05-31"))
+    assert (await library.run()).counts["new"] == 1
+
+
+@pytest.mark.parametrize(
+    ("from_", "watermark"), [("2024-06-01", NOW), ("2024-05-31T18:00:00Z", "2024-06-02T12:00:00Z")]
+)
+async def test_a_requested_day_moves_the_watermark_only_if_it_is_before_that_of_the_last_harvest(
+    library: Library, from_: str, watermark: str
+) -> None:
+    library.fake.granularity = "YYYY-MM-DD"
+    await library.run()
+    library.fake.now = "2024-06-02T12:00:00Z"
+    outcome = await library.run(harvest_from=from_)
+    assert (outcome.verdict, library.harvest_row().watermark) == ("complete", watermark)
 
 
 async def test_changed_unchanged_new_and_deleted_records_are_distinguished(library: Library) -> None:
