@@ -25,7 +25,7 @@ from harvester.harvest.seen_identifiers import Known, mark
 from harvester.harvest.source import MissingAnswerError
 from harvester.harvest.transform import Refusal
 from harvester.harvest.verdict import End, unlisted
-from harvester.harvest.windows import Window
+from harvester.harvest.windows import Window, least_overlap
 from harvester.reading.errors import (
     AnswerTooLargeError,
     ClientError,
@@ -43,6 +43,18 @@ from oai.vocabulary import Granularity, Verb
 
 _TRIES_WHILE_SEARCHING = 1
 _FAILED_PROBES = 3
+_ENDS = {
+    Remedy.NOTHING_THERE: End.NO_RECORDS_MATCH,
+    Remedy.ENDED_EARLY: End.NO_RECORDS_MATCH_LATE,
+    Remedy.CONFIRMED: End.NO_TOKEN,
+    Remedy.NO_NEXT_PAGE: End.NO_NEXT_PAGE,
+}
+"""How the list ended, by the remedies that end it."""
+_WHY_ENDED = {
+    Remedy.CONFIRMED: "as many records as announced were received, so the list ended",
+    Remedy.NO_NEXT_PAGE: "nothing more was listed, so the list probably ended",
+}
+"""The warnings of these remedies."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,14 +244,9 @@ class ListHarvester:
         chosen = remedy(broken)
         if chosen.takes_time:
             self._check_time(error)
+        if chosen in _ENDS:
+            return await self._nothing_more(window, error, chosen)
         match chosen:
-            case Remedy.NOTHING_THERE:
-                return await self._nothing_more(window, error, End.NO_RECORDS_MATCH)
-            case Remedy.ENDED_EARLY:
-                return await self._nothing_more(window, error, End.NO_RECORDS_MATCH_LATE)
-            case Remedy.CONFIRMED:
-                run.prepared.warn(f"{error}; as many records as announced were received, so the list ended")
-                return await self._nothing_more(window, error, End.NO_TOKEN)
             case Remedy.AGAIN:
                 await self._begin_again(window, error)
             case Remedy.TAKE_UP:
@@ -254,12 +261,14 @@ class ListHarvester:
                 await self._give_in(error)
         return state.end
 
-    async def _nothing_more(self, window: Window, error: ClientError, end: End) -> End:
+    async def _nothing_more(self, window: Window, error: ClientError, chosen: Remedy) -> End:
         """End the list whose error shows that it has no further records."""
+        if chosen in _WHY_ENDED:
+            self.run.prepared.warn(f"{error}; {_WHY_ENDED[chosen]}")
         if isinstance(error, OaiError):
             self.run.state.note_date(error.response_date)
-        await self._finish(window, end)
-        return end
+        await self._finish(window, _ENDS[chosen])
+        return _ENDS[chosen]
 
     async def _give_in(self, error: ClientError) -> None:
         """Raise the error; a strict run reports it as a failed strict check."""
@@ -280,7 +289,8 @@ class ListHarvester:
         times = replace(self._plan.calendar, granularity=Granularity.DAY)
         self.run.plan = replace(self._plan, calendar=times)
         words = f"all bounds are now whole days, regardless of Identify: {error}"
-        await self._change(RunProgress.in_days, words)
+        overlap = least_overlap(Granularity.DAY) if self.run.request.harvest_from is None else 0
+        await self._change(lambda state: state.in_days(overlap), words)
 
     async def _begin_again(self, window: Window, error: ClientError) -> None:
         words = f"the list was started again: {error}"

@@ -38,6 +38,7 @@ class Remedy(StrEnum):
     NOTHING_THERE = "the window is empty"
     ENDED_EARLY = "treat the list as ended, unconfirmed"
     CONFIRMED = "treat the list as ended, because its size confirms it"
+    NO_NEXT_PAGE = "treat the list as ended, unconfirmed, because the token of its last page leads nowhere"
     AGAIN = "start the list again"
     TAKE_UP = "continue from the largest datestamp"
     OTHER_BOUNDS = "request again without a first datestamp before the earliest one, or in whole days"
@@ -93,12 +94,7 @@ def remedy(broken: BrokenAnswer) -> Remedy:
     if not broken.loose or not is_of_the_answer(error):
         return Remedy.NONE
     if isinstance(error, EndlessListError):
-        if broken.watch.ends_by_size:
-            return Remedy.CONFIRMED
-        # Every shorter window would have as many pages without new records; a circular list leads back by
-        # its token.
-        if _has_nothing_new(error):
-            return Remedy.NONE
+        return _after_endless_list(broken.watch, error)
     # If all answers are HTML or 404, this is no OAI-PMH repository, rather than one with a bad record.
     if broken.first and not _may_be_one_record(error):
         return Remedy.NONE
@@ -138,13 +134,30 @@ def _after_oai_error(broken: BrokenAnswer, error: OaiError) -> Remedy:
         return Remedy.OTHER_BOUNDS
     if not broken.with_token or error.code not in _TOKEN_REFUSED:
         return Remedy.NONE
-    if broken.restarts >= _MOST_RESTARTS:
+    return _after_refused_token(broken, broken.watch)
+
+
+def _after_refused_token(broken: BrokenAnswer, watch: ListWatch) -> Remedy:
+    """Return the remedy for a token that has expired, or that a last page has without need."""
+    if watch.ends_by_size:
+        return Remedy.CONFIRMED
+    if watch.has_nothing_more:
+        return Remedy.NO_NEXT_PAGE
+    asked_again = watch.before is not None or not watch.seems_ended
+    if broken.restarts >= _MOST_RESTARTS and asked_again:
         return Remedy.DIVIDE
     return Remedy.TAKE_UP if broken.orderly else Remedy.AGAIN
 
 
-def _has_nothing_new(error: EndlessListError) -> bool:
-    return error.failure is not None and error.failure.code is not FailureCode.LIST_IN_CIRCLES
+def _after_endless_list(watch: ListWatch, error: EndlessListError) -> Remedy:
+    if watch.ends_by_size:
+        return Remedy.CONFIRMED
+    # Every shorter window would have as many pages without new records; a circular list leads back by its
+    # token.
+    if error.failure is not None and error.failure.code is not FailureCode.LIST_IN_CIRCLES:
+        return Remedy.NONE
+    leads_to_itself = error.empty and not watch.last_page
+    return Remedy.NO_NEXT_PAGE if leads_to_itself and watch.seems_ended else Remedy.DIVIDE
 
 
 def _may_be_one_record(error: ClientError) -> bool:

@@ -66,9 +66,9 @@ class Window:
         """Whether a bound is finer than a day."""
         return any("T" in bound for bound in (self.from_, self.until) if bound)
 
-    def in_days(self) -> "Window":
-        """Return the window with bounds of whole days, from a day earlier (see `least_overlap`)."""
-        from_, first = (bound and _day_before(bound) for bound in (self.from_, self.first_from))
+    def in_days(self, overlap: float) -> "Window":
+        """Return the window with bounds of whole days; its beginning is moved `overlap` seconds back."""
+        from_, first = (bound and _day_of(bound, overlap) for bound in (self.from_, self.first_from))
         return replace(self, from_=from_, until=self.until and self.until[:10], first_from=first)
 
     def as_json(self) -> dict[str, Any]:
@@ -186,11 +186,11 @@ def slices(window: Window, calendar: Calendar) -> Iterator[Window]:
             rest += [piece] if left is None else [left, piece]
 
 
-def _day_before(bound: str) -> str:
-    """Return the day before a bound in seconds; a bound in days stays as it is."""
+def _day_of(bound: str, overlap: float) -> str:
+    """Return the day of a bound in seconds, less the overlap; a bound in days stays as it is."""
     if "T" not in bound:
         return bound
-    return format_datestamp(earlier(parse_datestamp(bound).moment, _LOCAL_DAYS), Granularity.DAY)
+    return format_datestamp(earlier(parse_datestamp(bound).moment, overlap), Granularity.DAY)
 
 
 def _piece(window: Window, span: Span, length: timedelta) -> Window:
