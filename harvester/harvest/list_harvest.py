@@ -116,6 +116,8 @@ class ListHarvester:
     _skip: Known = field(default_factory=Known)
     """Records received before their list broke, so that they are not fetched one by one."""
     _probes_left: int = _FAILED_PROBES
+    _faultless: bool = True
+    """Whether no list has broken yet in this process."""
 
     async def harvest_lists(self) -> End:
         """Harvest the lists, from the start or from where they were interrupted."""
@@ -147,6 +149,13 @@ class ListHarvester:
     @property
     def _loose(self) -> bool:
         return self.run.request.validation is Level.LOOSE
+
+    def _leave_stored_token(self) -> bool:
+        """Return whether the run was resumed at a token and has received no page since; true at most once."""
+        state, stored = self.run.state, self._plan.resumption_token
+        here = bool(stored) and state.token == stored and state.counts["pages"] == state.resumed["pages"]
+        first, self._faultless = self._faultless, False
+        return first and here
 
     async def _next_window(self) -> Window | None:
         """Return the next window to request; when slicing, skip empty years and months."""
@@ -234,6 +243,7 @@ class ListHarvester:
             window=window,
             watch=state.watch,
             with_token=bool(run.state.token),
+            stored_token=self._leave_stored_token(),
             first=not run.state.counts["pages"] and not state.totals["lists"],
             restarts=state.totals["restarts"],
             orderly=state.watch.orderly and not state.totals["disorder"],
@@ -246,6 +256,8 @@ class ListHarvester:
             self._check_time(error)
         if chosen in _ENDS:
             return await self._nothing_more(window, error, chosen)
+        if chosen in {Remedy.AGAIN, Remedy.TAKE_UP} and not isinstance(error, OaiError):
+            await self._check_list(window, error)
         match chosen:
             case Remedy.AGAIN:
                 await self._begin_again(window, error)
@@ -269,6 +281,13 @@ class ListHarvester:
             self.run.state.note_date(error.response_date)
         await self._finish(window, _ENDS[chosen])
         return _ENDS[chosen]
+
+    async def _check_list(self, window: Window, error: ClientError) -> None:
+        """Raise the error if the list cannot be requested again either, so that its token is kept."""
+        no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
+        probe = probe_window(no_retry_client, self._plan.verb, self._plan.selection(window))
+        if (await self._steps.or_stop(probe)).failed:
+            await self._give_in(error)
 
     async def _give_in(self, error: ClientError) -> None:
         """Raise the error; a strict run reports it as a failed strict check."""

@@ -16,11 +16,12 @@ from harvester.reading.errors import (
     AnswerTooLargeError,
     ClientError,
     EndlessListError,
+    HttpStatusError,
     NotOaiPmhError,
     OaiError,
 )
 from oai.datestamps import parse_datestamp
-from oai.errors import RemoteError
+from oai.errors import RemoteError, failure_of
 from oai.failures import Failure, FailureCode
 from oai.reach import without_credentials
 from oai.vocabulary import ErrorCode, Verb
@@ -75,6 +76,8 @@ class BrokenAnswer:
     watch: ListWatch
     with_token: bool
     """Whether the failed request had a token."""
+    stored_token: bool = False
+    """Whether that token is from an earlier process, so that it may have expired since."""
     first: bool
     """Whether no record of the repository has been read so far, in this run or before its interruption."""
     restarts: int
@@ -91,7 +94,9 @@ def remedy(broken: BrokenAnswer) -> Remedy:
     error = broken.error
     if isinstance(error, OaiError):
         return _after_oai_error(broken, error)
-    if not broken.loose or not is_of_the_answer(error):
+    if not broken.loose:
+        return _requested_again(broken) if broken.stored_token and _may_refuse_token(error) else Remedy.NONE
+    if not is_of_the_answer(error):
         return Remedy.NONE
     if isinstance(error, EndlessListError):
         return _after_endless_list(broken.watch, error)
@@ -146,7 +151,17 @@ def _after_refused_token(broken: BrokenAnswer, watch: ListWatch) -> Remedy:
     asked_again = watch.before is not None or not watch.seems_ended
     if broken.restarts >= _MOST_RESTARTS and asked_again:
         return Remedy.DIVIDE
+    return _requested_again(broken)
+
+
+def _requested_again(broken: BrokenAnswer) -> Remedy:
     return Remedy.TAKE_UP if broken.orderly else Remedy.AGAIN
+
+
+def _may_refuse_token(error: ClientError) -> bool:
+    """Return whether some servers answer an expired token like this instead of by badResumptionToken."""
+    answered = isinstance(error, (HttpStatusError, NotOaiPmhError))
+    return answered and failure_of(error).code is not FailureCode.HTTP_FORBIDDEN
 
 
 def _after_endless_list(watch: ListWatch, error: EndlessListError) -> Remedy:

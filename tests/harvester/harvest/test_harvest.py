@@ -24,7 +24,7 @@ from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ExitCode
 from oai.failures import Failure, FailureCode
 from oai.settings import Settings
-from tests.harvester.fake_repository import FakeRepository, Fault, Item, many, serve
+from tests.harvester.fake_repository import Answer, FakeRepository, Fault, Item, many, serve
 from tests.harvester.library import Library, facts_of
 
 FILTERS = """<filters match="any"><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'
@@ -189,6 +189,56 @@ async def test_a_from_before_the_earliest_datestamp_is_omitted_if_the_server_rej
     assert (outcome.verdict, outcome.counts["updated"]) == ("complete", len(library.fake.items))
     bounds = [asked["from"] for asked in library.fake.lists() if "from" in asked]
     assert bounds == ["2024-06-01T11:59:00Z", "2024-05-31"]
+
+
+HTML = b"<!DOCTYPE html><html><title>Error</title></html>"
+
+
+def expires_at_20(answer: Answer, *, until_restart: bool) -> Fault:
+    """Return a fault that answers the third page's token like this, perhaps only until the list restarts."""
+    restarted = [False]
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
+        restarted[0] |= until_restart and "metadataPrefix" in asked
+        expired = asked.get("resumptionToken", "").startswith("20") and not restarted[0]
+        return answer if expired else good
+
+    return fault
+
+
+async def stop_strictly_at_20(library: Library) -> None:
+    library.fake.fault = dies_at(library.fake, "20")
+    assert (await library.run(validation=Level.STRICT)).verdict == "failed"
+    assert (library.harvest_row().resumption_token or "").startswith("20")
+    library.fake.asked.clear()
+
+
+@pytest.mark.parametrize("answer", [(500, {}, b""), (404, {}, HTML), (200, {}, HTML)])
+async def test_a_strict_harvest_starts_again_if_its_stored_token_is_refused_without_an_oai_error(
+    library: Library, answer: Answer
+) -> None:
+    await stop_strictly_at_20(library)
+    library.fake.fault = expires_at_20(answer, until_restart=True)
+    outcome = await library.run(validation=Level.STRICT)
+    assert (outcome.verdict, len(library.files()), outcome.evidence.restarts) == ("complete", 25, 1)
+    assert [text for text in outcome.warnings if text.startswith("the list was started again")]
+
+
+async def test_a_strict_harvest_starts_again_once_for_a_stored_token(library: Library) -> None:
+    await stop_strictly_at_20(library)
+    library.fake.fault = expires_at_20((500, {}, b""), until_restart=False)
+    outcome = await library.run(validation=Level.STRICT)
+    assert (outcome.verdict, outcome.evidence.restarts) == ("failed", 1)
+    assert outcome.failure is not None
+    assert outcome.failure.code is FailureCode.HTTP_SERVER_ERROR
+
+
+async def test_a_stored_token_is_kept_while_the_list_itself_is_not_available(library: Library) -> None:
+    await stop_strictly_at_20(library)
+    library.fake.fault = lambda asked, good: (404, {}, b"") if "List" in asked["verb"] else good
+    outcome = await library.run(validation=Level.STRICT)
+    assert (outcome.verdict, outcome.evidence.restarts) == ("failed", 0)
+    assert (library.harvest_row().resumption_token or "").startswith("20")
 
 
 async def test_a_finished_run_leaves_no_state_to_resume(library: Library) -> None:

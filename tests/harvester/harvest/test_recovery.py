@@ -46,6 +46,19 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "a token that always expires, strictly": (
         {"error": EXPIRED, "restarts": 3, "loose": False}, Remedy.DIVIDE
     ),
+    "an expired token that is answered by 404, strictly": (
+        {"error": HttpStatusError(URL, 404), "loose": False, "stored_token": True}, Remedy.AGAIN
+    ),
+    "an expired token that is answered by HTML, strictly": (
+        {"error": HTML, "loose": False, "stored_token": True, "orderly": True}, Remedy.TAKE_UP
+    ),
+    "a stored token and a server that is not allowed to answer, strictly": (
+        {"error": HttpStatusError(URL, 403), "loose": False, "stored_token": True}, Remedy.NONE
+    ),
+    "a stored token and a broken page, strictly": (
+        {"error": BROKEN, "loose": False, "stored_token": True}, Remedy.NONE
+    ),
+    "a 500 in the middle, strictly": ({"error": STAYS, "loose": False}, Remedy.NONE),
     "badResumptionToken without a token": ({"error": EXPIRED, "with_token": False}, Remedy.NONE),
     "badArgument for a token": ({"error": OaiError(URL, "badArgument", "")}, Remedy.AGAIN),
     "badArgument for a first request": (
