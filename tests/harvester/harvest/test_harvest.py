@@ -191,6 +191,46 @@ async def test_a_from_before_the_earliest_datestamp_is_omitted_if_the_server_rej
     assert bounds == ["2024-06-01T11:59:00Z", "2024-05-31"]
 
 
+async def none_match_with(library: Library, status: int, broken: Callable[[bytes], bytes]) -> None:
+    """Harvest, then answer lists of changes by noRecordsMatch with this status, changed by `broken`."""
+    await library.run()
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
+        return (status, {"Content-Type": "text/xml"}, broken(good)) if "from" in asked else good
+
+    library.fake.fault = fault
+
+
+BROKEN_ERRORS: dict[str, Callable[[bytes], bytes]] = {
+    "a bare ampersand": lambda good: good.replace(b">no<", b">no records & no sets<"),
+    "cut off": lambda good: good.partition(b"</OAI-PMH>")[0],
+    "a bare ampersand, cut off": lambda good: good.replace(b">no<", b">no & no<").partition(b"</error>")[0],
+    "content after it": lambda good: good.replace(b"</OAI-PMH>", b"<hr></OAI-PMH>"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN_ERRORS)
+async def test_a_lenient_harvest_reads_an_error_in_an_answer_that_is_not_well_formed(
+    library: Library, kind: str
+) -> None:
+    await none_match_with(library, 200, BROKEN_ERRORS[kind])
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.evidence.end) == ("complete", "noRecordsMatch")
+    outcome = await library.run(validation=Level.STRICT)
+    assert outcome.failure is not None
+    assert (outcome.exit_code, outcome.failure.code) == (ExitCode.STRICT_CHECK, "malformed_answer")
+
+
+@pytest.mark.parametrize("level", [Level.LOOSE, Level.STRICT])
+@pytest.mark.parametrize("status", [400, 404, 500])
+async def test_an_error_of_the_protocol_is_read_whatever_its_http_status(
+    library: Library, status: int, level: Level
+) -> None:
+    await none_match_with(library, status, lambda good: good)
+    outcome = await library.run(validation=level)
+    assert (outcome.verdict, outcome.evidence.end) == ("complete", "noRecordsMatch")
+
+
 HTML = b"<!DOCTYPE html><html><title>Error</title></html>"
 
 
