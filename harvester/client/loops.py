@@ -79,7 +79,7 @@ class LoopDetector:
         mark = hashlib.sha256("\n".join((token.value, *names)).encode("utf-8", "surrogatepass")).digest()[:16]
         if mark in self._seen:
             failure = Failure(code=FailureCode.LIST_IN_CIRCLES, facts={"token": repr(token.value)})
-            raise EndlessListError(url, failure)
+            raise EndlessListError(url, failure, empty=not names)
         self._pages += 1
         if self._pages <= _MOST_MARKS or not self._pages & (self._pages - 1):
             self._seen.add(mark)

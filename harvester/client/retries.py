@@ -10,6 +10,7 @@ from typing import Self, TypedDict, Unpack
 from urllib.parse import urlsplit
 
 from harvester.client.transport import HttpReply
+from harvester.reading.envelope import error_answer
 from harvester.reading.errors import HttpStatusError, ServerBusyError, TransportError, TransportKind
 from harvester.reading.replies import looks_like_oai_pmh
 from oai.errors import TryLaterError
@@ -18,6 +19,7 @@ from oai.guarded_http import retry_after
 from oai.sections import HarvesterSettings
 
 _SUCCESS = 200
+_SERVER_ERROR = 500
 _BUSY = frozenset({429, 503})
 # A proxy in front of the server sends 52x if the server is down or slow.
 _WORTH_ANOTHER_TRY = frozenset({408, 425, 429, 500, 502, 503, 504, *range(520, 525)})
@@ -135,7 +137,7 @@ class Retrying:
                 number += 1
                 continue
             self.answered.update(urlsplit(address).netloc for address in (reply.url, *reply.hops))
-            if reply.status == _SUCCESS or _is_answer(reply):
+            if reply.status == _SUCCESS or _is_answer(reply, last=last):
                 return reply
             # Evaluated once: the time until a given date shrinks with each evaluation.
             asked = retry_after(reply.headers.get("Retry-After"), self.clock())
@@ -203,6 +205,11 @@ def _check_whole(reply: HttpReply, *, loose: bool) -> None:
         raise reply.cut
 
 
-def _is_answer(reply: HttpReply) -> bool:
-    """Return whether an answer with an error status is still OAI-PMH; one of a busy server never is."""
+def _is_answer(reply: HttpReply, *, last: bool) -> bool:
+    """Return whether an answer with an error status is still OAI-PMH; one of a busy server never is.
+
+    With status 500, some servers send the protocol's errors, but it may also be a temporary failure.
+    """
+    if reply.status == _SERVER_ERROR:
+        return last and error_answer(reply.content) is not None
     return reply.status not in _WORTH_ANOTHER_TRY and looks_like_oai_pmh(reply.content)

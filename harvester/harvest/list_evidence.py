@@ -55,6 +55,10 @@ class ListWatch:
     """completeListSize of the list as first requested."""
     begins: int = 0
     """Number of marks from before the list was continued."""
+    before: int | None = None
+    """Different entries of the list when it was last requested again, from its start or later."""
+    full_page: int = 0
+    """Entries of the longest page of the run's earlier lists."""
     marks: Marks = field(default_factory=no_marks, repr=False)
     """Marks of all entries with readable identifiers, in list order."""
 
@@ -99,12 +103,16 @@ class ListWatch:
     def missing(self) -> int:
         """Records that the server announced but did not list; repeated ones count once."""
         here = self.listed - self.repeated
-        in_all = self.earlier + self.listed - self.overlapping
         return max(
             0 if self.size is None else self.size - here,
-            0 if self.earlier_size is None else self.earlier_size - in_all,
+            0 if self.earlier_size is None else self.earlier_size - self.in_all,
             0,
         )
+
+    @property
+    def in_all(self) -> int:
+        """Different entries, including those before the list was continued from a later datestamp."""
+        return self.earlier + self.listed - self.overlapping
 
     @property
     def lost(self) -> int:
@@ -152,6 +160,22 @@ class ListWatch:
         plausible = self.longest_page < here == self.size and here % _ROUND != 0
         return self.confirmed and plausible and not self.revised
 
+    @property
+    def seems_ended(self) -> bool:
+        """Whether its last page, which has a token, may be the end: it is empty, or shorter than another one.
+
+        Not if the server states sizes, which are better evidence, nor if the number of entries may be the
+        most that it lists.
+        """
+        short = self.last_page < max(self.longest_page, self.full_page) or not self.last_page
+        at_most = self.in_all > 0 and self.in_all % _ROUND == 0
+        return self.pages > 0 and short and not self.largest and not at_most
+
+    @property
+    def has_nothing_more(self) -> bool:
+        """Whether the list seems to have ended, and had as many entries before it was requested again."""
+        return self.seems_ended and self.in_all == self.before
+
     def taken_up(self) -> "ListWatch":
         """Return the watch over the list requested again from its settled datestamp on."""
         return ListWatch(
@@ -159,6 +183,7 @@ class ListWatch:
             earlier_size=self.earlier_size if self.begins else self.size,
             rises=self.rises,
             begins=len(self.marks),
+            before=self.in_all,
             marks=self.marks,
         )
 

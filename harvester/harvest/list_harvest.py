@@ -25,7 +25,7 @@ from harvester.harvest.seen_identifiers import Known, mark
 from harvester.harvest.source import MissingAnswerError
 from harvester.harvest.transform import Refusal
 from harvester.harvest.verdict import End, unlisted
-from harvester.harvest.windows import Window
+from harvester.harvest.windows import Window, least_overlap
 from harvester.reading.errors import (
     AnswerTooLargeError,
     ClientError,
@@ -43,6 +43,18 @@ from oai.vocabulary import Granularity, Verb
 
 _TRIES_WHILE_SEARCHING = 1
 _FAILED_PROBES = 3
+_ENDS = {
+    Remedy.NOTHING_THERE: End.NO_RECORDS_MATCH,
+    Remedy.ENDED_EARLY: End.NO_RECORDS_MATCH_LATE,
+    Remedy.CONFIRMED: End.NO_TOKEN,
+    Remedy.NO_NEXT_PAGE: End.NO_NEXT_PAGE,
+}
+"""How the list ended, by the remedies that end it."""
+_WHY_ENDED = {
+    Remedy.CONFIRMED: "as many records as announced were received, so the list ended",
+    Remedy.NO_NEXT_PAGE: "nothing more was listed, so the list probably ended",
+}
+"""The warnings of these remedies."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,6 +116,8 @@ class ListHarvester:
     _skip: Known = field(default_factory=Known)
     """Records received before their list broke, so that they are not fetched one by one."""
     _probes_left: int = _FAILED_PROBES
+    _faultless: bool = True
+    """Whether no list has broken yet in this process."""
 
     async def harvest_lists(self) -> End:
         """Harvest the lists, from the start or from where they were interrupted."""
@@ -135,6 +149,13 @@ class ListHarvester:
     @property
     def _loose(self) -> bool:
         return self.run.request.validation is Level.LOOSE
+
+    def _leave_stored_token(self) -> bool:
+        """Return whether the run was resumed at a token and has received no page since; true at most once."""
+        state, stored = self.run.state, self._plan.resumption_token
+        here = bool(stored) and state.token == stored and state.counts["pages"] == state.resumed["pages"]
+        first, self._faultless = self._faultless, False
+        return first and here
 
     async def _next_window(self) -> Window | None:
         """Return the next window to request; when slicing, skip empty years and months."""
@@ -222,6 +243,7 @@ class ListHarvester:
             window=window,
             watch=state.watch,
             with_token=bool(run.state.token),
+            stored_token=self._leave_stored_token(),
             first=not run.state.counts["pages"] and not state.totals["lists"],
             restarts=state.totals["restarts"],
             orderly=state.watch.orderly and not state.totals["disorder"],
@@ -232,14 +254,11 @@ class ListHarvester:
         chosen = remedy(broken)
         if chosen.takes_time:
             self._check_time(error)
+        if chosen in _ENDS:
+            return await self._nothing_more(window, error, chosen)
+        if chosen in {Remedy.AGAIN, Remedy.TAKE_UP} and not isinstance(error, OaiError):
+            await self._check_list(window, error)
         match chosen:
-            case Remedy.NOTHING_THERE:
-                return await self._nothing_more(window, error, End.NO_RECORDS_MATCH)
-            case Remedy.ENDED_EARLY:
-                return await self._nothing_more(window, error, End.NO_RECORDS_MATCH_LATE)
-            case Remedy.CONFIRMED:
-                run.prepared.warn(f"{error}; as many records as announced were received, so the list ended")
-                return await self._nothing_more(window, error, End.NO_TOKEN)
             case Remedy.AGAIN:
                 await self._begin_again(window, error)
             case Remedy.TAKE_UP:
@@ -254,12 +273,21 @@ class ListHarvester:
                 await self._give_in(error)
         return state.end
 
-    async def _nothing_more(self, window: Window, error: ClientError, end: End) -> End:
+    async def _nothing_more(self, window: Window, error: ClientError, chosen: Remedy) -> End:
         """End the list whose error shows that it has no further records."""
+        if chosen in _WHY_ENDED:
+            self.run.prepared.warn(f"{error}; {_WHY_ENDED[chosen]}")
         if isinstance(error, OaiError):
             self.run.state.note_date(error.response_date)
-        await self._finish(window, end)
-        return end
+        await self._finish(window, _ENDS[chosen])
+        return _ENDS[chosen]
+
+    async def _check_list(self, window: Window, error: ClientError) -> None:
+        """Raise the error if the list cannot be requested again either, so that its token is kept."""
+        no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
+        probe = probe_window(no_retry_client, self._plan.verb, self._plan.selection(window))
+        if (await self._steps.or_stop(probe)).failed:
+            await self._give_in(error)
 
     async def _give_in(self, error: ClientError) -> None:
         """Raise the error; a strict run reports it as a failed strict check."""
@@ -280,7 +308,8 @@ class ListHarvester:
         times = replace(self._plan.calendar, granularity=Granularity.DAY)
         self.run.plan = replace(self._plan, calendar=times)
         words = f"all bounds are now whole days, regardless of Identify: {error}"
-        await self._change(RunProgress.in_days, words)
+        overlap = least_overlap(Granularity.DAY) if self.run.request.harvest_from is None else 0
+        await self._change(lambda state: state.in_days(overlap), words)
 
     async def _begin_again(self, window: Window, error: ClientError) -> None:
         words = f"the list was started again: {error}"

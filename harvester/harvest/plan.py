@@ -1,15 +1,23 @@
 """What a harvest will request, and why; computed before the first request, without input or output."""
 
-import contextlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import datetime, timedelta
+from datetime import datetime
 from typing import Any
 
 from harvester.client.repository_client import Selection
 from harvester.client.transport import request_url
 from harvester.harvest.request import HarvestRequest, in_granularity
-from harvester.harvest.windows import Calendar, Window, calendar, first_request, slices, window_from_json
+from harvester.harvest.windows import (
+    Calendar,
+    Window,
+    calendar,
+    earlier,
+    first_request,
+    least_overlap,
+    slices,
+    window_from_json,
+)
 from harvester.vocabulary import Method, Slice
 from oai.console import counted
 from oai.datestamps import format_datestamp, parse_datestamp
@@ -171,7 +179,10 @@ class RunPlan:
 def plan(
     request: HarvestRequest, target: Target, saved_state: SavedState, *, now: datetime, overlap: float
 ) -> RunPlan:
-    """Return the plan of a harvest that goes back `overlap` seconds behind the watermark."""
+    """Return the plan of a harvest that goes back `overlap` seconds behind the watermark, or a day if longer.
+
+    The day is for a repository of day granularity (`least_overlap`).
+    """
     times = target.calendar(now)
     resumes = was_cut_off(request, saved_state)
     if resumes:
@@ -239,14 +250,16 @@ def _from(
     if watermark is None:
         return None, "because there is no complete harvest of this format and set to continue from"
     from_ = incremental_from(watermark, granularity, overlap)
-    return from_, f"the start of the last complete harvest, {watermark}, less {overlap:,.0f} seconds"
+    seconds = max(overlap, least_overlap(granularity))
+    return from_, f"the start of the last complete harvest, {watermark}, less {seconds:,.0f} seconds"
 
 
 def incremental_from(watermark: str, granularity: str | None, overlap: float) -> str:
-    """Return the `from` after a complete harvest that began at the watermark, less `overlap` seconds."""
-    moment = parse_datestamp(watermark).moment
-    with contextlib.suppress(OverflowError):  # the year 1 has no year before
-        moment -= timedelta(seconds=overlap)
+    """Return the `from` after a complete harvest that began at the watermark, less `overlap` seconds.
+
+    In day granularity it is at least a day earlier (`least_overlap`).
+    """
+    moment = earlier(parse_datestamp(watermark).moment, max(overlap, least_overlap(granularity)))
     return required(in_granularity(format_datestamp(moment), granularity), "the watermark is a datestamp")
 
 

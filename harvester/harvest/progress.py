@@ -151,7 +151,7 @@ class RunProgress:
         self.totals["abrupt"] += watch.abrupt(no_token=end is End.NO_TOKEN)
         self.totals["late_no_match"] += end is End.NO_RECORDS_MATCH_LATE and not watch.confirmed
         in_doubt = self.totals.pop("doubtful", 0)
-        self.totals["unconfirmed"] += bool(in_doubt) and not watch.confirmed
+        self.totals["unconfirmed"] += end is End.NO_NEXT_PAGE or (bool(in_doubt) and not watch.confirmed)
         self.end = end
         self.replace_window([])
 
@@ -159,7 +159,9 @@ class RunProgress:
         """Replace the current window by other windows, and start a new list."""
         self.totals["announced"] = max(self.totals["announced"], self.watch.size or 0)
         self.windows[:1] = windows
+        full_page = max(self.watch.full_page, self.watch.longest_page)
         self.watch = watch or ListWatch()
+        self.watch.full_page = full_page
         self.counted = Counter()
         self.answer = self.last_page = None
         self.fetched = []
@@ -175,7 +177,8 @@ class RunProgress:
         """Start the current list again; with `disorder`, its datestamps are never again treated as sorted."""
         self.totals["restarts"] += 1
         self.totals["disorder"] |= disorder
-        self.replace_window([window])
+        self.watch.count_repeated()
+        self.replace_window([window], ListWatch(before=self.watch.in_all))
 
     def take_up(self, later: Window) -> None:
         """Continue the current list from a later datestamp."""
@@ -189,9 +192,9 @@ class RunProgress:
         self.totals["halvings"] += 1
         self.replace_window(windows)
 
-    def in_days(self) -> None:
-        """Use bounds of whole days from now on."""
-        self.windows = [window.in_days() for window in self.windows]
+    def in_days(self, overlap: float) -> None:
+        """Use bounds of whole days from now on; windows begin `overlap` seconds earlier."""
+        self.windows = [window.in_days(overlap) for window in self.windows]
         self.replace_window(self.windows[:1])
 
     def leave_out(self, cause: Failure, *, divided: bool = False) -> None:

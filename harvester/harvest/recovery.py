@@ -16,11 +16,12 @@ from harvester.reading.errors import (
     AnswerTooLargeError,
     ClientError,
     EndlessListError,
+    HttpStatusError,
     NotOaiPmhError,
     OaiError,
 )
 from oai.datestamps import parse_datestamp
-from oai.errors import RemoteError
+from oai.errors import RemoteError, failure_of
 from oai.failures import Failure, FailureCode
 from oai.reach import without_credentials
 from oai.vocabulary import ErrorCode, Verb
@@ -38,6 +39,7 @@ class Remedy(StrEnum):
     NOTHING_THERE = "the window is empty"
     ENDED_EARLY = "treat the list as ended, unconfirmed"
     CONFIRMED = "treat the list as ended, because its size confirms it"
+    NO_NEXT_PAGE = "treat the list as ended, unconfirmed, because the token of its last page leads nowhere"
     AGAIN = "start the list again"
     TAKE_UP = "continue from the largest datestamp"
     OTHER_BOUNDS = "request again without a first datestamp before the earliest one, or in whole days"
@@ -74,6 +76,8 @@ class BrokenAnswer:
     watch: ListWatch
     with_token: bool
     """Whether the failed request had a token."""
+    stored_token: bool = False
+    """Whether that token is from an earlier process, so that it may have expired since."""
     first: bool
     """Whether no record of the repository has been read so far, in this run or before its interruption."""
     restarts: int
@@ -90,15 +94,12 @@ def remedy(broken: BrokenAnswer) -> Remedy:
     error = broken.error
     if isinstance(error, OaiError):
         return _after_oai_error(broken, error)
-    if not broken.loose or not is_of_the_answer(error):
+    if not broken.loose:
+        return _requested_again(broken) if broken.stored_token and _may_refuse_token(error) else Remedy.NONE
+    if not is_of_the_answer(error):
         return Remedy.NONE
     if isinstance(error, EndlessListError):
-        if broken.watch.ends_by_size:
-            return Remedy.CONFIRMED
-        # Every shorter window would have as many pages without new records; a circular list leads back by
-        # its token.
-        if _has_nothing_new(error):
-            return Remedy.NONE
+        return _after_endless_list(broken.watch, error)
     # If all answers are HTML or 404, this is no OAI-PMH repository, rather than one with a bad record.
     if broken.first and not _may_be_one_record(error):
         return Remedy.NONE
@@ -138,13 +139,40 @@ def _after_oai_error(broken: BrokenAnswer, error: OaiError) -> Remedy:
         return Remedy.OTHER_BOUNDS
     if not broken.with_token or error.code not in _TOKEN_REFUSED:
         return Remedy.NONE
-    if broken.restarts >= _MOST_RESTARTS:
+    return _after_refused_token(broken, broken.watch)
+
+
+def _after_refused_token(broken: BrokenAnswer, watch: ListWatch) -> Remedy:
+    """Return the remedy for a token that has expired, or that a last page has without need."""
+    if watch.ends_by_size:
+        return Remedy.CONFIRMED
+    if watch.has_nothing_more:
+        return Remedy.NO_NEXT_PAGE
+    asked_again = watch.before is not None or not watch.seems_ended
+    if broken.restarts >= _MOST_RESTARTS and asked_again:
         return Remedy.DIVIDE
+    return _requested_again(broken)
+
+
+def _requested_again(broken: BrokenAnswer) -> Remedy:
     return Remedy.TAKE_UP if broken.orderly else Remedy.AGAIN
 
 
-def _has_nothing_new(error: EndlessListError) -> bool:
-    return error.failure is not None and error.failure.code is not FailureCode.LIST_IN_CIRCLES
+def _may_refuse_token(error: ClientError) -> bool:
+    """Return whether some servers answer an expired token like this instead of by badResumptionToken."""
+    answered = isinstance(error, (HttpStatusError, NotOaiPmhError))
+    return answered and failure_of(error).code is not FailureCode.HTTP_FORBIDDEN
+
+
+def _after_endless_list(watch: ListWatch, error: EndlessListError) -> Remedy:
+    if watch.ends_by_size:
+        return Remedy.CONFIRMED
+    # Every shorter window would have as many pages without new records; a circular list leads back by its
+    # token.
+    if error.failure is not None and error.failure.code is not FailureCode.LIST_IN_CIRCLES:
+        return Remedy.NONE
+    leads_to_itself = error.empty and not watch.last_page
+    return Remedy.NO_NEXT_PAGE if leads_to_itself and watch.seems_ended else Remedy.DIVIDE
 
 
 def _may_be_one_record(error: ClientError) -> bool:

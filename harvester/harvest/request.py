@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harvester.harvest.transform import Transformer
+from harvester.harvest.windows import earlier, least_overlap
 from harvester.harvest_plan import HarvestParameters
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
@@ -78,13 +79,20 @@ class HarvestRequest(HarvestParameters):
             "normalize": _digest(self.normalize_file),
         }
 
-    def covers(self, watermark: str | None) -> bool:
-        """Return whether the run, once complete, has everything that changed since the watermark."""
+    def covers(self, watermark: str | None, from_: str | None) -> bool:
+        """Return whether the run, once complete, has everything that changed since the watermark.
+
+        `from_` is where the run began, in the repository's granularity. A day must be before that of the
+        watermark (`least_overlap`).
+        """
         if self.harvest_to is not None or self.max_records is not None or self.replay is not None:
             return False
         if self.harvest_from is None:
             return True
-        return watermark is not None and _moment(self.harvest_from) <= _moment(watermark)
+        if watermark is None or from_ is None:
+            return False
+        begun = parse_datestamp(from_)
+        return begun.moment <= earlier(parse_datestamp(watermark).moment, least_overlap(begun.granularity))
 
 
 def in_granularity(datestamp: str | None, granularity: str | None, *, last: bool = False) -> str | None:
@@ -111,10 +119,6 @@ def _bound(name: str, datestamp: str | None) -> Datestamp | None:
         return None if datestamp is None else parse_datestamp(datestamp)
     except ValueError as error:
         raise UsageError(f"{name}: {error}") from None
-
-
-def _moment(datestamp: str) -> str:
-    return format_datestamp(parse_datestamp(datestamp).moment)
 
 
 def _digest(file: Path | None) -> str | None:

@@ -377,8 +377,7 @@ class Run:
             self.state.warnings.warn(self.missing_set)
         outcome = ending.outcome(held)
         history_id = self._write_down(ending, outcome, held)
-        database = self.checkpointer.database
-        prune_changes(database, keep_days=prepared.settings.harvester.keep_changes)
+        prune_changes(self.checkpointer.database, keep_days=prepared.settings.harvester.keep_changes)
         return replace(outcome, history_id=history_id)
 
     def _settle(self, ending: Ending) -> Held | None:
@@ -428,7 +427,8 @@ class Run:
 
     def _moves_watermark(self, verdict: Verdict) -> bool:
         """Return whether the run received everything, so that the next one need not request it again."""
-        return verdict is Verdict.COMPLETE and self.request.covers(self.checkpointer.point.watermark)
+        point = self.checkpointer.point
+        return verdict is Verdict.COMPLETE and self.request.covers(point.watermark, self.plan.from_)
 
     def _end_checkpoint(
         self, session: Session, outcome: RunOutcome, error: Exception | None, history_id: int

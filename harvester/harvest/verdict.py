@@ -24,6 +24,8 @@ class End(StrEnum):
     EMPTY_TOKEN = "empty token"  # noqa: S105 not a password
     NO_RECORDS_MATCH = "noRecordsMatch"
     NO_RECORDS_MATCH_LATE = "noRecordsMatch in the middle"
+    NO_NEXT_PAGE = "no next page"
+    """Its last page has a token that is refused, or that leads to an empty page with the same token."""
     BROKEN_OFF = "broken off"
     GAVE_UP = "gave up"
     SAMPLE = "sample"
@@ -36,7 +38,9 @@ class End(StrEnum):
     ERROR = "error"
 
 
-PROPER = frozenset({End.NO_TOKEN, End.EMPTY_TOKEN, End.NO_RECORDS_MATCH, End.NO_RECORDS_MATCH_LATE})
+PROPER = frozenset(
+    {End.NO_TOKEN, End.EMPTY_TOKEN, End.NO_RECORDS_MATCH, End.NO_RECORDS_MATCH_LATE, End.NO_NEXT_PAGE}
+)
 """Ends after which nothing is left to resume."""
 _UNKNOWN = Failure(code=FailureCode.OTHER)
 _UNCERTAIN = frozenset(
@@ -66,7 +70,7 @@ class Evidence:
     missing: int = 0
     """Records that the server announced (completeListSize) but did not list."""
     unconfirmed: int = 0
-    """Lists with repaired parts, or continued from a later datestamp, whose size the server did not state."""
+    """Lists with repaired parts, or with a token on the last page, whose size the server did not state."""
     abrupt: int = 0
     """Lists that ended with a full page and no resumptionToken element."""
     late_no_match: int = 0
@@ -166,7 +170,7 @@ def doubts(evidence: Evidence) -> dict[str, Failure]:
         words = "a list ended in noRecordsMatch instead of a last page"
         found[words] = Failure(code=FailureCode.LIST_ENDED_BY_ERROR)
     if evidence.unconfirmed:
-        words = "an answer was broken, and the repository does not say how many records there are"
+        words = "an answer was broken, or the last page had a token; the repository does not state a size"
         found[words] = Failure(code=FailureCode.LIST_UNCONFIRMED)
     return found
 

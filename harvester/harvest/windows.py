@@ -20,6 +20,8 @@ from oai.vocabulary import Granularity
 
 _FIRST_SLICED = datetime(1990, 1, 1, tzinfo=UTC)
 """Everything that a repository dates before the Web forms one slice."""
+_LOCAL_DAYS: Final = 86_400.0
+"""Seconds by which lists in days begin earlier: a local day may be the day before that of UTC."""
 _FEW: Final = 3
 """Up to this number of shorter spans are requested without first checking that their span is not empty."""
 
@@ -64,12 +66,10 @@ class Window:
         """Whether a bound is finer than a day."""
         return any("T" in bound for bound in (self.from_, self.until) if bound)
 
-    def in_days(self) -> "Window":
-        """Return the window with bounds of whole days."""
-        from_, until, first = (
-            bound and bound.partition("T")[0] for bound in (self.from_, self.until, self.first_from)
-        )
-        return replace(self, from_=from_, until=until, first_from=first)
+    def in_days(self, overlap: float) -> "Window":
+        """Return the window with bounds of whole days; its beginning is moved `overlap` seconds back."""
+        from_, first = (bound and _day_of(bound, overlap) for bound in (self.from_, self.first_from))
+        return replace(self, from_=from_, until=self.until and self.until[:10], first_from=first)
 
     def as_json(self) -> dict[str, Any]:
         """Return the JSON value for the checkpoint, without empty fields."""
@@ -121,6 +121,23 @@ class Calendar:
         return bounded and self.bounds(window)[0] < self.earliest
 
 
+def least_overlap(granularity: str | None) -> float:
+    """Return how many seconds before the watermark a harvest must begin to receive all later changes.
+
+    A repository of day granularity may date records by its local day: a change after the watermark then has
+    the date of the day before in UTC.
+    """
+    return 0.0 if granularity == Granularity.SECOND else _LOCAL_DAYS
+
+
+def earlier(moment: datetime, seconds: float) -> datetime:
+    """Return the moment so many seconds earlier; unchanged if that is before the year 1."""
+    try:
+        return moment - timedelta(seconds=seconds)
+    except OverflowError:
+        return moment
+
+
 def calendar(granularity: str | None, earliest: str | None, now: datetime) -> Calendar:
     """Return the calendar that Identify describes; a bad earliestDatestamp counts as the Web's beginning."""
     try:
@@ -167,6 +184,13 @@ def slices(window: Window, calendar: Calendar) -> Iterator[Window]:
         else:
             piece, left = next_piece(window, calendar)
             rest += [piece] if left is None else [left, piece]
+
+
+def _day_of(bound: str, overlap: float) -> str:
+    """Return the day of a bound in seconds, less the overlap; a bound in days stays as it is."""
+    if "T" not in bound:
+        return bound
+    return format_datestamp(earlier(parse_datestamp(bound).moment, overlap), Granularity.DAY)
 
 
 def _piece(window: Window, span: Span, length: timedelta) -> Window:

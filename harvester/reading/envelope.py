@@ -8,6 +8,7 @@ import codecs
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from html import unescape
 
 from lxml import etree
 
@@ -21,6 +22,7 @@ from harvester.reading.errors import (
     PartError,
     oai_error,
 )
+from harvester.reading.spooled import Body
 from harvester.reading.strictness import check_envelope
 from oai.errors import MalformedXmlError, XmlLimitError
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
@@ -36,6 +38,17 @@ _OLD = "http://www.openarchives.org/OAI/1."
 _HEAD_BYTES = 4096
 _BEGINS = re.compile(rb"<(?:!DOCTYPE\s+|[\w.-]+:)?OAI-PMH")
 """The root element or its document type; a page may mention the protocol in its text."""
+_ERROR_ANSWER = re.compile(
+    rb"""<(?P<p>(?:[\w.-]+:)?)OAI-PMH(?:\s[^<>]*)?>\s*
+    (?:<(?P=p)responseDate>(?P<date>[^<]*)</(?P=p)responseDate>\s*)?
+    (?:<(?P=p)request(?:\s[^<>]*)?(?:/>|>[^<]*</(?P=p)request>)\s*)?
+    <(?P=p)error\s[^<>]*?\bcode\s*=\s*["'](?P<code>%s)["'][^<>]*>(?P<message>[^<]*)"""
+    % "|".join(ErrorCode).encode(),
+    re.VERBOSE,
+)
+"""An error of the protocol right after the date and the repeated request, whatever follows."""
+_NAMES = ("date", "code", "message")
+_PART = re.compile(rb"<(?:[\w.-]+:)?(?:record|header|resumptionToken)[\s/>]")
 _PARTS = frozenset({"record", "header", "resumptionToken"})
 _PARTS_OF = {
     "record": frozenset({"header", "metadata", "about"}),
@@ -72,14 +85,14 @@ def open_envelope(
     """Open the envelope of an answer to the verb.
 
     Raises NotOaiPmhError, MalformedAnswerError, AnswerTooLargeError for an answer beyond the limits, and
-    OaiError if the answer is one of the protocol's errors.
+    OaiError if the answer is one of the protocol's errors; with `loose`, also if it is not well-formed.
     """
     try:
         root = parse(body, source=url, limits=limits, only_uris=True)
     except XmlLimitError as error:
         raise AnswerTooLargeError(url, error.failure) from None
     except MalformedXmlError as error:
-        raise _not_well_formed(error, body, url) from None
+        raise (loose and _broken_error(body, url)) or _not_well_formed(error, body, url) from None
     notes: list[str] = []
     if root.tag != _ROOT:
         notes.append(_in_our_namespace(root, verb, url, body))
@@ -103,6 +116,20 @@ def open_envelope(
         notes=notes,
         obsolete=of_1_1,
     )
+
+
+def error_answer(body: Body) -> re.Match[bytes] | None:
+    """Return where an answer, well-formed or not, has one of the protocol's errors in place of a list."""
+    return _ERROR_ANSWER.search(body[:_HEAD_BYTES])
+
+
+def _broken_error(body: bytes, url: str) -> ClientError | None:
+    """Return the error of an answer that is not well-formed; None if it has none, or parts of a list."""
+    found = error_answer(body)
+    if found is None or _PART.search(body):
+        return None
+    date, code, message = (unescape((found[name] or b"").decode(errors="replace")) for name in _NAMES)
+    return oai_error(url, code, message, response_date=date.strip())
 
 
 def _check_strictly(root: etree._Element, notes: Sequence[str], url: str, *, obsolete: bool) -> None:

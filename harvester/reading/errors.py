@@ -197,10 +197,12 @@ class ObsoleteVersionError(MalformedAnswerError):
 class EndlessListError(MalformedAnswerError):
     """A list that is circular, or has only empty or repeated pages; `failure` says how that was detected."""
 
-    def __init__(self, url: str, failure: Failure) -> None:
+    def __init__(self, url: str, failure: Failure, *, empty: bool = False) -> None:
         url = without_credentials(url)
         super().__init__(url, failure.sentence())
         self.failure = failure
+        self.empty = empty
+        """Whether the page at which it was detected has no records."""
 
 
 class OaiError(ClientError):

@@ -51,7 +51,10 @@ class HarvesterSettings(Section):
         "minutes themselves, and are run again when a longer time has passed.",
     )
     overlap: float = Field(
-        60, ge=0, description="Seconds by which an incremental harvest overlaps the previous one."
+        60,
+        ge=0,
+        description="Seconds by which an incremental harvest overlaps the previous one; at least a day if "
+        "the repository's datestamps are days, which may be those of its own time zone.",
     )
     files_per_directory: int = Field(5000, ge=1, description="Maximum files in one directory of the store.")
     max_answer_bytes: int = Field(

@@ -270,6 +270,17 @@ async def test_an_oai_answer_with_an_error_status_is_read_unless_the_status_is_t
     assert (await bench.fetch()).status == 200
 
 
+async def test_an_error_of_the_protocol_with_status_500_is_read_after_the_retries() -> None:
+    error = _reply(500, body=b'<OAI-PMH><error code="noRecordsMatch">none</error></OAI-PMH>')
+    bench = Bench(error, error, retries=1)
+    assert (await bench.fetch()).body == error.body
+    assert len(bench.slept) == 1
+    with pytest.raises(HttpStatusError):
+        await Bench(_reply(500, body=_WHOLE), retries=0).fetch()
+    with pytest.raises(ServerBusyError):
+        await Bench(_reply(503, body=error.body), retries=0).fetch()
+
+
 def _no_host(number: int, url: str = "http://x.example/") -> TransportError:
     error = TransportError(url, TransportKind.DNS, "the host name is not known")
     looked_up = OSError(number, "no luck")

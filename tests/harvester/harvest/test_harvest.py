@@ -24,7 +24,7 @@ from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import ExitCode
 from oai.failures import Failure, FailureCode
 from oai.settings import Settings
-from tests.harvester.fake_repository import FakeRepository, Fault, Item, many, serve
+from tests.harvester.fake_repository import Answer, FakeRepository, Fault, Item, many, serve
 from tests.harvester.library import Library, facts_of
 
 FILTERS = """<filters match="any"><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'
@@ -188,7 +188,97 @@ async def test_a_from_before_the_earliest_datestamp_is_omitted_if_the_server_rej
     outcome = await library.run()
     assert (outcome.verdict, outcome.counts["updated"]) == ("complete", len(library.fake.items))
     bounds = [asked["from"] for asked in library.fake.lists() if "from" in asked]
-    assert bounds == ["2024-06-01T11:59:00Z", "2024-06-01"]
+    assert bounds == ["2024-06-01T11:59:00Z", "2024-05-31"]
+
+
+async def none_match_with(library: Library, status: int, broken: Callable[[bytes], bytes]) -> None:
+    """Harvest, then answer lists of changes by noRecordsMatch with this status, changed by `broken`."""
+    await library.run()
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
+        return (status, {"Content-Type": "text/xml"}, broken(good)) if "from" in asked else good
+
+    library.fake.fault = fault
+
+
+BROKEN_ERRORS: dict[str, Callable[[bytes], bytes]] = {
+    "a bare ampersand": lambda good: good.replace(b">no<", b">no records & no sets<"),
+    "cut off": lambda good: good.partition(b"</OAI-PMH>")[0],
+    "a bare ampersand, cut off": lambda good: good.replace(b">no<", b">no & no<").partition(b"</error>")[0],
+    "content after it": lambda good: good.replace(b"</OAI-PMH>", b"<hr></OAI-PMH>"),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN_ERRORS)
+async def test_a_lenient_harvest_reads_an_error_in_an_answer_that_is_not_well_formed(
+    library: Library, kind: str
+) -> None:
+    await none_match_with(library, 200, BROKEN_ERRORS[kind])
+    outcome = await library.run()
+    assert (outcome.verdict, outcome.evidence.end) == ("complete", "noRecordsMatch")
+    outcome = await library.run(validation=Level.STRICT)
+    assert outcome.failure is not None
+    assert (outcome.exit_code, outcome.failure.code) == (ExitCode.STRICT_CHECK, "malformed_answer")
+
+
+@pytest.mark.parametrize("level", [Level.LOOSE, Level.STRICT])
+@pytest.mark.parametrize("status", [400, 404, 500])
+async def test_an_error_of_the_protocol_is_read_whatever_its_http_status(
+    library: Library, status: int, level: Level
+) -> None:
+    await none_match_with(library, status, lambda good: good)
+    outcome = await library.run(validation=level)
+    assert (outcome.verdict, outcome.evidence.end) == ("complete", "noRecordsMatch")
+
+
+HTML = b"<!DOCTYPE html><html><title>Error</title></html>"
+
+
+def expires_at_20(answer: Answer, *, until_restart: bool) -> Fault:
+    """Return a fault that answers the third page's token like this, perhaps only until the list restarts."""
+    restarted = [False]
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
+        restarted[0] |= until_restart and "metadataPrefix" in asked
+        expired = asked.get("resumptionToken", "").startswith("20") and not restarted[0]
+        return answer if expired else good
+
+    return fault
+
+
+async def stop_strictly_at_20(library: Library) -> None:
+    library.fake.fault = dies_at(library.fake, "20")
+    assert (await library.run(validation=Level.STRICT)).verdict == "failed"
+    assert (library.harvest_row().resumption_token or "").startswith("20")
+    library.fake.asked.clear()
+
+
+@pytest.mark.parametrize("answer", [(500, {}, b""), (404, {}, HTML), (200, {}, HTML)])
+async def test_a_strict_harvest_starts_again_if_its_stored_token_is_refused_without_an_oai_error(
+    library: Library, answer: Answer
+) -> None:
+    await stop_strictly_at_20(library)
+    library.fake.fault = expires_at_20(answer, until_restart=True)
+    outcome = await library.run(validation=Level.STRICT)
+    assert (outcome.verdict, len(library.files()), outcome.evidence.restarts) == ("complete", 25, 1)
+    assert [text for text in outcome.warnings if text.startswith("the list was started again")]
+
+
+async def test_a_strict_harvest_starts_again_once_for_a_stored_token(library: Library) -> None:
+    await stop_strictly_at_20(library)
+    library.fake.fault = expires_at_20((500, {}, b""), until_restart=False)
+    outcome = await library.run(validation=Level.STRICT)
+    assert (outcome.verdict, outcome.evidence.restarts) == ("failed", 1)
+    assert outcome.failure is not None
+    assert outcome.failure.code is FailureCode.HTTP_SERVER_ERROR
+
+
+async def test_a_stored_token_is_kept_while_the_list_itself_is_not_available(library: Library) -> None:
+    await stop_strictly_at_20(library)
+    library.fake.fault = lambda asked, good: (404, {}, b"") if "List" in asked["verb"] else good
+    outcome = await library.run(validation=Level.STRICT)
+    assert (outcome.verdict, outcome.evidence.restarts) == ("failed", 0)
+    assert (library.harvest_row().resumption_token or "").startswith("20")
 
 
 async def test_a_finished_run_leaves_no_state_to_resume(library: Library) -> None:
@@ -201,7 +291,33 @@ async def test_from_is_written_in_the_granularity_of_the_repository(library: Lib
     library.fake.granularity = "YYYY-MM-DD"
     await library.run()
     await library.run()
-    assert library.fake.lists()[-1]["from"] == "2024-06-01"
+    assert library.fake.lists()[-1]["from"] == "2024-05-31"
+
+
+async def test_a_change_is_received_that_is_dated_by_a_local_day_before_that_of_the_last_harvest(
+    library: Library,
+) -> None:
+    """In New York, it is still 31 May at 01:00 UTC on 1 June."""
+    library.fake.granularity = "YYYY-MM-DD"
+    library.fake.now = "2024-06-01T01:00:00Z"
+    library.fake.items = [replace(item, datestamp="2024-05-30") for item in library.fake.items]
+    await library.run()
+    library.fake.now = "2024-06-01T02:00:00Z"
+    library.fake.items.append(Item(identifier="late", datestamp="2024-05-31"))
+    assert (await library.run()).counts["new"] == 1
+
+
+@pytest.mark.parametrize(
+    ("from_", "watermark"), [("2024-06-01", NOW), ("2024-05-31T18:00:00Z", "2024-06-02T12:00:00Z")]
+)
+async def test_a_requested_day_moves_the_watermark_only_if_it_is_before_that_of_the_last_harvest(
+    library: Library, from_: str, watermark: str
+) -> None:
+    library.fake.granularity = "YYYY-MM-DD"
+    await library.run()
+    library.fake.now = "2024-06-02T12:00:00Z"
+    outcome = await library.run(harvest_from=from_)
+    assert (outcome.verdict, library.harvest_row().watermark) == ("complete", watermark)
 
 
 async def test_changed_unchanged_new_and_deleted_records_are_distinguished(library: Library) -> None:

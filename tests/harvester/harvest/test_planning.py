@@ -1,5 +1,6 @@
 """What a harvest will request, and why."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -97,8 +98,23 @@ def test_a_plan_says_that_an_incremental_harvest_cannot_detect_removed_records()
     assert not planned(target=forgetful, full=True).remarks
 
 
+@pytest.mark.parametrize(("overlap", "from_"), [(60, "2024-04-30"), (3 * 86_400, "2024-04-28")])
+def test_a_harvest_of_changes_in_days_begins_at_least_a_day_before_the_last_one(
+    overlap: float, from_: str
+) -> None:
+    days = replace(TARGET, granularity="YYYY-MM-DD")
+    found = plan(HarvestRequest(repository_id=1), days, DONE, now=NOW, overlap=overlap)
+    assert found.from_ == from_
+    assert f"less {max(overlap, 86_400):,} seconds" in found.why
+
+
+def test_a_day_as_requested_is_not_moved() -> None:
+    days = replace(TARGET, granularity="YYYY-MM-DD")
+    assert planned(target=days, harvest_from="2024-05-01T18:00:00Z").from_ == "2024-05-01"
+
+
 def test_an_invalid_granularity_is_treated_as_days() -> None:
     odd = Target(base_url="http://x/oai", granularity="seconds", deleted_record="persistent")
     found = planned(target=odd)
-    assert found.from_ == "2024-05-01"
+    assert found.from_ == "2024-04-30"
     assert any("granularity" in remark for remark in found.remarks)

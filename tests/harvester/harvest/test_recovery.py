@@ -1,5 +1,6 @@
 """The remedy for a broken list, case by case."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -35,6 +36,8 @@ BROKEN = MalformedAnswerError(URL, "not well-formed")
 HTML = NotOaiPmhError(URL, "an HTML page", b"<html>")
 STAYS = HttpStatusError(URL, 500)
 KILLED = TransportError(URL, TransportKind.DISCONNECTED, "the connection was lost")
+SHORT = ListWatch(pages=3, listed=25, longest_page=10, last_page=5)
+SIZED = ListWatch(pages=3, listed=25, longest_page=10, size=40, largest=40)
 CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "an expired token": ({"error": EXPIRED}, Remedy.AGAIN),
     "an expired token, strictly": ({"error": EXPIRED, "loose": False}, Remedy.AGAIN),
@@ -43,6 +46,19 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "a token that always expires, strictly": (
         {"error": EXPIRED, "restarts": 3, "loose": False}, Remedy.DIVIDE
     ),
+    "an expired token that is answered by 404, strictly": (
+        {"error": HttpStatusError(URL, 404), "loose": False, "stored_token": True}, Remedy.AGAIN
+    ),
+    "an expired token that is answered by HTML, strictly": (
+        {"error": HTML, "loose": False, "stored_token": True, "orderly": True}, Remedy.TAKE_UP
+    ),
+    "a stored token and a server that is not allowed to answer, strictly": (
+        {"error": HttpStatusError(URL, 403), "loose": False, "stored_token": True}, Remedy.NONE
+    ),
+    "a stored token and a broken page, strictly": (
+        {"error": BROKEN, "loose": False, "stored_token": True}, Remedy.NONE
+    ),
+    "a 500 in the middle, strictly": ({"error": STAYS, "loose": False}, Remedy.NONE),
     "badResumptionToken without a token": ({"error": EXPIRED, "with_token": False}, Remedy.NONE),
     "badArgument for a token": ({"error": OaiError(URL, "badArgument", "")}, Remedy.AGAIN),
     "badArgument for a first request": (
@@ -66,6 +82,40 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "a list in circles, of which all that was announced has come": (
         {"error": EndlessListError(URL, CIRCLES), "watch": ListWatch(listed=25, size=25, longest_page=10)},
         Remedy.CONFIRMED,
+    ),
+    "an empty page that leads to itself": (
+        {"error": EndlessListError(URL, CIRCLES, empty=True), "watch": ListWatch(pages=2, listed=25)},
+        Remedy.NO_NEXT_PAGE,
+    ),
+    "an empty page that leads to itself, and records lack": (
+        {"error": EndlessListError(URL, CIRCLES, empty=True), "watch": SIZED}, Remedy.DIVIDE
+    ),
+    "an empty page in a circle of pages with records": (
+        {"error": EndlessListError(URL, CIRCLES, empty=True), "watch": SHORT}, Remedy.DIVIDE
+    ),
+    "a refused token after all that was announced": (
+        {"error": EXPIRED, "watch": ListWatch(listed=25, size=25, longest_page=10), "loose": False},
+        Remedy.CONFIRMED,
+    ),
+    "a refused token after a short page": ({"error": EXPIRED, "watch": SHORT}, Remedy.AGAIN),
+    "a refused token after a short page, often before": (
+        {"error": EXPIRED, "watch": SHORT, "restarts": 3}, Remedy.AGAIN
+    ),
+    "a refused token at the same place again": (
+        {"error": EXPIRED, "watch": replace(SHORT, before=25), "orderly": True}, Remedy.NO_NEXT_PAGE
+    ),
+    "a refused token at another place, often before": (
+        {"error": EXPIRED, "watch": replace(SHORT, before=20), "restarts": 3}, Remedy.DIVIDE
+    ),
+    "a refused token after a full page at the same place again": (
+        {"error": EXPIRED, "watch": replace(SHORT, before=25, last_page=10), "restarts": 3}, Remedy.DIVIDE
+    ),
+    "a refused token at the same place again, and records lack": (
+        {"error": EXPIRED, "watch": replace(SIZED, before=25), "restarts": 3}, Remedy.DIVIDE
+    ),
+    "a refused token after as many records as a server may list at most": (
+        {"error": EXPIRED, "watch": replace(SHORT, listed=10_000, before=10_000), "restarts": 3},
+        Remedy.DIVIDE,
     ),
     "a list that never fills": ({"error": EndlessListError(URL, EMPTY)}, Remedy.NONE),
     "a list that has nothing new": ({"error": EndlessListError(URL, REPEATED)}, Remedy.NONE),

@@ -43,20 +43,22 @@ def test_a_parameter_at_its_limit_is_accepted(values: dict[str, object]) -> None
 
 
 @pytest.mark.parametrize(
-    ("values", "watermark", "expected"),
+    ("values", "watermark", "from_", "expected"),
     [
-        ({}, None, True),
-        ({"harvest_from": "2024-05-01"}, None, False),
-        ({"harvest_from": "2024-05-01"}, "2024-05-01T00:00:00Z", True),
-        ({"harvest_from": "2024-05-01"}, "2024-04-30T23:59:59Z", False),
-        ({"harvest_from": "2024-05-01"}, "2024-05-02T00:00:00Z", True),
-        ({"harvest_to": "2024-05-01"}, "2024-05-02T00:00:00Z", False),
-        ({"max_records": 5}, None, False),
-        ({"replay": 1}, None, False),
+        ({}, None, None, True),
+        ({"harvest_from": "2024-05-01"}, None, "2024-05-01T00:00:00Z", False),
+        ({"harvest_from": "2024-05-01"}, "2024-05-01T00:00:00Z", "2024-05-01T00:00:00Z", True),
+        ({"harvest_from": "2024-05-01"}, "2024-04-30T23:59:59Z", "2024-05-01T00:00:00Z", False),
+        ({"harvest_from": "2024-05-01"}, "2024-05-02T00:00:00Z", "2024-05-01T00:00:00Z", True),
+        ({"harvest_from": "2024-05-01"}, "2024-05-01T23:59:59Z", "2024-05-01", False),
+        ({"harvest_from": "2024-05-01T18:00:00Z"}, "2024-05-02T12:00:00Z", "2024-05-01", True),
+        ({"harvest_to": "2024-05-01"}, "2024-05-02T00:00:00Z", None, False),
+        ({"max_records": 5}, None, None, False),
+        ({"replay": 1}, None, None, False),
     ],
 )
-def test_a_run_that_starts_at_or_before_the_watermark_covers_all_later_changes(
-    values: dict[str, object], watermark: str | None, *, expected: bool
+def test_a_run_that_starts_at_the_watermark_or_in_days_before_its_day_covers_all_later_changes(
+    values: dict[str, object], watermark: str | None, from_: str | None, *, expected: bool
 ) -> None:
     request = HarvestRequest(repository_id=1, **values)  # type: ignore[arg-type]
-    assert request.covers(watermark) is expected
+    assert request.covers(watermark, from_) is expected

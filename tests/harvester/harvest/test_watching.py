@@ -5,6 +5,8 @@ from dataclasses import replace
 import pytest
 
 from harvester.harvest.list_evidence import ListWatch, watch_from_json
+from harvester.harvest.progress import RunProgress
+from harvester.harvest.windows import Window
 from harvester.reading.answers import Header, Page, ResumptionToken
 
 
@@ -28,6 +30,18 @@ def test_a_list_with_rising_datestamps_is_ordered() -> None:
     watch.see(page(*days(5, 12)))
     assert watch.orderly
     assert watch.settled == "2024-01-05"
+
+
+def test_a_short_window_is_compared_with_the_longest_page_of_the_run() -> None:
+    progress = RunProgress(windows=[Window(), Window()], watch=ListWatch())
+    progress.watch.see(page(*days(1, 10)))
+    assert not progress.watch.seems_ended
+    progress.divide([Window(until="2024-01-05")])
+    progress.watch.see(page(*days(1, 5)))
+    assert progress.watch.seems_ended
+    progress.begin_again(Window())
+    progress.watch.see(page(*days(1, 5)))
+    assert watch_from_json(progress.watch.as_json()).has_nothing_more
 
 
 def test_a_single_outlier_at_the_end_of_a_page_does_not_change_the_position_to_continue_from() -> None:

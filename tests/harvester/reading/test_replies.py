@@ -7,7 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harvester.reading.answers import Page
-from harvester.reading.errors import MalformedAnswerError, NotOaiPmhError, OaiError, oai_error
+from harvester.reading.errors import (
+    MalformedAnswerError,
+    NoRecordsMatchError,
+    NotOaiPmhError,
+    OaiError,
+    oai_error,
+)
 from harvester.reading.facts import read_identity
 from harvester.reading.replies import read_page
 from oai.vocabulary import Verb
@@ -325,3 +331,33 @@ def test_the_message_of_an_error_is_one_line_of_bounded_length() -> None:
     error = oai_error(_URL, "c" * 1000, "so\n" + "x" * 1_000_000)
     assert error.message == "so " + "x" * 497
     assert len(str(error)) < 700
+
+
+NONE_MATCH = b"""<?xml version="1.0"?><o:OAI-PMH xmlns:o="http://www.openarchives.org/OAI/2.0/">
+<o:responseDate>2024-06-01T12:00:00Z</o:responseDate><o:request verb="ListRecords">http://x/oai?a&b</o:request>
+<o:error code='noRecordsMatch'>none & nothing &lt;"""
+
+
+def test_an_error_is_read_in_an_answer_that_is_not_well_formed() -> None:
+    with pytest.raises(NoRecordsMatchError) as raised:
+        read_page(NONE_MATCH, Verb.LIST_RECORDS, url="http://x/oai", loose=True)
+    assert (raised.value.message, raised.value.response_date) == ("none & nothing <", "2024-06-01T12:00:00Z")
+    with pytest.raises(MalformedAnswerError):
+        read_page(NONE_MATCH, Verb.LIST_RECORDS, url="http://x/oai")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        NONE_MATCH.replace(b"noRecordsMatch", b"noMore"),
+        NONE_MATCH.replace(b"<o:error", b"<o:ListRecords/><o:error"),
+        NONE_MATCH + b"<o:record>",
+        NONE_MATCH + b"<resumptionToken/>",
+    ],
+)
+def test_no_error_is_read_in_a_broken_answer_with_another_code_or_beside_a_list(body: bytes) -> None:
+    try:
+        page = read_page(body, Verb.LIST_RECORDS, url="http://x/oai", loose=True)
+    except MalformedAnswerError:
+        return
+    assert page.cut_off or page.faults

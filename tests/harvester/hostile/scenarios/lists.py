@@ -56,7 +56,7 @@ def _empty_between(count: int, *, error: bool = False) -> Fault:
 
 
 def _extra_token(answer: bytes | None) -> Fault:
-    """Add a token to the last page; the page after it is empty."""
+    """Add a token to the last page, which gets this answer; None for badResumptionToken."""
 
     def fault(ask: Ask) -> bytes | None:
         if ask.arguments.get("resumptionToken") == "beyond":
@@ -141,6 +141,10 @@ def _sparse(count: int) -> Fault:
 _FIRST_TEN = frozenset(item.identifier for item in ITEMS[:10])
 _BEHIND = frozenset(item.identifier for item in ITEMS) - _FIRST_TEN
 _EMPTY_LIST = re.sub(rb"<error.*</error>", b"<ListRecords></ListRecords>", _NO_RECORDS)
+_EMPTY_AGAIN = _EMPTY_LIST.replace(
+    b"</ListRecords>", b"<resumptionToken>beyond</resumptionToken></ListRecords>"
+)
+_UNSIZED = {"sizes": False}
 
 SCENARIOS: tuple[Scenario, ...] = (
     scenario("empty-page", "a page without records, but with a token", lambda: _empty_between(1), WHOLE,
@@ -155,6 +159,15 @@ SCENARIOS: tuple[Scenario, ...] = (
         lambda: _extra_token(_NO_RECORDS), WHOLE),
     scenario("empty-list-at-end", "the last page has a token, which is answered by an empty list",
         lambda: _extra_token(_EMPTY_LIST), WHOLE, stopped(25)),
+    scenario("empty-page-again-at-end", "the last page has a token, which leads to an empty page with it",
+        lambda: _extra_token(_EMPTY_AGAIN), WHOLE, stopped(25), notable=True, most_requests=7),
+    scenario("empty-page-again-at-end-unsized", "the same without completeListSize",
+        lambda: _extra_token(_EMPTY_AGAIN), left_out(0), stopped(25), server=_UNSIZED, most_requests=7),
+    scenario("token-at-end-refused", "the last page has a token, which is refused",
+        lambda: _extra_token(None), WHOLE, notable=True, most_requests=5),
+    scenario("token-at-end-refused-unsized", "the same without completeListSize",
+        lambda: _extra_token(None), left_out(0), stopped_at_end(0), items=(*ITEMS[5:], *ITEMS[:5]),
+        server=_UNSIZED, most_requests=9),
     scenario("nothing-at-all", "noRecordsMatch for the whole repository",
         lambda: lambda _ask: None, replace(all_of(0), status=RunStatus.NO_CHANGES), items=()),
     scenario("size-missing", "no completeListSize", lambda: _size(lambda _ask: b""), WHOLE),
