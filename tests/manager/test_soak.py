@@ -68,7 +68,7 @@ def own_server(quick_folder: Path) -> Iterator[OwnServer]:
 
 @pytest.mark.long  # `end_to_end/test_chaos` judges the same, with more troubles
 @pytest.mark.parametrize(("schedules", "real"), [(20, False), (100, True)])
-async def test_every_due_run_happens_once_whatever_dies(
+async def test_every_due_run_happens_once_although_processes_and_database_end(
     own_server: OwnServer, environment: dict[str, str], tmp_path: Path, schedules: int, *, real: bool
 ) -> None:
     seed = random.randrange(10**6)

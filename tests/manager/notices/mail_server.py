@@ -1,4 +1,4 @@
-"""A small SMTP server on 127.0.0.1 that keeps what it is given and can be told to refuse."""
+"""A small SMTP server on 127.0.0.1 that keeps the mails it receives and refuses them on request."""
 
 import asyncio
 import base64
