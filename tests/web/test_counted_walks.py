@@ -93,7 +93,7 @@ class Walk:
 
 @pytest.fixture
 async def walk(server: Server, chromium: Browser, request: pytest.FixtureRequest) -> AsyncIterator[Walk]:
-    """A tab of a Czech user. Nothing may be said on its console."""
+    """A tab of a Czech user, whose console has to stay empty."""
     width, scripts = request.param
     context = await chromium.new_context(
         locale="cs-CZ", viewport={"width": width, "height": 900}, java_script_enabled=scripts
