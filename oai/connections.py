@@ -29,6 +29,8 @@ from oai.proxies import Network, visitor
 from oai.sections import ProviderSettings, WebSettings
 
 _NOT_SENT: Final = 64 * 1024
+_CLIENT_LEFT: Final = 499
+"""As nginx writes it into its access log; it is never sent."""
 _LONGEST_TICK: Final = 1.0
 _SHORT_TICK: Final = 0.05
 
@@ -354,12 +356,24 @@ def bound(app: web.Application, limits: ConnectionLimits) -> None:
     app.cleanup_ctx.append(_slow_clients)
 
 
+def client_left(request: web.Request, error: Exception) -> bool:
+    """Return whether the error is only that the connection of this request is closed."""
+    gone = request.transport is None or request.transport.is_closing()
+    return gone and isinstance(error, ConnectionError)
+
+
 @web.middleware
 async def _bounded(request: web.Request, handler: Handler) -> web.StreamResponse:
     connections = request.config_dict[CONNECTIONS]
     connections.use(request)
-    with connections.body_in_time(request):
-        response = await handler(request)
+    try:
+        with connections.body_in_time(request):
+            response = await handler(request)
+    except ConnectionError as error:
+        if not client_left(request, error):
+            raise
+        # aiohttp would log the error with its traceback; a response that cannot be sent ends quietly.
+        return web.Response(status=_CLIENT_LEFT)
     if isinstance(response, web.FileResponse):
         # Otherwise sendfile sends it, which does not reveal how much the client has read.
         response.enable_compression(web.ContentCoding.identity)

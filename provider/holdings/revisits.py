@@ -18,10 +18,10 @@ from oai.digests import is_of_nothing, same_digest, written_forms
 from provider.holdings.selection import same_url
 from provider.models import Document
 from provider.reading.archived_record import Description
+from provider.reading.captures import NOT_MODIFIED
 
 MOST_CANDIDATES: Final = 5
 """Captures that are considered for one place where an original may be."""
-_NOT_MODIFIED: Final = 304
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class Revisit:
     @property
     def is_not_modified(self) -> bool:
         """Whether the server confirmed an earlier capture without sending content."""
-        return self.description.http_status == _NOT_MODIFIED or "not-modified" in (
+        return self.description.http_status == NOT_MODIFIED or "not-modified" in (
             self.description.profile or ""
         )
 

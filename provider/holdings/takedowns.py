@@ -46,6 +46,8 @@ _COUNTED: Final = 1_000_000
 """Documents that a preview counts; above it, there are more."""
 _EXAMPLES: Final = 10
 _LONGEST: Final = 2000
+BLANKS: Final = " \t\r\n"
+"""Removed around targets; other white space may belong to a URL."""
 _LONGEST_TARGET: Final = 4000
 _LOCK: Final = 0x7A_61_74_74_64
 """Held shared by transactions that add documents; held exclusively when a take-down is entered.
@@ -218,7 +220,9 @@ def _ranges(target: str, rule: WwwRule) -> list[tuple[str, str]]:
         return [keys_from(f"{host}{sign}") for sign in "),:"] if "," in host else []
     if match is MatchType.PREFIX:
         return [found for one in readings(url) for found in prefix_ranges(one, rule)]
-    return [(key, key) for key in (stored_key(one, rule) for one in readings(url))]
+    # A no-break space at the end may be archived with the URL, or copied by accident: both are covered.
+    spellings = dict.fromkeys((url, with_scheme(target.lstrip().rstrip(BLANKS))))
+    return [(key, key) for one in spellings for key in (stored_key(read, rule) for read in readings(one))]
 
 
 def preview(session: Session, targets: Sequence[str]) -> Preview:
@@ -243,7 +247,7 @@ def enter(session: Session, request: TakedownRequest) -> int:
 
     Commits. From now on, documents that are added are covered. Raises UsageError for bad values.
     """
-    targets = tuple(dict.fromkeys(target.strip() for target in request.targets))
+    targets = tuple(dict.fromkeys(target.strip(BLANKS) for target in request.targets))
     ranges = ranges_of(targets, hold_rule(session))
     _check_keys(session)
     if not request.reason.strip() or not request.requester.strip():

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import BinaryIO, Literal, NamedTuple
 
-from oai.digests import DigestCheck, PayloadDigest
+from oai.digests import DigestCheck, PayloadDigest, is_of_nothing
 from oai.failures import FailureCode
 from oai.sections import ProviderSettings
 from provider.reading.capture_facts import RefusedError, address_of, capture_time, scheme_left
@@ -37,6 +37,7 @@ from provider.reading.titles import (
 from provider.reading.type_recognition import FRONT, recognised_type
 from provider.reading.visible_text import may_have_text, text_of
 
+NOT_MODIFIED = 304
 TAKEN = frozenset({"response", "resource", "revisit"})
 """Types of records that are documents."""
 _MOST_PACKED = 2**31 - 1
@@ -210,6 +211,10 @@ class _Captures:
         shown = _Shown(None, None, None)
         if header.record_type != "revisit":
             shown = self._shown(content, header, (head, payload), address[1], (mime_type, status))
+        digest = _pass_payload(content, header, payload, check)
+        if header.record_type == "revisit" and status == NOT_MODIFIED and is_of_nothing(digest):
+            # It says that the answer "not modified" had no body, and nothing about the content.
+            digest = None
         return Capture(
             offset=offset,
             record_type=header.record_type,
@@ -218,7 +223,7 @@ class _Captures:
             archived=time[0],
             http_status=status,
             mime_type=mime_type,
-            digest=_pass_payload(content, header, payload, check),
+            digest=digest,
             length=header.end - payload,
             date_adjusted=time[1],
             uses_recognised=self._options.types == "used",

@@ -47,10 +47,14 @@ class Client:
 class Server:
     """A small server that says hello, at once or when it is let."""
 
-    def __init__(self, port: int, app: web.Application, go_on: asyncio.Event) -> None:
+    def __init__(
+        self, port: int, app: web.Application, go_on: asyncio.Event, left: asyncio.Semaphore
+    ) -> None:
         self.port = port
         self.connections = app[CONNECTIONS]
         self.go_on = go_on
+        self.left = left
+        """Released by each endless response that has ended."""
         self._clients: list[Client] = []
 
     async def client(self, source: str = _HERE) -> Client:
@@ -83,7 +87,7 @@ class Server:
 
 @contextlib.asynccontextmanager
 async def _serve(limits: ConnectionLimits) -> AsyncIterator[Server]:
-    go_on, waiting = asyncio.Event(), []
+    go_on, waiting, left = asyncio.Event(), [], asyncio.Semaphore(0)
 
     async def hello(request: web.Request) -> web.Response:
         await request.read()
@@ -97,14 +101,27 @@ async def _serve(limits: ConnectionLimits) -> AsyncIterator[Server]:
     async def file(_: web.Request) -> web.FileResponse:
         return web.FileResponse(Path(__file__))
 
+    async def endless(request: web.Request) -> web.StreamResponse:
+        response = web.StreamResponse()
+        await response.prepare(request)
+        try:
+            while True:
+                await response.write(bytes(100_000))
+        finally:
+            left.release()
+
+    async def refused(_: web.Request) -> web.Response:
+        raise ConnectionRefusedError
+
     app = web.Application()
     bound(app, limits)
+    app.add_routes([web.get("/endless", endless), web.get("/refused", refused)])
     app.add_routes([web.get("/hello", hello), web.post("/hello", hello)])
     app.add_routes([web.get("/wait", wait), web.get("/file", file)])
     with open_listener(_HERE, 0) as listener:
         port = int(address(listener).rpartition(":")[2])
         async with serving(create_runner(app, log="test.http", stop_seconds=1), listener):
-            server = Server(port, app, go_on)
+            server = Server(port, app, go_on, left)
             yield server
             go_on.set()
             await server.close()
@@ -206,6 +223,28 @@ async def test_connections_whose_answers_are_sent_are_idle(caplog: pytest.LogCap
                 assert [await client.answer() for _ in range(2)] == 2 * [b"200 OK"]
         assert server.connections.refused == 0
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_client_that_leaves_during_a_response_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async with _serve(ConnectionLimits()) as server:
+        for _ in range(3):
+            client = await server.client()
+            client.writer.write(b"GET /endless HTTP/1.1\r\nHost: x\r\n\r\n")
+            await client.reader.readexactly(100_000)
+            client.writer.transport.abort()
+            async with asyncio.timeout(_SECONDS):
+                await server.left.acquire()
+        assert await (await server.client()).ask() == b"200 OK"
+    assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
+
+
+async def test_lost_connection_to_another_server_is_logged_and_answered_with_500(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with _serve(ConnectionLimits()) as server:
+        answer = await (await server.client()).ask(b"GET /refused HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert answer == b"500 Internal Server Error"
+    assert "ConnectionRefusedError" in caplog.text
 
 
 async def test_whoever_sends_no_http_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:

@@ -46,6 +46,30 @@ async def test_all_shown_repositories_are_selected_with_one_box(server: Server, 
     assert console == []
 
 
+@pytest.mark.parametrize("scripts", [True, False])
+async def test_back_shows_the_steps_of_the_wizard_again(
+    server: Server, chromium: Browser, *, scripts: bool
+) -> None:
+    context = await chromium.new_context(java_script_enabled=scripts)
+    page = await context.new_page()
+    await sign_in(page, server)
+    async with repository() as address:
+        await page.goto(f"{server.base_url}/repositories/new")
+        await page.get_by_label("Base URL").fill(f"{address}/oai")
+        await page.get_by_role("button", name="Check address", exact=True).click()
+        await page.get_by_role("button", name="Continue").last.click()
+        await expect(page).to_have_title(re.compile("Storage and schedule"))
+        await page.go_back()
+        await expect(page).to_have_title(re.compile("What to harvest"))
+        await expect(page.get_by_role("heading", name="Library of Telč")).to_be_visible()
+        await page.go_back()
+        await expect(page).to_have_title(re.compile("Address"))
+        await page.go_forward()
+        await page.get_by_role("button", name="Continue").last.click()
+        await expect(page).to_have_title(re.compile("Storage and schedule"))
+    await context.close()
+
+
 async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: Page) -> None:
     console = console_messages(page)
     await sign_in(page, server)

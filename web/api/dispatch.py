@@ -16,11 +16,11 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.reading.errors import ClientError, RepositoryBusyError
-from oai.connections import leave_unread
+from oai.connections import client_left, leave_unread
 from oai.database import is_about_a_value, is_timeout
 from oai.errors import ConflictError, TryLaterError, UsageError, ZatvaError
 from oai.limits import RateLimit
-from web.api.faults import ApiError, client_left, field_faults, problem
+from web.api.faults import ApiError, field_faults, problem
 from web.api.operations import PLACES, Call, Operation
 from web.auth.access import needs, needs_fresh_sign_in, signed_in
 from web.auth.csrf import from_here

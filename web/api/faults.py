@@ -105,9 +105,3 @@ def _detail(fault: Mapping[str, Any]) -> str:
 
 def _challenge(status: int) -> dict[str, str]:
     return {"WWW-Authenticate": 'Bearer realm="Zatva"'} if status == 401 else {}  # noqa: PLR2004 as it says
-
-
-def client_left(request: web.Request, error: Exception) -> bool:
-    """Return whether the error is only that the client closed the connection of this request."""
-    gone = request.transport is None or request.transport.is_closing()
-    return gone and isinstance(error, ConnectionError)

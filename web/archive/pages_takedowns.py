@@ -160,7 +160,8 @@ def _enter(
 def _read(posted: MultiMapping[Any]) -> tuple[takedowns.TakedownRequest | None, Form]:
     """Return the request, or None if a field is wrong; and the form to show again."""
     text = posted.get("targets", "")
-    lines = [line.strip() for line in text.split("\n") if line.strip()] if isinstance(text, str) else []
+    typed = text.split("\n") if isinstance(text, str) else []
+    lines = [line.strip(takedowns.BLANKS) for line in typed if line.strip()]
     asked, form = read_form(TakedownForm, posted)
     if not lines:
         form = form.with_error("targets", _("Enter at least one address."))

@@ -50,6 +50,8 @@ from web.site.zones import here
 _MOST: Final = 64
 _SECONDS: Final = 1800.0
 _MOST_SETS: Final = 50
+_FOR_GOING_BACK: Final = {"Cache-Control": "private, no-cache"}
+"""The browser's Back shows a step again; with the usual `no-store`, it would show an error of its own."""
 
 
 class WizardForm(PlanForm, PlacedForm):
@@ -228,6 +230,7 @@ async def _address_step(
         request,
         "wizard_address.html",
         status=422 if form.errors else 200,
+        headers=_FOR_GOING_BACK,
         form=form,
         find=words,
         protocols=[
@@ -289,6 +292,7 @@ async def _what_step(
         request,
         "wizard_what.html",
         status=422 if form.errors else 200,
+        headers=_FOR_GOING_BACK,
         form=form,
         facts=facts,
         access=access_of(facts.protocol),
@@ -347,6 +351,7 @@ async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | 
         request,
         "wizard_plan.html",
         status=422 if errors else 200,
+        headers=_FOR_GOING_BACK,
         form=shown,
         access=access_of(facts.protocol if facts else _protocol(form.values) or AccessProtocol.OAI_PMH),
         plan=asked,

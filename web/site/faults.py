@@ -11,10 +11,10 @@ from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 
 from harvester.reading.errors import RepositoryBusyError
-from oai.connections import leave_unread
+from oai.connections import client_left, leave_unread
 from oai.database import is_about_a_value, is_timeout
 from oai.errors import TryLaterError, ZatvaError
-from web.api.faults import DOCS, client_left, problem
+from web.api.faults import DOCS, problem
 from web.auth.access import STREAMS, UNSENT, canonical, is_api
 from web.auth.csrf import fields_sent, fields_to_send_again
 from web.auth.identify import fresh_session

@@ -91,6 +91,18 @@ def test_spelling_makes_no_difference(database: Database, targets: list[str], co
         assert session.get_one(Takedown, number).documents == len(covered)
 
 
+def test_no_break_space_at_the_end_of_a_target_may_belong_to_the_url(
+    database: Database, tmp_path: Path
+) -> None:
+    plain, spaced = "http://a.example/last", "http://a.example/last\u00a0"
+    _index(database, tmp_path / "y.warc.gz", plain, spaced, "http://a.example/last/1")
+    with database.session() as session:
+        assert preview(session, [f" {spaced}\r\n"]).documents == 2
+        assert preview(session, ["a.example/last*\u00a0"]).documents == 3
+    _take_down(database, f" {spaced}")
+    assert _hidden(database) == {plain, spaced}
+
+
 @pytest.mark.parametrize("target", ["http://www.a.example/blog/*", "a.example/blog//*"])
 def test_a_prefix_that_is_a_directory_covers_its_front_page(
     database: Database, tmp_path: Path, target: str

@@ -141,6 +141,12 @@ def test_a_revisit_without_digest_gets_none() -> None:
     assert (found.digest, found.http_status, found.length) == (None, 304, 0)
 
 
+@pytest.mark.parametrize(("status", "kept"), [(304, False), (200, True)])
+def test_digest_of_an_empty_body_is_kept_unless_status_is_304(status: int, *, kept: bool) -> None:
+    page = Page(url="http://a.example/", record_type="revisit", body=b"", status=status)
+    assert capture(warc_record(page)).digest == (page.payload_digest if kept else None)
+
+
 def test_an_arc_record_without_http_headers_is_all_content() -> None:
     record = b"http://a.example/ 192.0.2.1 20071102030405 text/plain 11\nhello\nworld\n"
     found = capture(record)
