@@ -28,7 +28,7 @@ PATIENCE = 240.0
 SETTINGS = {
     "ZATVA_MANAGER__TICK_SECONDS": "0.3",
     "ZATVA_MANAGER__RETRY_MINUTES": "0.001",
-    # On a machine that has much else to do, signs of life come seconds late; who is lost by error runs twice.
+    # On a busy machine, signs of life come seconds late; jobs of workers wrongly considered lost run twice.
     "ZATVA_MANAGER__LOST_SECONDS": "10",
     "ZATVA_MANAGER__CONCURRENCY": "2",
     "ZATVA_MANAGER__PER_HOST": "100",
@@ -214,7 +214,7 @@ def left(tables: Tables) -> list[str]:
 
 
 async def rest(tables: Tables, schedules: int) -> None:
-    """Wait until all is over; on a busy machine that takes its time, but something ends now and then."""
+    """Wait until all is over; a busy machine needs long for it, but has to make progress."""
     seen = 0
     while not over(tables):
         assert seen < 10 * schedules, "runs never end"

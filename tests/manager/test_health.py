@@ -28,7 +28,7 @@ from tests.ports import free_port
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """A manager's word about its leadership."""
+    """The state of a manager: whether it leads, and how long its calls have lasted."""
 
     leading: bool
 

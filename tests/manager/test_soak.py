@@ -1,4 +1,4 @@
-"""Many schedules while managers and workers die and the database restarts: each due run, once.
+"""Many schedules while managers and workers are killed and the database restarts: each due run happens once.
 
 Everything is a process: managers, workers, database, harvesters. One schedule of each repository is
 harvested by the harvester itself, over HTTP; the others by a small one, because starting a hundred real ones
@@ -36,7 +36,7 @@ from tests.manager.soak import (
 
 
 class OwnServer:
-    """A database server that this test alone has, and may restart."""
+    """A database server for this test only, which it may restart."""
 
     def __init__(self, data: Path) -> None:
         self._data = data

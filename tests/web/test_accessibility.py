@@ -44,7 +44,7 @@ _LANGUAGES = ("cs", "sk", "en")
 _ALIKE = re.compile(
     r"/(jobs/1/(pause|resume|kill|remove)|(schedules|sets|rules|exports|organisations)/./remove|1/disable)$"
 )
-"""Questions before a change: other words in the template of `/jobs/1/stop`. `--long` has them."""
+"""Confirmation pages: the template of `/jobs/1/stop` with other words. Tested with `--long`."""
 _AGAIN = frozenset(
     {
         "/admin/organisations/new",

@@ -458,8 +458,8 @@ async def test_the_self_test_of_a_provider_without_answer_fails_with_advice(
 
 
 async def _ended(threads: DatabaseExecutor, number: int) -> None:
-    """Wait for the self-test's end, which its row tells."""
-    while not await threads.run(_has_ended, number):  # noqa: ASYNC110 the database alone tells it
+    """Wait until the row of the self-test shows its end."""
+    while not await threads.run(_has_ended, number):  # noqa: ASYNC110 only the database shows it
         await asyncio.sleep(0.05)
 
 

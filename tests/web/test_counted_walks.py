@@ -1,7 +1,7 @@
 """The tasks of the three users in a real browser, in Czech, with their clicks and typing counted.
 
-Every walk begins on the overview. It is walked on the phone with scripts, or on the desk without; `--long`
-walks each on the phone, the tablet and the desk, with scripts and without.
+Every task begins on the overview. It is done on a phone with scripts, or on a desktop without; with
+`--long`, each is done on a phone, a tablet and a desktop, with scripts and without.
 """
 
 import re
@@ -37,7 +37,7 @@ _WIDTHS: Final = {390: "phone", 1024: "tablet", 1440: "desk"}
 
 
 def _walked(usual: str) -> pytest.MarkDecorator:
-    """Mark a test as walked in the way of that name, and in all others with `--long`."""
+    """Run a test with the device of that name, and with all others if `--long` is given."""
     ways = {
         f"{name}{'' if scripts else '-without-scripts'}": (width, scripts)
         for width, name in _WIDTHS.items()
@@ -56,7 +56,7 @@ _WITHOUT_SCRIPTS: Final = _walked("desk-without-scripts")
 
 @dataclass(kw_only=True)
 class Walk:
-    """A user on the way to something."""
+    """A user who does a task."""
 
     page: Page
     server: Server
@@ -78,7 +78,7 @@ class Walk:
         await self.click(self.page.get_by_role("link", name=name, exact=exact).first)
 
     async def press(self, name: str, *, exact: bool = False) -> None:
-        """Click a button; the last one of that name, as it stands below what was read."""
+        """Click a button; the last one of that name, because it is below the text to read."""
         await self.click(self.page.get_by_role("button", name=name, exact=exact).last)
 
     async def type(self, label: str, text: str) -> None:

@@ -1,4 +1,4 @@
-"""Files prepared for download: asked for on pages and by the API, sent in ranges, refused when withdrawn."""
+"""Files prepared for download: requested on pages and by the API, sent in ranges, refused when withdrawn."""
 
 import asyncio
 import io
@@ -36,7 +36,7 @@ def archive(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def prepared(server: Server, number: int) -> Path:
-    """Do what a worker does."""
+    """Prepare the file as a worker does, and return it."""
 
     def work() -> Path:
         with server.database.session() as session:

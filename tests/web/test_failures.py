@@ -180,7 +180,7 @@ async def test_the_page_of_a_run_shows_the_failure_and_advice_in_its_summary(
     [
         ("oai-pmh", "sada"),
         ("sru", "dotaz"),
-        pytest.param("z39.50", "dotaz", marks=pytest.mark.long),  # as SRU, it is asked by a query
+        pytest.param("z39.50", "dotaz", marks=pytest.mark.long),  # like SRU, it is queried
     ],
 )
 async def test_the_selection_of_a_query_service_is_called_a_query_and_not_a_set(

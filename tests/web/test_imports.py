@@ -354,7 +354,7 @@ async def test_a_record_shows_its_fields_its_notes_and_a_safe_link_to_the_origin
 
 async def _ended(server: Server) -> None:
     async with asyncio.timeout(60):
-        while server.app[IMPORTS].under_way:  # noqa: ASYNC110 pages tell how far it is, and nothing else
+        while server.app[IMPORTS].under_way:  # noqa: ASYNC110 only pages show the progress
             await asyncio.sleep(0.05)
 
 

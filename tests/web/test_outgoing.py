@@ -64,7 +64,7 @@ async def test_requests_to_other_spellings_of_private_addresses_are_refused(
         with pytest.raises(TransportError) as found:
             await transport(f"http://{address}:9/", [])
 
-    # What is no address to this system's resolver leads nowhere either.
+    # A spelling that this system's resolver does not accept as an address reaches no host either.
     assert found.value.kind in {TransportKind.PRIVATE, TransportKind.ADDRESS, TransportKind.DNS}
 
 

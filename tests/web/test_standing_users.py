@@ -31,11 +31,11 @@ _STAND_INS = {
     "kind": "csv",
 }
 _CHOICES = frozenset({"control", "kind"})
-"""Variables that choose a way, not an object."""
+"""Variables that choose an action or a kind, not an object."""
 _NOT_IN_THE_WORLD = re.compile(r"/content$|/doctor\.json$|/doctor/")
-"""Of these there is none before something else is done: a record's file, an examination's report."""
+"""Objects that exist only after further steps: a record's file, a report of diagnostics."""
 _HARMLESS = {("POST", "/preferences")}
-"""It only sets cookies that say how pages look."""
+"""It only sets cookies with display preferences."""
 _REFUSED = {401, 403, 404}
 
 
@@ -109,7 +109,7 @@ async def _ask(browser: Browser, route: _Route, address: str, token: str) -> tup
 def world(server: Server) -> dict[str, int]:
     """Add the owner's objects, and a repository of the colleague."""
     with server.database.session() as session:
-        # The numbers of different things differ, so that one cannot stand in for another.
+        # The numbers of different kinds of objects differ, so that one cannot be mistaken for another.
         world = [a_world(session) for _ in range(3)][-1]
         a_neighbour(session)
         session.commit()

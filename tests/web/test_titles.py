@@ -52,7 +52,7 @@ async def _send(
 
 
 async def _import(browser: Browser, *titles: dict[str, Any], **more: str) -> tuple[int, str, str]:
-    """Send the file, and agree to the plan."""
+    """Send the file, and confirm the plan."""
     _, text, _ = await _send(browser, {"source": "library"}, _lines(*titles))
     return await _send(browser, {**_carried(text), "do": "import", **more})
 
@@ -202,7 +202,7 @@ _WRONG: Final[tuple[tuple[dict[str, str], bytes | None, str, str], ...]] = (
         "larger than 8 MB",
     ),
 )
-"""Fields, content and name of a file, and what is said."""
+"""Fields, content and name of a file, and the message."""
 
 
 async def test_an_invalid_form_is_refused_with_its_errors(curator: Browser) -> None:

@@ -264,7 +264,7 @@ async def test_an_administrator_adds_changes_and_removes_organisations(
         200,
         True,
     )
-    # Only the repositories that the question named are confirmed.
+    # Only the repositories named on the confirmation page are confirmed.
     status, question, _ = await administrator.post(f"{at}/repositories", {**given, "sure": "99:3"})
     assert (status, "The owner was changed in the meantime" in question) == (409, True)
     assert "(Slovak National Library)</li>" in question

@@ -41,7 +41,7 @@ _DATA = (
     "library", "Noviny", "staročeské", "Nakladatelství", "českých", "novin", "Popis", "Hudba", "hudba",
     "Zpěv", "Telč", "kkkk", "CC BY",
 )  # fmt: skip
-"""What stands in the tables."""
+"""The content of the tables."""
 _NO_WORDS = {
     "Zatva",
     "CSV",
@@ -265,7 +265,7 @@ def _width(row: Any) -> int:
 def _words(text: str) -> set[str]:
     shorter = _BRACKETED.sub("", text)
     if shorter != text:
-        # A message may stand in the place of another.
+        # A message may be within another one.
         return _words(shorter)
     for known in _DATA:
         text = text.replace(known, "")

@@ -157,7 +157,7 @@ def test_each_verb_route_and_command_is_declared_once() -> None:
     commands = Counter(action.command for action in ACTIONS if action.command)
     routes = Counter(route for action in ACTIONS for route in action.routes)
 
-    # Documents are filed and taken out by one form, whose handler gives the entry its verb.
+    # Documents are added to a collection and removed by one form, whose handler gives the entry its verb.
     assert {route for route, count in routes.items() if count > 1} <= {
         "POST /archive/collections/{spec}/documents"
     }

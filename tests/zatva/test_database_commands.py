@@ -181,7 +181,7 @@ def test_a_restore_that_is_killed_at_its_end_is_reported_and_can_be_repeated(
     assert (found.returncode, "a restore did not end" in found.stdout) == (6, True)
     assert "a restore did not end" in commands.zatva(environment, "doctor").stdout
     assert zatva(environment, "backup", tmp_path / "next.dump").returncode == 0
-    # Either tables may have work that is nowhere else.
+    # Either of the two schemas may have work that the other one lacks.
     repeated = zatva(environment, "restore", file, "--force")
     assert (repeated.returncode, "a restore did not end" in repeated.stderr) == (6, True)
     assert collections(database) == 1

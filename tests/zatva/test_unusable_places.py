@@ -1,6 +1,6 @@
 """A place that cannot be written to ends each command with one line of what to do, as a full disk does.
 
-The kernel's own folder takes no new files from anybody, so this holds for root, too.
+The kernel's own folder accepts no new files from any user, so this applies to root, too.
 """
 
 import os

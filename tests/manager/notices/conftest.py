@@ -36,7 +36,7 @@ def take_over(session: Session) -> int:
 
 
 class Announcer:
-    """Runs and rules by plain SQL, and what was made of them."""
+    """Runs and rules added by plain SQL, and the notices created from them."""
 
     def __init__(self, database: Database, tables: Tables) -> None:
         self.tables = tables

@@ -1,4 +1,4 @@
-"""Notices on their way: to a real mail server and a real receiver, retried, never sent twice."""
+"""Sending notices: to a real mail server and a real receiver, retried, never sent twice."""
 
 import asyncio
 import contextlib

@@ -26,7 +26,7 @@ _STAND_INS = {
     **dict.fromkeys(("key", "client", "document"), str(uuid.UUID(int=1))),
 }
 _NOT_LISTS = re.compile(r"\{kind\}$|/(explorer|doctor)$|^/(api|static|sign-in)")
-"""Files, which have no pages, and pages that ask a repository or the way in."""
+"""Files, which have no pages, and pages that send requests to a repository or sign users in."""
 _KEY = uuid.UUID(int=1)
 _TIMES = ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00")
 _IN_PAGES = (str(2**31), str(2**63), f"\0|{_KEY}", f"{_TIMES[1]}|{_KEY}")
