@@ -32,11 +32,11 @@ def reasons(
     return admit(due, under_way, [], limits)[1]
 
 
-def test_the_longest_due_comes_first() -> None:
+def test_the_job_that_is_due_longest_is_admitted_first() -> None:
     assert order([job(3), job(1), job(2)]) == [1, 2, 3]
 
 
-def test_a_higher_priority_comes_first() -> None:
+def test_a_job_of_higher_priority_is_admitted_first() -> None:
     assert order([job(1), job(2, priority=5), job(3, priority=-5)]) == [2, 1, 3]
 
 
@@ -63,14 +63,14 @@ def test_one_job_per_repository_is_admitted_and_the_next_names_the_job_it_waits_
     assert reasons(due, [job(5, repository_id=7)], WIDE).keys() == {1, 2}
 
 
-def test_no_more_harvests_from_a_host_than_allowed() -> None:
+def test_jobs_beyond_the_limit_per_host_wait_with_the_reason() -> None:
     limits = AdmissionLimits(per_host=2, overall=None, lookahead=100)
     due = [job(number, host="one.example") for number in (1, 2, 3)]
     reason = WaitReason(code=Code.HOST, facts={"host": "one.example", "limit": 2})
     assert reasons(due, [], limits) == {3: reason}
 
 
-def test_no_more_harvests_than_allowed_in_all() -> None:
+def test_jobs_beyond_the_overall_limit_wait_with_the_reason() -> None:
     limits = AdmissionLimits(per_host=9, overall=2, lookahead=100)
     reason = WaitReason(code=Code.OVERALL, facts={"limit": 2})
     assert reasons([job(1), job(2)], [job(3)], limits) == {2: reason}

@@ -41,7 +41,9 @@ def from_now(moment: datetime | None) -> float | None:
     return None if moment is None else (moment - datetime.now(UTC)).total_seconds()
 
 
-def test_jobs_begin_in_their_order_as_places_become_free(database: Database, tables: Tables) -> None:
+def test_jobs_are_estimated_to_begin_in_order_as_workers_become_free(
+    database: Database, tables: Tables
+) -> None:
     worker(tables, 1)
     long, short = schedule(tables, 100), schedule(tables, 10)
     started = datetime.now(UTC) - timedelta(seconds=40)
@@ -67,7 +69,7 @@ def test_a_job_is_estimated_to_begin_after_the_previous_job_of_its_repository(
     assert from_now(found[2].estimate.start) == pytest.approx(100, abs=3)
 
 
-def test_a_job_that_is_due_later_begins_then(database: Database, tables: Tables) -> None:
+def test_a_job_that_is_due_later_is_estimated_to_begin_then(database: Database, tables: Tables) -> None:
     worker(tables, 1)
     due = datetime.now(UTC) + timedelta(hours=1)
     tables.add("oai_job", **schedule(tables, 10), harvest_start_time=due)
@@ -233,7 +235,7 @@ def test_only_jobs_that_could_begin_now_have_a_position(database: Database, tabl
     assert positions == {1: None, 2: None, 3: None, 4: 2, 5: 1}
 
 
-def test_ten_thousand_jobs_of_one_host_are_estimated_at_once() -> None:
+def test_ten_thousand_jobs_of_one_host_are_estimated_within_two_seconds() -> None:
     now = datetime.now(UTC)
     stays = [
         TimedJob(job_id=number, repository_id=number % 700, host="h", earliest=now, seconds=1)

@@ -127,7 +127,7 @@ def add_harvest(tables: Tables, *, pages: int, page: int, sign: int) -> None:
     )  # fmt: skip
 
 
-def test_a_paused_job_keeps_its_figures(database: Database, tables: Tables) -> None:
+def test_a_paused_job_keeps_its_counts(database: Database, tables: Tables) -> None:
     repository = tables.repository()
     tables.add("oai_job", repository_id=repository, status=4, last_history=1)
     tables.add("oai_job", repository_id=repository, metadata_prefix="marc21")

@@ -90,7 +90,7 @@ def test_due_times_before_a_schedule_was_added_are_not_made_up_for(
     assert (now() < due < now() + 6 * HOUR, (due - start) % (6 * HOUR)) == (True, timedelta(0))
 
 
-def test_a_tick_makes_no_second_job_for_a_schedule_that_has_one(database: Database, tables: Tables) -> None:
+def test_a_tick_adds_no_second_job_for_a_schedule_that_has_one(database: Database, tables: Tables) -> None:
     schedule(tables, frequency="hourly")
     make_jobs(database)
     make_jobs(database)
@@ -126,7 +126,7 @@ def test_the_time_of_day_is_that_of_the_schedules_zone(database: Database, table
     assert due_times(tables) == [datetime(2050, 7, 2, 0, 30, tzinfo=UTC)]
 
 
-def test_after_its_end_a_schedule_makes_no_jobs(database: Database, tables: Tables) -> None:
+def test_no_jobs_are_added_after_the_end_of_a_schedule(database: Database, tables: Tables) -> None:
     schedule(tables, start_date=now() - HOUR, end_date=now() + HOUR, frequency="every 6 hours")
     make_jobs(database)
     tables("DELETE FROM oai_job")
@@ -135,7 +135,7 @@ def test_after_its_end_a_schedule_makes_no_jobs(database: Database, tables: Tabl
     assert "end date" in tables.one("SELECT state_reason FROM oai_recurring_job")
 
 
-def test_a_schedule_whose_end_is_past_makes_no_job_at_all(database: Database, tables: Tables) -> None:
+def test_no_job_is_added_for_a_schedule_whose_end_has_passed(database: Database, tables: Tables) -> None:
     schedule(tables, start_date=now() - 2 * HOUR, end_date=now() - HOUR)
     make_jobs(database)
     assert due_times(tables) == []
@@ -263,7 +263,7 @@ def test_a_running_harvest_keeps_its_parameters_when_its_schedule_is_changed_or_
     assert [row.set_spec for row in tables("SELECT set_spec FROM oai_job")] == ["old"]
 
 
-def test_a_paused_schedule_makes_no_jobs(database: Database, tables: Tables) -> None:
+def test_no_jobs_are_added_for_a_paused_schedule(database: Database, tables: Tables) -> None:
     schedule(tables, frequency="hourly", state=3)
     make_jobs(database)
     assert due_times(tables) == []

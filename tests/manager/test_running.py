@@ -507,7 +507,7 @@ async def test_an_embargo_that_has_ended_is_lifted(
         await until(lambda: tables.one("SELECT access FROM collection") == "open")
 
 
-async def test_no_more_harvests_run_at_a_time_than_allowed(
+async def test_harvests_beyond_the_concurrency_wait_for_the_worker(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     narrow = quick.model_copy(update={"manager": quick.manager.model_copy(update={"concurrency": 1})})

@@ -106,9 +106,7 @@ def test_removing_a_schedule_removes_its_waiting_jobs_and_keeps_running_ones(
     assert [tuple(row) for row in tables("SELECT status, recurring_id FROM oai_job")] == [(1, None)]
 
 
-def test_run_now_makes_a_job_that_is_due_and_has_the_schedules_parameters(
-    database: Database, tables: Tables
-) -> None:
+def test_run_now_adds_a_due_job_with_the_schedules_parameters(database: Database, tables: Tables) -> None:
     number = add(database, repository_id=tables.repository(), frequency="0 0 1 1 *", metadata_prefix="mods")
     with database.session() as session:
         job = schedules.run_now(session, number)

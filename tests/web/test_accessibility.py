@@ -225,7 +225,7 @@ async def test_pages_of_viewers_are_accessible_when_empty_and_when_filled(
     await inspector.check(*(server.base_url + path for path in ("/", "/repositories/1", "/schedules")))
 
 
-async def test_lists_fit_on_paper(server: Server, inspector: Inspector) -> None:
+async def test_lists_fit_the_page_when_printed(server: Server, inspector: Inspector) -> None:
     _fill(server)
     await enter(inspector.page, server)
     paths = ("/", "/repositories", "/runs", "/jobs", "/alerts/deliveries")

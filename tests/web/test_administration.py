@@ -92,7 +92,7 @@ async def test_limits_are_shown_with_their_settings(server: Server, administrato
     ("path", "shown"),
     [("/admin/limits", "Full: 90"), ("/", ">Full</a>"), ("/admin/organisations?after=a", "1,000,000")],
 )
-async def test_only_those_organisations_are_read_whose_storage_is_shown(
+async def test_only_organisations_whose_storage_is_shown_are_read(
     server: Server, administrator: Browser, path: str, shown: str
 ) -> None:
     with server.database.session() as session:

@@ -156,7 +156,7 @@ async def test_problems_of_archive_files_are_explained_in_the_readers_language(
 
 
 @pytest.mark.usefixtures("archive")
-async def test_programs_get_problems_of_archive_files_as_codes_with_facts(administrator: Browser) -> None:
+async def test_the_api_returns_problems_of_archive_files_as_codes_with_facts(administrator: Browser) -> None:
     _, problems = await administrator.get("/api/v1/archive/problems")
     _, files = await administrator.get("/api/v1/archive/indexing/1/files")
 

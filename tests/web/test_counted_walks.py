@@ -126,7 +126,7 @@ async def test_a_librarian_adds_samples_plans_and_runs_in_six_clicks(walk: Walk)
 
 
 @_WITHOUT_SCRIPTS
-async def test_a_librarian_comes_from_an_alert_to_the_letter_in_three_clicks(walk: Walk) -> None:
+async def test_a_librarian_opens_the_letter_from_an_alert_in_three_clicks(walk: Walk) -> None:
     now = datetime.now(UTC)
     with walk.server.database.session() as session:
         telc = a_repository(session)
@@ -151,7 +151,7 @@ async def test_a_librarian_comes_from_an_alert_to_the_letter_in_three_clicks(wal
 
 
 @_ON_THE_PHONE
-async def test_an_administrator_sees_what_is_late_stuck_and_full_without_a_click(walk: Walk) -> None:
+async def test_an_administrator_sees_late_and_stuck_jobs_and_free_space_without_a_click(walk: Walk) -> None:
     long_ago = datetime.now(UTC) - timedelta(hours=2)
     with walk.server.database.session() as session:
         for number, columns in enumerate(

@@ -36,7 +36,9 @@ def _names(session: Session) -> list[str]:
     return list(session.scalars(text("SELECT name FROM web_user")))
 
 
-async def test_work_that_returns_is_committed_and_work_that_raises_is_not(threads: DatabaseExecutor) -> None:
+async def test_work_is_committed_when_it_returns_and_rolled_back_when_it_raises(
+    threads: DatabaseExecutor,
+) -> None:
     await threads.run(_add, "kept")
     with pytest.raises(ValueError, match="lost"):
         await threads.run(_add, "lost", fails=True)

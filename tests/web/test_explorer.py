@@ -119,7 +119,9 @@ async def test_a_conforming_answer_has_no_deviations(server: Server, administrat
     assert "None: the answer conforms to the specification." in page
 
 
-async def test_broken_bytes_are_shown_with_the_fault_marked(server: Server, administrator: Browser) -> None:
+async def test_a_malformed_answer_is_shown_with_the_fault_marked(
+    server: Server, administrator: Browser
+) -> None:
     fake = FakeRepository(items=many(2), fault=lambda _, body: body.replace(b"Title 1", b"Title & 1"))
     async with serve(fake):
         _known(server, fake.url)
@@ -145,7 +147,7 @@ _FAILURES = (
 )
 
 
-async def test_failures_are_named_by_kind_and_their_bytes_are_shown(
+async def test_failures_are_named_by_kind_and_their_raw_data_is_shown(
     server: Server, administrator: Browser
 ) -> None:
     fake = FakeRepository()
@@ -223,7 +225,7 @@ async def test_viewers_cannot_use_the_explorer_and_see_no_tab(server: Server, vi
     assert "/explorer" not in (await viewer.get("/repositories/1"))[1]
 
 
-async def test_private_addresses_are_not_asked_unless_allowed(server: Server) -> None:
+async def test_no_requests_are_sent_to_private_addresses_unless_allowed(server: Server) -> None:
     app = create_app(
         server.settings.model_copy(
             update={"web": server.settings.web.model_copy(update={"private_addresses": False})}

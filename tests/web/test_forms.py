@@ -23,11 +23,11 @@ from web.site.forms import FAULT_WORDS, FormModel, read_form, relative_folder
     ("typed", "kept"),
     [("mzk", "mzk"), ("libraries/mzk", "libraries/mzk"), ("./a//b/", "a/b"), ("Žatva 1", "Žatva 1")],
 )
-def test_a_folder_below_the_store_is_kept_as_a_relative_path(tmp_path: Path, typed: str, kept: str) -> None:
+def test_a_folder_below_the_store_is_stored_as_a_relative_path(tmp_path: Path, typed: str, kept: str) -> None:
     assert relative_folder(typed, tmp_path / "store") == kept
 
 
-def test_an_absolute_folder_in_the_store_becomes_relative(tmp_path: Path) -> None:
+def test_an_absolute_folder_in_the_store_is_stored_as_a_relative_path(tmp_path: Path) -> None:
     assert relative_folder(str(tmp_path / "store" / "mzk"), tmp_path / "store") == "mzk"
 
 
@@ -39,7 +39,7 @@ def test_a_folder_outside_the_store_is_refused(tmp_path: Path, typed: str) -> No
         relative_folder(typed, tmp_path / "store")
 
 
-def test_a_link_that_leads_out_of_the_store_is_refused(tmp_path: Path) -> None:
+def test_a_symbolic_link_out_of_the_store_is_refused(tmp_path: Path) -> None:
     store = tmp_path / "store"
     store.mkdir()
     (store / "way-out").symlink_to(tmp_path)
@@ -133,7 +133,9 @@ def test_a_rule_file_is_checked_and_stored_with_its_full_path(tmp_path: Path) ->
     assert "bad.xml" in bad.errors["filter_file_path"]
 
 
-async def test_hard_fields_are_explained_beside_their_label(server: Server, administrator: Browser) -> None:
+async def test_difficult_fields_are_explained_next_to_their_labels(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -379,7 +381,7 @@ async def test_an_invalid_sample_size_is_reported_at_its_field(
         ("/imports", "Imports", "Choose at least one source."),
     ],
 )
-async def test_a_button_for_ticked_rows_shows_the_list_again_if_none_is_ticked(
+async def test_an_action_on_selected_rows_shows_the_list_again_if_none_is_selected(
     administrator: Browser, path: str, list_title: str, told: str
 ) -> None:
     status, page, _ = await administrator.post(path)

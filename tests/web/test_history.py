@@ -67,7 +67,7 @@ async def test_paging_shows_every_run_once(server: Server, viewer: Browser) -> N
     assert seen == [str(number) for number in range(60, 0, -1)]
 
 
-async def test_the_history_of_one_repository_shows_no_other(server: Server, viewer: Browser) -> None:
+async def test_the_history_of_a_repository_shows_only_its_runs(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         a_run(session, a_repository(session))
         a_run(session, a_repository(session, name="KNAV", folder="knav"))
@@ -132,7 +132,7 @@ async def test_the_timeline_says_how_many_of_all_runs_it_shows(server: Server, v
     assert "are shown" not in of_one
 
 
-async def test_the_timeline_has_a_row_for_each_of_several_repositories_of_one_name(
+async def test_the_timeline_has_separate_rows_for_repositories_of_the_same_name(
     server: Server, viewer: Browser
 ) -> None:
     with server.database.session() as session:

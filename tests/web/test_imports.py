@@ -152,7 +152,7 @@ async def test_a_source_is_configured_and_an_invalid_url_template_is_refused(
     assert "nowhere" in page
 
 
-async def test_a_set_is_tried_on_stored_records_before_it_is_saved(
+async def test_a_filtering_set_is_tried_on_stored_records_before_it_is_saved(
     server: Server, administrator: Browser, repository: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = {"sample_repository": str(repository), "sample_samples": "100"}
@@ -266,7 +266,9 @@ async def test_hits_are_listed_page_by_page_and_files_have_all_of_them(
     assert status == 404
 
 
-async def test_files_of_hits_have_all_names_of_a_record(server: Server, administrator: Browser) -> None:
+async def test_files_of_hits_have_all_contributors_of_a_record(
+    server: Server, administrator: Browser
+) -> None:
     more = [f"Autor, {number}" for number in range(1, 7)]
     with server.database.session() as session:
         row = a_bibliographic_record(session, a_repository(session))

@@ -135,7 +135,7 @@ async def test_files_outside_the_configured_folders_are_neither_listed_nor_queue
         assert _queued(server) == [], path
 
 
-async def test_the_api_lists_and_queues(server: Server, root: Path, administrator: Browser) -> None:
+async def test_the_api_lists_and_queues_files(server: Server, root: Path, administrator: Browser) -> None:
     base = server.base_url + "/api/v1/archive/indexing"
     async with administrator.http.get(base + "/files", params={"folder": str(root)}) as answer:
         entries = (await answer.json())["entries"]

@@ -49,7 +49,7 @@ async def test_a_failure_is_acknowledged_or_muted_in_czech(server: Server, czech
     assert console == []
 
 
-async def test_a_partner_mutes_only_its_own(failed: int, owner: Browser) -> None:
+async def test_a_partner_mutes_only_repositories_of_its_own_organisation(failed: int, owner: Browser) -> None:
     form = {"kind": "muted", "hours": "4", "note": "x"}
     for repository, status in (("all", 422), (str(failed), 404), ("x", 422)):
         answer = await owner.post("/alerts/mutes/new", {**form, "repository": repository})

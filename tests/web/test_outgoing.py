@@ -111,7 +111,7 @@ async def test_harvests_of_an_organisations_repository_refuse_private_addresses(
     assert outcomes[1].failure_reason is None
 
 
-async def test_rule_files_are_read_in_the_data_folder_only(server: Server, administrator: Browser) -> None:
+async def test_rule_files_outside_the_data_folder_are_refused(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         give_repository(session, a_repository(session).repository_id, 1)
         session.commit()

@@ -180,7 +180,7 @@ async def test_a_new_password_signs_other_browsers_out(
     assert (await administrator.get("/"))[0] == 303
 
 
-async def test_a_user_signs_one_browser_or_all_of_them_out(
+async def test_a_user_ends_one_session_or_all_sessions(
     server: Server, administrator: Browser, stranger: Browser
 ) -> None:
     await stranger.sign_in(server.link("Alena"))

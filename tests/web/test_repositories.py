@@ -79,7 +79,7 @@ async def test_a_refused_connection_is_reported_as_such(administrator: Browser) 
 _OUTSIDE = ("", "../elsewhere", "/etc")
 
 
-async def test_a_folder_outside_the_store_is_refused_before_anything_is_asked(administrator: Browser) -> None:
+async def test_a_folder_outside_the_store_is_refused_before_any_request(administrator: Browser) -> None:
     for folder in _OUTSIDE:
         form = {"base_url": "http://127.0.0.1:9/oai", "base_dir": folder}
 
@@ -103,7 +103,7 @@ async def test_a_folder_in_use_is_reported_at_its_field(server: Server, administ
     assert 'id="base_dir-fault"' in page
 
 
-async def test_names_from_elsewhere_are_escaped(server: Server, administrator: Browser) -> None:
+async def test_foreign_names_are_escaped(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         a_repository(session, name="<script>alert(1)</script>")
         session.commit()
@@ -152,7 +152,7 @@ async def test_repository_names_are_shown_only_in_lists_about_several_repositori
     assert await rows("/store-audits") == ["Library of Telč"]
 
 
-async def test_harvest_now_plans_a_one_off(server: Server, administrator: Browser) -> None:
+async def test_harvest_now_adds_a_one_off_job(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -369,7 +369,7 @@ async def test_sorting_and_filters_of_the_list_are_kept_from_page_to_page(
     assert re.findall(r'<tr id="repository-(\d+)"', second) == ["1", "102"]
 
 
-async def test_ticked_repositories_are_changed_one_by_one_with_an_audit_entry_each(
+async def test_selected_repositories_are_changed_one_by_one_with_an_audit_entry_each(
     server: Server, administrator: Browser, owner: Browser
 ) -> None:
     with server.database.session() as session:
@@ -413,7 +413,7 @@ async def test_ticked_repositories_are_changed_one_by_one_with_an_audit_entry_ea
         }  # fmt: skip
 
 
-async def test_ticked_repositories_are_changed_although_others_are_missing(
+async def test_selected_repositories_are_changed_although_others_are_missing(
     server: Server, administrator: Browser, owner: Browser
 ) -> None:
     with server.database.session() as session:

@@ -43,7 +43,7 @@ def _broken(repository: Repository, run: History, **columns: object) -> Quaranti
     return Quarantined(**values)
 
 
-async def test_a_date_range_that_could_not_be_listed_is_shown_with_its_cause_and_not_as_a_record(
+async def test_a_date_range_that_could_not_be_listed_is_shown_with_its_cause(
     server: Server, viewer: Browser
 ) -> None:
     cause = {"code": "http_server_error", "status": 500}
@@ -507,7 +507,7 @@ async def test_lists_are_exported_with_the_filter_in_the_address(server: Server,
 @pytest.mark.parametrize(
     "code", ["repository_locked", "repository_busy", "disk_full", "process_exited", "server_busy"]
 )
-async def test_a_failure_on_our_side_has_no_letter_to_the_administrator(
+async def test_a_failure_without_fault_of_the_repository_has_no_letter(
     server: Server, administrator: Browser, code: str
 ) -> None:
     with server.database.session() as session:

@@ -97,7 +97,7 @@ async def test_the_same_schedule_is_not_added_twice(server: Server, administrato
         assert sorted(map(str, session.scalars(select(RecurringJob.set_spec)))) == ["None", "maps"]
 
 
-async def test_the_repository_is_chosen_first(server: Server, administrator: Browser) -> None:
+async def test_a_new_schedule_needs_a_chosen_repository(server: Server, administrator: Browser) -> None:
     assert "No repositories to harvest yet" in (await administrator.get("/schedules/new"))[1]
     with server.database.session() as session:
         a_repository(session)

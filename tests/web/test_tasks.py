@@ -85,7 +85,7 @@ async def test_an_administrator_sees_a_running_harvest_and_stops_it(server: Serv
 
 @pytest.mark.long  # `test_walks.py` goes from a run to the raw bytes, and the test above has a manager
 @pytest.mark.usefixtures("manager")
-async def test_a_failing_harvest_is_followed_to_its_raw_bytes(server: Server, page: Page) -> None:
+async def test_a_failed_harvest_leads_to_the_raw_data_of_its_error(server: Server, page: Page) -> None:
     console = console_messages(page)
 
     def spoil(_arguments: dict[str, str], body: bytes) -> bytes:

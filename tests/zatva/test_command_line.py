@@ -145,7 +145,7 @@ def test_shared_options_may_be_anywhere(line: str, monkeypatch: pytest.MonkeyPat
         ("harvest http://x --out ''", "--out: may not be empty", "zatva harvest"),
     ],
 )
-def test_a_wrong_argument_is_named_with_the_valid_ones(
+def test_a_wrong_argument_is_reported_with_a_correction_and_the_help_command(
     line: str, message: str, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:

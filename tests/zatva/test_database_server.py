@@ -74,7 +74,7 @@ def for_processes(settings: Settings) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("password", ["".join(PASSWORDS)])
-def test_a_database_with_a_password_is_backed_up_and_restored_and_no_argument_has_the_password(
+def test_backup_and_restore_do_not_pass_the_password_as_an_argument(
     guarded: Settings, tmp_path: Path
 ) -> None:
     environment, file = for_processes(guarded), tmp_path / "zatva.dump"

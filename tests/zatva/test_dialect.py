@@ -16,7 +16,7 @@ from tests.measures import dialect_in, measures_of_words
         ("CAST(:anew AS boolean) is true", []),
     ],
 )
-def test_the_dialect_is_recognised_in_prose_alone(text: str, found: list[str]) -> None:
+def test_the_dialect_is_recognised_only_in_prose(text: str, found: list[str]) -> None:
     assert dialect_in(text) == found
 
 

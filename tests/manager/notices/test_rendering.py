@@ -97,7 +97,7 @@ SUMMARY: dict[str, Any] = {
 @pytest.mark.parametrize("language", Language)
 @pytest.mark.parametrize("occasion", Occasion)
 @pytest.mark.parametrize("dashboard", [None, "https://zatva.example/"])
-def test_every_notice_can_be_written(language: Language, occasion: Occasion, dashboard: str | None) -> None:
+def test_every_notice_can_be_rendered(language: Language, occasion: Occasion, dashboard: str | None) -> None:
     facts = {**SUMMARY, "organisation": "City Library", "link": f"{dashboard}alerts/confirm?address=1"}
     letter = render(occasion, language, facts, dashboard=dashboard)
     assert letter.subject
