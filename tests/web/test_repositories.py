@@ -152,7 +152,7 @@ async def test_repository_names_are_shown_only_in_lists_about_several_repositori
     assert await rows("/store-audits") == ["Library of Telč"]
 
 
-async def test_harvest_now_adds_a_one_off_job(server: Server, administrator: Browser) -> None:
+async def test_harvest_now_adds_a_one_off_schedule(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
