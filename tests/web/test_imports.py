@@ -419,7 +419,7 @@ def test_sets_of_removed_organisations_with_the_same_name_are_numbered(server: S
     assert names == ["/mzk/maps", "/mzk/maps (2)", "/mzk/maps (3)", "/mzk/maps (2) (2)", "/mzk/books"]
 
 
-async def test_sets_of_a_removed_organisation_are_visible_to_administrators_and_users_of_them(
+async def test_sets_of_a_removed_organisation_are_visible_to_administrators_and_their_users(
     server: Server, owner: Browser, colleague: Browser, administrator: Browser, repository: int
 ) -> None:
     with server.database.session() as session:
