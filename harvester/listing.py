@@ -101,20 +101,10 @@ def sets_of_record(session: Session, record_id: int) -> Sequence[str]:
 
 
 def find_errors(
-    session: Session,
-    *,
-    limit: int,
-    before: int | None = None,
-    run: int | None = None,
-    repository_id: int | None = None,
-    resolved: bool = False,
+    session: Session, *, limit: int, run: int, before: int | None = None, resolved: bool = False
 ) -> Sequence[Quarantined]:
-    """Return the errors of one run or one repository, newest first; resolved ones if requested."""
-    query = select(Quarantined)
-    if run is not None:
-        query = query.where(Quarantined.history_id == run)
-    if repository_id is not None:
-        query = query.where(Quarantined.repository_id == repository_id)
+    """Return the errors of a run, newest first; resolved ones if requested."""
+    query = select(Quarantined).where(Quarantined.history_id == run)
     if before is not None:
         query = query.where(Quarantined.quarantine_id < before)
     if not resolved:

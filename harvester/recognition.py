@@ -73,8 +73,9 @@ async def recognise_repository(
     for possible in protocols_at(base_url):
         try:
             return await identify_repository(base_url, settings, protocol=possible)
-        except TransportError:
-            raise  # the host is unreachable by any protocol
+        except TransportError as error:
+            # The host is unreachable by any protocol, unless it has answered another one.
+            raise (first or error) from None
         except ClientError as error:
             first = first or error
     raise required(first, "there is at least one protocol")

@@ -73,6 +73,9 @@ _FAULT: Final = 500
 _OTHERS: Final = 0o007
 """The bits of a file's mode that are for accounts outside its group."""
 
+_ZONE_FILE: Final = b"TZif"
+"""The first bytes of a file with a time zone (RFC 9636, section 3.1)."""
+
 Handler = Callable[[Invocation], int | None]
 """Does what a command says; returns its exit code, or None if it has done its work."""
 
@@ -145,6 +148,7 @@ def run(parser: argparse.ArgumentParser, argv: Sequence[str] | None = None) -> i
     from oai.errors import ExitCode
 
     _prepare_streams()
+    _replace_bad_time_zone()
     try:
         arguments = parser.parse_args(_command_first(parser, sys.argv[1:] if argv is None else argv))
     except SystemExit as ended:  # after the help, the version, or an error
@@ -190,6 +194,31 @@ def _prepare_streams() -> None:
     kept = ("surrogateescape", "utf-8")
     if isinstance(out, io.TextIOWrapper) and (out.errors, codecs.lookup(out.encoding).name) != kept:
         out.reconfigure(errors="replace")
+
+
+def _replace_bad_time_zone() -> None:
+    """Set TZ to UTC if it names a file or folder without a time zone, as the C library reads it.
+
+    Babel, which reads it when it is imported, would raise an error; unknown names are UTC to it, too.
+    """
+    value = os.environ.get("TZ", "").removeprefix(":")
+    if value and not _is_time_zone(value):
+        write_error(f"zatva: the variable TZ is {value!r}, which is not a time zone; UTC is used")
+        os.environ["TZ"] = "UTC"
+
+
+def _is_time_zone(value: str) -> bool:
+    """Return False for a file or folder without a time zone, also one of the time zone database."""
+    from zoneinfo import ZoneInfo
+
+    try:
+        if Path(value).exists():
+            return Path(value).is_file() and Path(value).read_bytes().startswith(_ZONE_FILE)
+        with contextlib.suppress(KeyError, ValueError):
+            ZoneInfo(value)
+    except OSError:
+        return False
+    return True
 
 
 def _run(arguments: argparse.Namespace) -> int:

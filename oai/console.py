@@ -21,6 +21,8 @@ _GAP = 2
 """Between two columns."""
 _SHOWN = 20
 """Lines of each kind in a report for people."""
+_NAMED = 5
+"""Names that a sentence lists."""
 _LEAST_WIDTH = 12
 """To which a column of text is cut at most."""
 _DIRECTIONS = (*range(0x202A, 0x202F), *range(0x2066, 0x206A))
@@ -52,6 +54,12 @@ def many_lines(text: str) -> str:
 def counted(number: int, noun: str) -> str:
     """Return the number with its noun, whose plural must end in s: `1 record`, `2,000 records`."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def first_of(names: Sequence[str]) -> str:
+    """Return the first five names and how many more there are: `a, b, c, d, e and 12 more`."""
+    more = f" and {len(names) - _NAMED:,} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"
 
 
 def some(word: str, lines: Sequence[str], total: int | None = None) -> list[str]:

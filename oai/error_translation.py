@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError
 from oai.database import is_about_a_value, place
 from oai.errors import DatabaseNotReadyError, TryLaterError, ZatvaError, failure_of
 from oai.failures import Failure, FailureCode
+from oai.pooler import NO_SESSIONS
 from oai.settings import Settings
 
 _AGAIN: Final = "then run the command again"
@@ -36,6 +37,9 @@ _POOL: Final = (
     "all connections of the pooler are in use; raise default_pool_size (and max_db_connections) of "
     f"PgBouncer, or end processes that are not needed, {_AGAIN}"
 )
+_STATEMENT_MODE: Final = "transaction blocks not allowed in statement pooling mode"
+"""Likewise."""
+_POOLER: Final = f"{NO_SESSIONS}, {_AGAIN}"
 _BUSY: Final = "run the command again in a moment"
 _REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = {
     "08": (DatabaseNotReadyError, _GONE),
@@ -50,6 +54,9 @@ _REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = {
         f"raise idle_in_transaction_session_timeout for the role, {_AGAIN}",
     ),
     "25P04": (DatabaseNotReadyError, f"raise transaction_timeout for the role, {_AGAIN}"),
+    # A prepared statement that the connection has not, or has not prepared itself.
+    "26": (DatabaseNotReadyError, _POOLER),
+    "42P05": (DatabaseNotReadyError, _POOLER),
     "28": (DatabaseNotReadyError, f"set user and password in database_url, {_AGAIN}"),
     "40": (TryLaterError, _BUSY),
     "42501": (DatabaseNotReadyError, f"grant the privilege to the user in database_url, {_AGAIN}"),
@@ -131,6 +138,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 def _remedy(error: psycopg.Error, settings: Settings | None) -> tuple[type[ZatvaError], str]:
     if _POOL_IS_FULL in str(error):
         return DatabaseNotReadyError, _POOL
+    if _STATEMENT_MODE in str(error):
+        return DatabaseNotReadyError, _POOLER
     state = error.sqlstate
     if state is None:
         if not isinstance(error, (psycopg.OperationalError, psycopg.InterfaceError)):

@@ -8,6 +8,7 @@ import logging
 import os
 import re
 import time
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -15,7 +16,9 @@ from typing import TYPE_CHECKING, Any, Final
 from sqlalchemy import Connection, Engine, text
 from sqlalchemy.exc import DBAPIError
 
+from oai.console import first_of
 from oai.errors import DatabaseNotReadyError
+from oai.pooler import require_sessions
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -47,11 +50,27 @@ _PLACE: Final = text(
     "SELECT current_schema() AS schema, current_setting('server_encoding') AS encoding,"
     " to_regclass('public.alembic_version') IS NOT NULL AS has_tables"
 )
-_HAS_TABLES: Final = text(
-    "SELECT FROM pg_tables WHERE schemaname = :schema AND tablename = 'alembic_version'"
+_HAS_TABLES: Final = text("SELECT FROM pg_tables WHERE schemaname = :schema AND tablename = 'oai_repository'")
+_SEARCHED: Final = text("""
+    SELECT current_setting('search_path') AS path, to_regnamespace('public') IS NOT NULL AS has_public,
+        quote_ident(current_user) AS role, ARRAY(SELECT CAST(nspname AS text) FROM pg_namespace) AS schemas
+""")
+_IN_PATH: Final = re.compile(r'"((?:[^"]|"")*)"|([^\s,"]+)')
+_SET_PATH: Final = (
+    "run `ALTER ROLE … IN DATABASE … SET search_path = public` with the role and database of database_url"
 )
 
-_TABLES_PRESENT: Final = text("SELECT to_regclass('public.oai_repository') IS NOT NULL")
+_OUR_TABLE: Final = "oai_repository"
+_OUR_REVISION: Final = re.compile(r"\d{4}")
+# Sequences of columns belong to their tables, and an administrator may have installed extensions beforehand.
+_RELATIONS: Final = text("""
+    SELECT relname FROM pg_class AS c
+    WHERE relnamespace = 'public'::regnamespace AND relkind IN ('r', 'p', 'v', 'm', 'f', 'S') AND NOT EXISTS (
+        SELECT FROM pg_depend WHERE classid = 'pg_class'::regclass AND objid = c.oid
+            AND deptype IN ('e', 'a', 'i')
+    )
+    ORDER BY relname
+""")
 TRIGGERS: Final = frozenset(
     {
         "trigger check_repository of oai_record",
@@ -92,6 +111,8 @@ def head() -> str:
 def current(connection: Connection) -> str | None:
     """Return the revision of the connected database, or None if it has no tables of Zatva yet.
 
+    A revision of another program that uses Alembic counts as none.
+
     Raises DatabaseNotReadyError if the database's encoding is not UTF8, or its schema `public`, the only one
     that backups contain, is not the one in which tables are created.
     """
@@ -107,13 +128,13 @@ def current(connection: Connection) -> str | None:
     if not found.has_tables:
         return None
     revision: str | None = connection.scalar(text("SELECT version_num FROM alembic_version"))
-    return revision
+    return revision if revision and _OUR_REVISION.fullmatch(revision) else None
 
 
 def _elsewhere(connection: Connection, schema: str | None) -> str:
     """Return what to do about a role whose tables are not created in the schema `public`."""
     if schema is None:
-        return "the database has no schema public that the role can use; create it, or grant USAGE on it"
+        return _without_schema(connection)
     if connection.execute(_HAS_TABLES, {"schema": schema}).rowcount:
         return (
             f"the tables are in the schema {schema}, but Zatva and its backups use only public; stop Zatva, "
@@ -121,9 +142,26 @@ def _elsewhere(connection: Connection, schema: str | None) -> str:
             "the owner of the database (move what others have in public first)"
         )
     return (
-        f"tables would be created in the schema {schema}, but Zatva and its backups use only public; run "
-        "`ALTER ROLE … IN DATABASE … SET search_path = public` with the role and database of database_url"
+        f"tables would be created in the schema {schema}, but Zatva and its backups use only public; "
+        f"{_SET_PATH}"
     )
+
+
+def _without_schema(connection: Connection) -> str:
+    """Return what to do about a search_path without a schema that the role can use.
+
+    It does not name `public`, unless there is none: `current` fails earlier if the role may not use that.
+    """
+    found = connection.execute(_SEARCHED).one()
+    if not found.has_public:
+        return "the database has no schema public; run `CREATE SCHEMA public` as the owner of the database"
+    parts = _IN_PATH.findall(found.path)
+    names = [plain.lower() or quoted.replace('""', '"') for quoted, plain in parts]
+    missing = [name for name in names if name not in {*found.schemas, "$user"}]
+    why = (
+        f"there is no schema {', '.join(missing)}" if missing else f"{found.role} can use none of its schemas"
+    )
+    return f"search_path is {found.path} but {why if any(names) else 'it names no schema'}; {_SET_PATH}"
 
 
 def advice(found: str | None) -> str:
@@ -145,16 +183,32 @@ def unfinished_restore(connection: Connection) -> str | None:
     )
 
 
+def occupants(connection: Connection) -> str | None:
+    """Return in words which tables, views and sequences the schema `public` has, or None if it has none."""
+    return _in_words(connection.scalars(_RELATIONS).all())
+
+
+def _in_words(names: Sequence[str]) -> str | None:
+    whose = "Zatva" if _OUR_TABLE in names else "another program"
+    return f"tables, views or sequences of {whose} ({first_of(names)})" if names else None
+
+
 def unversioned(connection: Connection, found: str | None) -> str | None:
     """Return what to do about tables of which `current` found no revision, or None if there are no tables."""
-    if found is not None or not connection.scalar(_TABLES_PRESENT):
+    names = [] if found else connection.scalars(_RELATIONS).all()
+    if not names:
         return None
+    if _OUR_TABLE not in names:
+        return (
+            f"the schema public has {_in_words(names)}, and none of Zatva: create a database for Zatva alone "
+            "(CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0), and set database_url to it"
+        )
     table = "CREATE TABLE IF NOT EXISTS alembic_version (version_num varchar(32) PRIMARY KEY)"
     row = f"INSERT INTO alembic_version VALUES ('{head()}')"  # noqa: S608 for people
     return (
         "the tables have no version, because alembic_version is empty or missing: restore a backup with "
-        f"`zatva database restore`; or, if this version of Zatva has used the tables, run `{table}; {row}`, "
-        "then `zatva database check`"
+        f"`zatva database restore --force`; or, if this version of Zatva has used the tables, run `{table}; "
+        f"{row}`, then `zatva database check`"
     )
 
 
@@ -208,9 +262,11 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
     Programs that read the tables meanwhile wait for half a second at most: a migration that needs a table for
     itself gives way to running transactions, and is tried again. Raises DatabaseNotReadyError if they have
     kept it from the table for `lock_seconds` seconds, or if it needs a part that the tables lack; the
-    migrations before it are complete then; also if the tables are newer than this version.
+    migrations before it are complete then; also if the tables are newer than this version, or a pooler is
+    not in session mode.
     """
     with engine.connect() as connection:
+        require_sessions(connection)
         # A time limit of the role or database would end the same migration each time.
         connection.execute(text("SET statement_timeout = 0"))
         # The lock belongs to the session, not to the transaction, so it survives the commits of the
@@ -281,6 +337,7 @@ def _migrate_gently(connection: Connection, lock_seconds: float) -> None:
 def ensure_current(engine: Engine, *, may_upgrade: bool) -> None:
     """Check that the tables are of this version; upgrade if the database is empty or `may_upgrade` is set."""
     with engine.connect() as connection:
+        require_sessions(connection)
         found = current(connection)
     if found not in {None, head()} and not may_upgrade:
         raise DatabaseNotReadyError(f"the database is at revision {found}: {advice(found)}")

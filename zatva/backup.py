@@ -24,7 +24,7 @@ from harvester.store.backup import (
 )
 from oai import migrations
 from oai.cli import Invocation
-from oai.console import checked_output, counted
+from oai.console import checked_output, counted, first_of
 from oai.database import Database, open_database
 from oai.errors import ExitCode, UsageError
 from oai.migrations import PREVIOUS_SCHEMA
@@ -34,7 +34,6 @@ from zatva.dumps import lacking_rights, restore_dump, write_dump
 
 _TOLD: Final = 20
 """Files with a fault that are named."""
-_MOST_NAMED: Final = 5
 _FOLDERS: Final = text("SELECT base_dir FROM oai_repository")
 _IS_STANDBY: Final = text("SELECT pg_is_in_recovery()")
 _HAS_PREVIOUS: Final = text(f"SELECT to_regclass('{PREVIOUS_SCHEMA}.oai_repository') IS NOT NULL")
@@ -158,9 +157,8 @@ def _protect(connection: Connection, settings: Settings) -> None:
     ours = (settings.data.absolute(), settings.store.absolute())
     used = [path for path in sorted(found) if Path(path).is_absolute() and _is_used(Path(path), ours)]
     if used:
-        more = f" and {len(used) - _MOST_NAMED} more" if len(used) > _MOST_NAMED else ""
         raise UsageError(
-            f"the backup has record files for {', '.join(used[:_MOST_NAMED])}{more}, outside the data "
+            f"the backup has record files for {first_of(used)}, outside the data "
             "folder, where files exist that the replaced database does not have: another installation may "
             "use them. Nothing has changed. To replace these files, add --overwrite-files; to try a backup, "
             "leave out --store"
@@ -223,10 +221,16 @@ def _exit_code(both: _Both | None) -> ExitCode:
 def _refuse(database: Database, *, force: bool) -> None:
     """Raise UsageError if data would be lost without --force, or if other programs use the database."""
     with database.engine.connect() as connection:
-        found = migrations.current(connection) or migrations.unfinished_restore(connection)
+        migrations.current(connection)  # refuses a role that uses another schema
+        found = migrations.occupants(connection)
+        unfinished = migrations.unfinished_restore(connection)
         others = connection.scalar(_OTHERS)
-    if found is not None and not force:
-        raise UsageError("the database already has tables; to replace them with the backup, use --force")
+    if (found or unfinished) and not force:
+        schema = "public" if found else PREVIOUS_SCHEMA
+        raise UsageError(
+            f"the schema {schema} already has {found or 'tables'}; restore into an empty database, or, to "
+            "drop them and replace them with the backup, use --force"
+        )
     if others:
         raise UsageError(
             f"{others} other connections of Zatva use the database; stop the provider, manager, "

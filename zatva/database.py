@@ -8,6 +8,7 @@ from oai.cli import Invocation
 from oai.database import open_database
 from oai.errors import ExitCode
 from oai.models import Base
+from oai.pooler import require_sessions
 from provider.holdings.url_key_state import FILL_KEYS, FINISHED
 
 _INVALID_INDEXES = text("""
@@ -79,6 +80,7 @@ def check(invocation: Invocation) -> ExitCode:
         open_database(invocation.settings, check_tables=False) as database,
         database.engine.connect() as connection,
     ):
+        require_sessions(connection)
         found = migrations.current(connection)
         faults = []
         if found != migrations.head():

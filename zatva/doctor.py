@@ -3,6 +3,7 @@
 import asyncio
 import errno
 import importlib.util
+import itertools
 import os
 import platform
 import ssl
@@ -22,11 +23,12 @@ from manager.notices.outbox import NotSentError
 from manager.notices.webhooks import signing_key
 from oai import migrations
 from oai.cli import Invocation
-from oai.console import counted
+from oai.console import counted, first_of
 from oai.database import open_database, place
 from oai.disk import Disk, DiskFloor, DiskFullError, disks_of, nearest_existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
+from oai.pooler import require_sessions
 from oai.private_files import exposed_files, how_to_close
 from oai.probes import server_state
 from oai.reach import proxy_variables
@@ -46,6 +48,8 @@ _ISSUER: Final = (
 )
 _LONG_WAIT: Final = 3.0
 """Seconds; statements of a working installation wait for locks of each other for less."""
+_MOST_CAUSES: Final = 10
+"""Causes for which folders of repositories are listed."""
 _STANDBY: Final = "it is a standby, which accepts no changes; set database_url to the primary server"
 
 
@@ -86,21 +90,31 @@ def _python(_: Settings) -> Iterator[SetupFinding]:
 
 def _folders(settings: Settings) -> Iterator[SetupFinding]:
     for check, folder in (("data folder", settings.data), ("store", settings.store)):
-        there, advice = nearest_existing(folder.absolute()), ""
-        try:
-            # Written to, because neither mode nor owner shows that a file system is read-only or remote.
-            with tempfile.TemporaryFile(dir=there):
-                pass
-        except OSError as error:
-            full = error.errno in {errno.ENOSPC, errno.EDQUOT}
-            remedy = "free some space or inodes (`df -i`)" if full else "make it writable for this user"
-            advice = f"{there}: {error.strerror}; {remedy}, or set ZATVA_DATA"
-        found, missing = str(folder), folder.absolute().relative_to(there).parts
-        if missing and (link := there / missing[0]).is_symlink():
-            advice = f"{link} is a symbolic link that leads to no folder; correct it, or set ZATVA_DATA"
-        elif missing:
+        found, advice = str(folder), _why_unusable(folder)
+        if advice:
+            advice += ", or set ZATVA_DATA"
+        elif not folder.exists():
             found += " (will be created)"
         yield SetupFinding(check=check, well=not advice, found=found, advice=advice)
+
+
+def _why_unusable(folder: Path) -> str:
+    """Return why no files can be written to a folder, which need not exist yet, and what to do; or nothing.
+
+    Raises OSError if the path cannot be followed.
+    """
+    there = nearest_existing(folder.absolute())
+    missing = folder.absolute().relative_to(there).parts
+    if missing and (link := there / missing[0]).is_symlink():
+        return f"{link} is a symbolic link that leads to no folder; correct it"
+    try:
+        # Written to, because neither mode nor owner shows that a file system is read-only or remote.
+        with tempfile.TemporaryFile(dir=there):
+            return ""
+    except OSError as error:
+        full = error.errno in {errno.ENOSPC, errno.EDQUOT}
+        remedy = "free some space or inodes (`df -i`)" if full else "make it writable for this user"
+        return f"{there}: {error.strerror}; {remedy}"
 
 
 def _disks(settings: Settings) -> Iterator[SetupFinding]:
@@ -151,8 +165,11 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
             open_database(settings, check_tables=False) as database,
             database.engine.connect() as connection,
         ):
+            require_sessions(connection)
             findings = list(_of_server(connection, place(settings) if embedded else None))
-            findings += _checked("free space", settings, _repository_disks(connection, settings))
+            if migrations.current(connection) == migrations.head():
+                findings += _checked("free space", settings, _repository_disks(connection, settings))
+                findings += _repository_folders(connection, settings)
     except (ZatvaError, DBAPIError) as error:
         found = str(as_zatva_error(error, settings))
         findings = [SetupFinding(check="database", well=False, found=found, advice="see the message")]
@@ -161,13 +178,29 @@ def _database(settings: Settings) -> Iterator[SetupFinding]:
 
 def _repository_disks(connection: Connection, settings: Settings) -> Iterator[SetupFinding]:
     """Check the disks of folders outside the store, those that `_disks` has not checked already."""
-    if migrations.current(connection) != migrations.head():
-        return
     outside = select(Repository.base_dir).where(Repository.base_dir.startswith("/")).distinct()
     folders = map(Path, connection.scalars(outside.order_by(Repository.base_dir)))
     known = _folders_of_files(settings)
     checked = len(disks_of(settings, *known))
     yield from _free_space(settings, disks_of(settings, *known, *folders)[checked:])
+
+
+def _repository_folders(connection: Connection, settings: Settings) -> Iterator[SetupFinding]:
+    """Yield the folders of repositories in which records cannot be stored, those of one cause together."""
+    folders: dict[str, list[str]] = {}
+    for base_dir in connection.scalars(select(Repository.base_dir).distinct().order_by(Repository.base_dir)):
+        folder = settings.store / base_dir
+        try:
+            advice = _why_unusable(folder)
+        except OSError as error:
+            advice = str(as_zatva_error(error, settings) or error)
+        if advice:
+            folders.setdefault(advice, []).append(str(folder))
+    for advice, names in itertools.islice(folders.items(), _MOST_CAUSES):
+        yield SetupFinding(check="repository folders", well=False, found=first_of(names), advice=advice)
+    if more := sum(map(len, list(folders.values())[_MOST_CAUSES:])):
+        found, advice = f"{more:,} more", "correct the folders above, then run `zatva doctor` again"
+        yield SetupFinding(check="repository folders", well=False, found=found, advice=advice)
 
 
 def _of_server(connection: Connection, embedded: str | None) -> Iterator[SetupFinding]:

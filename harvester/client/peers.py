@@ -15,6 +15,8 @@ from oai.reach import Zone, ZoneOf, guarded_connector
 _END_OF_HEADER = re.compile(rb"\r?\n\r?\n")
 _BLANKS_AFTER_NAME = re.compile(rb"^([^\s:]+)[ \t]+:", re.MULTILINE)
 _CHUNKED = re.compile(rb"^transfer-encoding:[^\n]*\bchunked\b", re.MULTILINE | re.IGNORECASE)
+# Part of HTTP/1.1 until RFC 7230; it changes nothing, but aiohttp rejects it beside a Content-Length.
+_IDENTITY = re.compile(rb"\r?\ntransfer-encoding:[ \t]*identity[ \t]*(?=\r?\n|\Z)", re.IGNORECASE)
 _LENGTH = b"content-length:"
 _LONGEST_HEADER = 1024 * 1024
 
@@ -51,10 +53,11 @@ class _LenientConnector(aiohttp.TCPConnector):
 def corrected_header(header: bytes) -> bytes:
     """Return an answer's header without those faults that leave no doubt about what is meant.
 
-    They are blanks before the colon (RFC 9112, section 5.1), and a Content-Length that is repeated with the
-    same value or stands beside chunked Transfer-Encoding, which overrides it (section 6.3).
+    They are blanks before the colon (RFC 9112, section 5.1), the Transfer-Encoding `identity`, and a
+    Content-Length that is repeated with the same value or stands beside chunked Transfer-Encoding, which
+    overrides it (section 6.3).
     """
-    header = _BLANKS_AFTER_NAME.sub(rb"\1:", header)
+    header = _IDENTITY.sub(b"", _BLANKS_AFTER_NAME.sub(rb"\1:", header))
     lines = [line.removesuffix(b"\r") for line in header.split(b"\n")]
     lengths = [line for line in lines if line.lower().startswith(_LENGTH)]
     values = {value.strip() for line in lengths for value in line[len(_LENGTH) :].split(b",")}

@@ -128,6 +128,15 @@ class ListWatch:
         return Note(text=text, failure=Failure(code=FailureCode.LIST_SHORTENED, facts=facts))
 
     @property
+    def changed(self) -> bool:
+        """Whether the list changed while it was read, so that it may have skipped records.
+
+        Where tokens count positions, it becomes shorter, or repeats records while it skips others. A stated
+        size that equals the number of different records shows that repeated ones did not replace others.
+        """
+        return bool(self.lost) or (self.repeated > 0 and self.size != self.listed - self.repeated)
+
+    @property
     def confirmed(self) -> bool:
         """Whether the server stated the number of records, and all were received."""
         return self.size is not None and self.size > 0 and not self.missing

@@ -58,11 +58,17 @@ _STAGE = text(
       AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
     ), staged AS (
     INSERT INTO oai_held_deletion (harvest_id, run_started, record_id, datestamp, reason, digest)
-    SELECT :harvest_id, :run_started, record_id, :datestamp, :reason, digest
+    SELECT :harvest_id, :run_started, record_id, :datestamp,
+           CASE WHEN :certain OR EXISTS (
+               SELECT FROM oai_held_deletion AS earlier
+               WHERE earlier.harvest_id = :harvest_id AND earlier.record_id = unseen.record_id
+                 AND earlier.digest IS NOT DISTINCT FROM unseen.digest)
+           THEN :reason ELSE 'unconfirmed' END, digest
     FROM unseen WHERE NOT elsewhere
     ON CONFLICT DO NOTHING
-    RETURNING 1)
-    SELECT (SELECT count(*) FROM staged) AS disappeared,
+    RETURNING reason)
+    SELECT (SELECT count(*) FROM staged WHERE reason = :reason) AS disappeared,
+        (SELECT count(*) FROM staged WHERE reason <> :reason) AS unconfirmed,
         (SELECT count(*) FROM unseen WHERE elsewhere) AS elsewhere,
         (SELECT count(*) FROM oai_seen JOIN oai_record AS record USING (record_id)
          WHERE :set_spec <> '' AND record.status = 'active' AND NOT {_NAMED}) AS unnamed
@@ -133,18 +139,26 @@ def forget_seen(session: Session, run: RunKey) -> None:
 
 
 def stage_disappeared(
-    session: Session, run: RunKey, *, repository_id: int, metadata_prefix: str, set_spec: str, datestamp: str
+    session: Session,
+    run: RunKey,
+    *,
+    repository_id: int,
+    metadata_prefix: str,
+    set_spec: str,
+    datestamp: str,
+    certain: bool = True,
 ) -> Row[Any]:
     """Stage the deletion of records that the run should have seen but did not.
 
     Return their number as `disappeared`, and as `elsewhere` the number of those that are left alone: when one
     set is harvested, those that another harvest of the repository covers; as `unnamed` the number of seen
-    records whose headers do not name that set. The caller commits at once, and guarantees that the run saw
-    everything.
+    records whose headers do not name that set. Unless the list is `certain` to have skipped no record, only
+    records that the last full harvest did not see either disappear; `unconfirmed` is the number of the
+    others. The caller commits at once, and guarantees that the run saw everything.
     """
     for statement in _GATHER:
         session.execute(statement, _key(run))
-    return session.execute(
+    found = session.execute(
         _STAGE,
         {
             **_key(run),
@@ -152,9 +166,12 @@ def stage_disappeared(
             "prefix": metadata_prefix,
             "set_spec": set_spec,
             "datestamp": datestamp,
+            "certain": certain,
             "reason": DeletionReason.DISAPPEARED.value,
         },
     ).one()
+    deletions.forget_unconfirmed(session, run)
+    return found
 
 
 def _key(run: RunKey) -> dict[str, object]:
@@ -176,8 +193,8 @@ class Settlement:
     """Seen records whose headers do not name the harvested set."""
     unreported: int = 0
     """Records that disappeared although the repository reports its deletions."""
-    shortened: bool = False
-    """Whether missing records were not sought because a list became shorter while it was read."""
+    unconfirmed: int = 0
+    """Unseen records that were kept because a list changed while it was read."""
     held: Held | None = None
 
     def warnings(self) -> Iterator[str]:
@@ -203,10 +220,12 @@ class Settlement:
                 f"{counted(self.unreported, 'stored record')} {was} not listed, although the repository"
                 " reports its deletions (deletedRecord persistent)"
             )
-        if self.shortened:
+        if self.unconfirmed:
+            was, it = ("was", "it") if self.unconfirmed == 1 else ("were", "them")
             yield (
-                "records that are missing from the list were not deleted, because it became shorter while it"
-                " was read; the next full harvest looks for them again"
+                f"{counted(self.unconfirmed, 'record')} missing from the list {was} kept, because the list"
+                " changed while it was read (it repeated records or became shorter) and may only have skipped"
+                f" {it}; the next full harvest deletes what it does not list either"
             )
 
     def corrected(self, counts: Mapping[str, int]) -> Counter[str]:
@@ -291,23 +310,20 @@ class MassChangeGuard:
         end: End,
         counts: Mapping[str, int],
         response_date: str | None,
-        shortened: bool = False,
+        changed: bool = False,
         error: Exception | None = None,
     ) -> Settlement:
         """Apply the run's deletions, or hold them; find disappeared records. Commits by itself, in pieces.
 
-        `shortened`: a list became shorter while it was read, so records may only have been skipped.
+        `changed`: a list changed while it was read, so records may only have been skipped.
         """
         with database.session() as session:
             if isinstance(error, HeldRunError):
                 return Settlement(held=error.held, waiting=self._staged(session))
-            shortened = shortened and self.looks and verdict is Verdict.COMPLETE
-            self.looks = self.looks and not shortened
-            found = replace(self._find_disappeared(session, verdict, response_date), shortened=shortened)
+            found = self._find_disappeared(session, verdict, response_date, certain=not changed)
             waiting = self._staged(session)
-            held = self._judged(
-                session, waiting, max(counts.get("deleted", 0) + found.disappeared - waiting, 0)
-            )
+            applied = max(counts.get("deleted", 0) + found.disappeared - waiting, 0)
+            held = self._judged(session, waiting, applied)
             session.commit()
         if held is not None and (end in PROPER or end is End.SAMPLE):
             return replace(found, held=held)
@@ -324,7 +340,9 @@ class MassChangeGuard:
         """Return the number of deletions that the run has staged."""
         return deletions.staged_count(session, self.run) if self.any_staged else 0
 
-    def _find_disappeared(self, session: Session, verdict: Verdict, response_date: str | None) -> Settlement:
+    def _find_disappeared(
+        self, session: Session, verdict: Verdict, response_date: str | None, *, certain: bool
+    ) -> Settlement:
         """Stage the deletion of records that disappeared; return what was found."""
         if self.disappeared is not None:
             return self._found(self.disappeared)
@@ -337,20 +355,17 @@ class MassChangeGuard:
             metadata_prefix=self.target.metadata_prefix,
             set_spec=self.set_spec,
             datestamp=response_date or format_datestamp(utc_now()),
+            certain=certain,
         )
         forget_seen(session, self.run)
         checkpoint.note_disappeared(session, self.run.harvest_id, found.disappeared)
         self.any_staged = self.any_staged or bool(found.disappeared)
         unnamed = found.unnamed if self.names_sets else 0
-        return self._found(found.disappeared, elsewhere=found.elsewhere, unnamed=unnamed)
+        more = {"elsewhere": found.elsewhere, "unnamed": unnamed, "unconfirmed": found.unconfirmed}
+        return replace(self._found(found.disappeared), **more)
 
-    def _found(self, disappeared: int, *, elsewhere: int = 0, unnamed: int = 0) -> Settlement:
-        return Settlement(
-            disappeared=disappeared,
-            elsewhere=elsewhere,
-            unnamed=unnamed,
-            unreported=disappeared if self.reports_deletions else 0,
-        )
+    def _found(self, disappeared: int) -> Settlement:
+        return Settlement(disappeared=disappeared, unreported=disappeared if self.reports_deletions else 0)
 
     def _judged(self, session: Session, waiting: int, applied: int) -> Held | None:
         """Return what exceeds the limit, or None; `applied` were deleted before the run was interrupted."""

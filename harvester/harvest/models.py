@@ -106,6 +106,8 @@ class HeldDeletion(Base):
     set_specs: Mapped[list[str] | None] = mapped_column(JSONB(none_as_null=True))
     """Sets of the tombstone; NULL if the record disappeared, which leaves it in its sets."""
     reason: Mapped[str] = mapped_column(Text)
+    """As in `oai_record.deletion_reason`; `unconfirmed` if the next full harvest has to confirm the deletion,
+    because the list that lacked the record changed while it was read."""
     digest: Mapped[bytes | None] = mapped_column(LargeBinary)
     """Digest of the record's file at that time: a record that has changed since is not deleted."""
 

@@ -145,7 +145,7 @@ class RunProgress:
         self.totals["lists"] += 1
         self.totals["repeated"] += watch.count_repeated()
         self.totals["missing"] += watch.missing
-        self.totals["shortened"] += bool(watch.lost)
+        self.totals["shortened"] += watch.changed
         self.totals["revised"] += watch.revised
         self.totals["empty_pages"] += watch.empty
         self.totals["abrupt"] += watch.abrupt(no_token=end is End.NO_TOKEN)

@@ -390,7 +390,7 @@ class Run:
             end=ending.end,
             counts=self.state.counts,
             response_date=self._next.date,
-            shortened=self.state.progress.totals["shortened"] > 0,
+            changed=self.state.progress.totals["shortened"] > 0,
             error=ending.error,
         )
         self.state.counts = settlement.corrected(self.state.counts)

@@ -17,7 +17,8 @@ BodyT = TypeVar("BodyT", bytes, Spooled)
 _HEAD_BYTES = 4096
 _DECLARATION = re.compile(rb"\s*<\?xml\s[^>]*?\?>")
 _ENCODING = re.compile(rb"""\sencoding\s*=\s*["']([^"']*)["']""")
-_UTF_8 = frozenset({"utf-8", "us-ascii", "ascii"})
+_ASCII = frozenset({"us-ascii", "ascii"})
+_UTF_8 = _ASCII | {"utf-8"}
 # Encodings with one or more bytes per character that preserve ASCII; none whose codec does more than
 # decode.
 _KNOWN = re.compile(
@@ -55,8 +56,8 @@ def readable(body: BodyT, content_type: str = "") -> Readable[BodyT]:
     for mark, encoding in _WIDE:
         if body[: len(mark)] == mark:
             return _decoded(body, encoding) or Readable(body=body)
-    declared, http_charset = declared_encoding(body), _charset(content_type)
-    if declared in _UTF_8 or not declared:
+    declared, http_charset = declared_encoding(body).lower(), _charset(content_type)
+    if not declared or (declared in _UTF_8 and (declared not in _ASCII or _is_ascii(body))):
         if http_charset in _UTF_8 or not http_charset or _is_utf_8(body):
             return Readable(body=body)
         note = f"it declares {declared}, but is {http_charset}, as HTTP declares" if declared else ""
@@ -67,26 +68,31 @@ def readable(body: BodyT, content_type: str = "") -> Readable[BodyT]:
 def _against_declaration(body: BodyT, declared: str, http_charset: str) -> Readable[BodyT]:
     """Return an answer whose declaration names another encoding than UTF-8."""
     known = _KNOWN.fullmatch(declared) is not None
-    if known and (declared == http_charset or all(chunk.isascii() for chunk in chunks_of(body))):
+    if known and (declared == http_charset or _is_ascii(body)):
         return Readable(body=body)
+    wrong = f'the XML declaration has encoding="{declared_encoding(body)}"'
     if _is_utf_8(body):
-        note = f"it declares the encoding {declared!r}, but is UTF-8"
+        note = f'{wrong}, but the answer is in UTF-8; it should be encoding="UTF-8"'
         return Readable(body=_without_declaration(body), note=note)
-    note = f"it declares the encoding {declared!r}; read as {http_charset}, as HTTP declares"
+    note = f"{wrong}; the answer was read as {http_charset}, as HTTP declares"
     return (None if known else _decoded(body, http_charset, note=note)) or Readable(body=body)
 
 
 def declared_encoding(body: Body) -> str:
-    """Return the encoding in the XML declaration, in lower case; empty if there is none."""
+    """Return the encoding in the XML declaration as it is written; empty if there is none."""
     declaration = _DECLARATION.match(body if isinstance(body, bytes) else body[:_HEAD_BYTES])
     found = _ENCODING.search(declaration[0]) if declaration else None
-    return found[1].decode("ascii", errors="replace").strip().lower() if found else ""
+    return found[1].decode("ascii", errors="replace").strip() if found else ""
 
 
 def _charset(content_type: str) -> str:
     message = Message()
     message["Content-Type"] = content_type
     return (message.get_content_charset() or "").lower()
+
+
+def _is_ascii(body: Body) -> bool:
+    return all(chunk.isascii() for chunk in chunks_of(body))
 
 
 def _is_utf_8(body: Body) -> bool:

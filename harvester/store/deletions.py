@@ -121,18 +121,31 @@ _STAGED = text(
       AND record_id = ANY(CAST(:ids AS bigint[]))
     """
 )
+# Deletions that are unconfirmed wait for the next full harvest: the list may only have skipped the records.
 _STALE = text(
     """
     DELETE FROM oai_held_deletion
-    WHERE harvest_id = :harvest_id AND run_started <> :run_started
+    WHERE harvest_id = :harvest_id AND run_started <> :run_started AND reason <> 'unconfirmed'
       AND run_started NOT IN (SELECT run_started FROM oai_hold
                               WHERE harvest_id = :harvest_id AND state = 'held')
     """
 )
-_FORGET = text("DELETE FROM oai_held_deletion WHERE harvest_id = :harvest_id AND run_started = :run_started")
+_FORGET = text(
+    """
+    DELETE FROM oai_held_deletion
+    WHERE harvest_id = :harvest_id AND run_started = :run_started AND reason <> 'unconfirmed'
+    """
+)
+_FORGET_UNCONFIRMED = text(
+    """
+    DELETE FROM oai_held_deletion
+    WHERE harvest_id = :harvest_id AND run_started <> :run_started AND reason = 'unconfirmed'
+    """
+)
 _LIVING = """
     FROM oai_held_deletion AS gone JOIN oai_record AS record USING (record_id)
     WHERE gone.harvest_id = :harvest_id AND gone.run_started = :run_started
+      AND gone.reason <> 'unconfirmed'
       AND record.status = 'active' AND record.digest IS NOT DISTINCT FROM gone.digest
     """
 _ANY = text("SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = :harvest_id)")
@@ -148,6 +161,7 @@ _NEXT = text(
            record.identifier, record.filename, record.digest, record.record_id IS NOT NULL AS living
     FROM (SELECT * FROM oai_held_deletion
           WHERE harvest_id = :harvest_id AND run_started = :run_started AND record_id > :after
+            AND reason <> 'unconfirmed'
           ORDER BY record_id LIMIT :most) AS gone
     LEFT JOIN LATERAL (
         SELECT * FROM oai_record AS record
@@ -231,13 +245,21 @@ def staged_sample(session: Session, run: RunKey, *, most: int) -> list[str]:
 
 
 def forget_stale(session: Session, run: RunKey) -> None:
-    """Drop the deletions of earlier runs, unless they await a person's approval. The caller commits."""
+    """Drop the deletions of earlier runs, unless they await an approval or the next full harvest.
+
+    The caller commits.
+    """
     session.execute(_STALE, _key(run))
 
 
 def forget(session: Session, run: RunKey) -> None:
-    """Drop the run's deletions. The caller commits."""
+    """Drop the run's deletions, except those that are to be confirmed. The caller commits."""
     session.execute(_FORGET, _key(run))
+
+
+def forget_unconfirmed(session: Session, run: RunKey) -> None:
+    """Drop the deletions that the run was to confirm, because it has looked for them. The caller commits."""
+    session.execute(_FORGET_UNCONFIRMED, _key(run))
 
 
 def apply_staged(database: Database, run: RunKey, target: DeletionTarget) -> int:

@@ -320,18 +320,21 @@ class Manager:
     async def lead(self) -> None:
         """Stand by, lead, and stand by again after the database was unavailable, until cancelled."""
         while True:
+            led = False
             try:
                 if self._drain.is_set():
                     await self._wait_for_another_leader()
                 async with leadership(
                     self._database, poll_seconds=self._poll, lost_seconds=self._lost
                 ) as lead:
+                    led = True
                     await self._while_leading(lead)
             except (OperationalError, psycopg.OperationalError, ReadOnlySqlTransaction) as error:
                 leading_logger.warning("the database does not answer: %s", first_line(error))
             finally:
                 self._leads = False
-            leading_logger.warning("this manager is no longer the leader")
+            if led:
+                leading_logger.warning("this manager is no longer the leader")
             await asyncio.sleep(self._poll)
 
     async def dispensable(self) -> None:

@@ -1,6 +1,6 @@
-"""Requests that no page would send, made from the routes themselves; and what no answer may contain.
+"""Invalid requests generated from the routes, and the contents that no response may have.
 
-The same seed makes the same requests. A case is one request; `judged` returns what is wrong with its answer.
+The same seed gives the same requests. A case is one request; `judged` returns the fault of its response.
 """
 
 import json
@@ -101,7 +101,7 @@ class Fuzzer:
     """Words that mean something to the application, beside the hostile ones."""
 
     def case(self, method: str, path: str) -> Case:
-        """Return a request to the route: mostly right, with something wrong in it."""
+        """Return a request to the route: mostly valid, with something invalid in it."""
         chance = self.chance
         headers: dict[str, str] = {}
         if chance.random() < 0.2:
@@ -123,7 +123,7 @@ class Fuzzer:
         return target
 
     def plain(self, path: str, *, wrong: float = 0.0) -> str:
-        """Return a path of the route, each variable with this probability wrong."""
+        """Return a path of the route, each variable invalid with this probability."""
         return _VARIABLE.sub(lambda found: self._place(found[1], path, wrong), path)
 
     def _place(self, name: str, path: str, wrong: float) -> str:
@@ -156,7 +156,7 @@ class Fuzzer:
         return "application/x-www-form-urlencoded", text.encode()
 
     def _value(self, schema: Mapping[str, Any], known: Mapping[str, Any], depth: int = 0) -> object:
-        """Return a value as the schema wants it, or, one time in ten, another."""
+        """Return a value that fits the schema, or, one time in ten, another."""
         chance = self.chance
         if depth > 4 or chance.random() < 0.1:
             return chance.choice((None, self._word(), chance.choice(_NUMBERS), [], {}, True))
@@ -215,7 +215,7 @@ def _forms_in(page: str) -> dict[str, dict[str, str]]:
 
 
 def judged(status: int, headers: Mapping[str, str], text: str) -> str | None:
-    """Return what is wrong with an answer to anybody, or None."""
+    """Return the fault of a response to any role, or None."""
     location = headers.get("Location", "/")
     if status >= 500:
         return f"status {status}"
@@ -231,7 +231,7 @@ def judged(status: int, headers: Mapping[str, str], text: str) -> str | None:
 
 
 def leaked(headers: Mapping[str, str], text: str) -> str | None:
-    """Return the place where an answer names something of others, or None."""
+    """Return the place where a response contains data of another organisation, or None."""
     whole = "\n".join((*headers.values(), text))
     if MARK.lower() not in whole.lower():  # the expression takes a hundred times as long
         return None

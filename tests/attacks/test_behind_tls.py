@@ -45,7 +45,7 @@ _AS_ROOT = os.geteuid() == 0
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """The proxy and what is known about it."""
+    """The proxy and its addresses."""
 
     secure: int
     plain: int
@@ -96,7 +96,7 @@ def site(
 
 
 def _settings() -> dict[str, str]:
-    """The page's own settings, and sign-in by a header as the greatest temptation."""
+    """Return the settings of the page, with sign-in by a header as the most attractive target."""
     block = examples(_PAGE, "toml")[0].code
     found = dict(zip(("WEB", "PROVIDER"), re.findall(r'base_url = "(\S+)"', block), strict=True))
     proxies = dict(zip(found, re.findall(r"trusted_proxies = (\[.*?\])", block), strict=True))
@@ -194,8 +194,8 @@ def _proxy(command: list[str], site: Site, folder: Path) -> Iterator[None]:
             process.wait(60)
 
 
-class _AtTheProxy(AbstractResolver):
-    """All names lead to the proxy."""
+class _ProxyResolver(AbstractResolver):
+    """Resolves all names to the proxy."""
 
     async def resolve(
         self, host: str, port: int = 0, family: socket.AddressFamily = socket.AF_INET
@@ -206,14 +206,14 @@ class _AtTheProxy(AbstractResolver):
         return [one]
 
     async def close(self) -> None:
-        """Nothing to close."""
+        """Do nothing: there is nothing to close."""
 
 
 @contextlib.asynccontextmanager
 async def _attacker(site: Site) -> AsyncIterator[Browser]:
     """A browser elsewhere on the network whose every request has forged headers."""
     connector = aiohttp.TCPConnector(
-        resolver=_AtTheProxy(),
+        resolver=_ProxyResolver(),
         family=socket.AF_INET,
         local_addr=(_CLIENT, 0),
         ssl=ssl.create_default_context(cafile=site.certificate),
@@ -224,22 +224,22 @@ async def _attacker(site: Site) -> AsyncIterator[Browser]:
         yield Browser(http=http, base_url=site.dashboard)
 
 
-async def test_the_documented_proxy_passes_on_what_is_true_and_nothing_else(
+async def test_the_documented_proxy_removes_forged_headers_and_passes_on_requests(
     site: Site, settings: Settings, database: Database
 ) -> None:
     async with _attacker(site) as browser:
-        await _http_leads_to_https(browser, site)
-        await _no_header_signs_in(browser)
+        await _http_redirects_to_https(browser, site)
+        await _user_headers_do_not_sign_in(browser)
         await _sign_in(browser, settings, database)
-        await _events_are_sent_at_once(browser)
-        await _zatva_judges_what_is_long(browser)
-        await _paths_arrive_as_they_were_sent(browser)
+        await _events_are_sent_immediately(browser)
+        await _long_requests_are_refused_by_zatva(browser)
+        await _paths_are_passed_on_unchanged(browser)
         await _the_provider_answers(browser, site)
     _old_ciphers_are_refused(site)
     _many_live_pages_share_a_connection(site)
 
 
-async def _http_leads_to_https(browser: Browser, site: Site) -> None:
+async def _http_redirects_to_https(browser: Browser, site: Site) -> None:
     for host in (_DASHBOARD, _PROVIDER):
         url = f"http://{host}:{site.plain}/any?verb=Identify"
         async with browser.http.get(url, allow_redirects=False) as answer:
@@ -251,7 +251,7 @@ async def _http_leads_to_https(browser: Browser, site: Site) -> None:
         assert answer.status == 403, "a program must not send its token in plain text and then succeed"
 
 
-async def _no_header_signs_in(browser: Browser) -> None:
+async def _user_headers_do_not_sign_in(browser: Browser) -> None:
     url = browser.base_url + "/account"
     for name in ("X-Remote-User", "x-remote-user", "X_Remote_User"):
         async with browser.http.get(url, headers={name: "Alena"}, allow_redirects=False) as answer:
@@ -260,7 +260,7 @@ async def _no_header_signs_in(browser: Browser) -> None:
 
 
 async def _sign_in(browser: Browser, settings: Settings, database: Database) -> None:
-    """As a browser does it, with the public address as its origin."""
+    """Sign in as a browser does, with the public address as origin."""
     with database.session() as session:
         link = make_link(session, settings, "Alena", browser.base_url)
         session.commit()
@@ -281,14 +281,14 @@ async def _sign_in(browser: Browser, settings: Settings, database: Database) -> 
         assert entry.address == _CLIENT, "neither the proxy's address nor the forged one"
 
 
-async def _events_are_sent_at_once(browser: Browser) -> None:
+async def _events_are_sent_immediately(browser: Browser) -> None:
     async with browser.http.get(browser.base_url + "/events?topics=jobs") as stream, asyncio.timeout(10):
         assert stream.status == 200
         assert (await stream.content.readline()).startswith(b"retry:")
 
 
-async def _zatva_judges_what_is_long(browser: Browser) -> None:
-    """What the proxy refused would be a page of the proxy, in English and without a reason."""
+async def _long_requests_are_refused_by_zatva(browser: Browser) -> None:
+    """A refusal by the proxy would show its own page, in English and without a reason."""
     token = await browser.token()
     for size, status in ((1_000_000, 303), (1_500_000, 413)):
         form = urlencode({"csrf_token": token, "language": "cs", "padding": "x" * size}).encode()
@@ -304,7 +304,7 @@ async def _zatva_judges_what_is_long(browser: Browser) -> None:
         assert answer.status not in (400, 414)
 
 
-async def _paths_arrive_as_they_were_sent(browser: Browser) -> None:
+async def _paths_are_passed_on_unchanged(browser: Browser) -> None:
     status, text = await browser.get("/archive/collections/a%2Fb%3Fc")
     assert status == 404
     assert "zatva" in text.lower()
@@ -352,7 +352,7 @@ def _many_live_pages_share_a_connection(site: Site) -> None:
 @pytest.mark.parametrize(
     ("language", "pattern"), [("nginx", r"proxy_read_timeout (\d+)s;"), ("apache", r"ProxyTimeout (\d+)")]
 )
-def test_the_documented_proxies_wait_longer_than_zatva_does(language: str, pattern: str) -> None:
+def test_timeouts_of_the_documented_proxies_exceed_those_of_zatva(language: str, pattern: str) -> None:
     times = [int(seconds) for seconds in re.findall(pattern, examples(_PAGE, language)[0].code)]
     assert len(times) == 2
     patient = with_short_timeouts(Settings()).harvester

@@ -1,4 +1,4 @@
-"""Commands in a folder of somebody else's, whose files have the names of modules."""
+"""Commands run in a folder of another user whose files have the names of modules."""
 
 import ast
 import asyncio
@@ -38,7 +38,7 @@ raise SystemExit("imported from the working folder")
 
 @pytest.fixture
 def hostile(tmp_path: Path) -> Path:
-    """A folder in which each import would be noticed."""
+    """A folder that records every import from it."""
     (tmp_path / "zatva").write_text(_SCRIPT)
     folder = tmp_path / "hostile"
     folder.mkdir()
@@ -48,7 +48,7 @@ def hostile(tmp_path: Path) -> Path:
 
 
 async def _run(environment: Mapping[str, str], hostile: Path, *words: str | Path) -> None:
-    """Run the command in the folder; it ends well and no file of the folder was imported."""
+    """Run the command in the folder; check that it succeeds without importing a file of the folder."""
     trap = hostile.parent / "trap"
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, hostile.parent / "zatva", *words),
@@ -62,14 +62,14 @@ async def _run(environment: Mapping[str, str], hostile: Path, *words: str | Path
     assert process.returncode == 0, errors.decode()
 
 
-async def test_a_harvest_and_its_processes_import_nothing_from_the_working_folder(
+async def test_harvest_processes_import_no_modules_from_the_working_folder(
     environment: dict[str, str], hostile: Path, tmp_path: Path
 ) -> None:
     async with serve(FakeRepository()) as fake:
         await _run(environment, hostile, "harvest", fake.url, "--out", tmp_path / "out")
 
 
-async def test_indexing_and_its_processes_import_nothing_from_the_working_folder(
+async def test_indexing_processes_import_no_modules_from_the_working_folder(
     environment: dict[str, str], hostile: Path, tmp_path: Path
 ) -> None:
     for name in "ab":
@@ -106,7 +106,7 @@ def test_every_interpreter_is_started_without_the_working_folder() -> None:
     assert found == {"oai/child.py", "oai/embedded.py"}
 
 
-def test_multiprocessing_is_started_by_one_function() -> None:
+def test_only_one_function_starts_multiprocessing() -> None:
     starters = {"get_context", "set_start_method", "Process", "Pool", "ProcessPoolExecutor"}
     found = set()
     for path, tree in _modules(*starters):

@@ -1,4 +1,4 @@
-"""Exported tables: no text that others choose becomes a formula in the spreadsheet that opens them."""
+"""Exported tables: text from outside does not become a formula in a spreadsheet."""
 
 import csv
 import io
@@ -13,7 +13,9 @@ FORMULA = "HYPERLINK(1)"
 SIGNS = ["=", "+", "-", "@", "\t", "\r", "\n", "\uff1d", "\uff0b", "\uff0d", "\uff20"]
 
 
-async def test_no_exported_cell_begins_like_a_formula(server: Server, administrator: Browser) -> None:
+async def test_no_exported_cell_begins_with_the_sign_of_a_formula(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         repository = a_repository(session)
         for sign in SIGNS:

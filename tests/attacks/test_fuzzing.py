@@ -1,4 +1,4 @@
-"""Every route is asked with seeded nonsense by a stranger, a partner and an administrator."""
+"""Every route receives seeded invalid requests of a stranger, a partner and an administrator."""
 
 import random
 from collections import Counter
@@ -59,7 +59,7 @@ UPDATE bibliographic_set SET name = 'mzk/{M}' WHERE set_id = {filtering_set}
 
 @dataclass(kw_only=True)
 class Findings:
-    """What a run found, and its figures."""
+    """The findings of a run, and its figures."""
 
     statuses: Counter[int] = field(default_factory=Counter)
     faults: list[str] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Findings:
 
 @pytest.fixture
 def settings(settings: Settings) -> Settings:
-    """No address that the dashboard asks by itself is another's; where its files are, is secret."""
+    """Settings in which the dashboard requests no foreign addresses and its folder has a secret name."""
     return settings.model_copy(
         update={
             "data": settings.data / MARK,
@@ -175,7 +175,7 @@ _ROLES = ("stranger", "partner", "program of the partner", "administrator")
 
 
 @pytest.mark.slow
-async def test_no_request_breaks_the_dashboard_or_shows_what_is_others(
+async def test_no_request_causes_a_server_error_or_reveals_data_of_other_organisations(
     server: Server, world: Mapping[str, Sequence[int | str]], request: pytest.FixtureRequest
 ) -> None:
     long = request.config.getoption("--long")
@@ -193,13 +193,13 @@ async def test_no_request_breaks_the_dashboard_or_shows_what_is_others(
             chosen = [route for route in routes if long or (route not in reached and _is_quick(role, *route))]
             chance.shuffle(chosen)
             await _ask_all(server, fuzzer, chosen, findings)
-        # What a partner's nonsense has reached need not break on an administrator's, who is asked the rest.
+        # Routes that a partner's invalid requests have reached are omitted for the administrator.
         reached |= findings.reached
         findings.report(role)
 
 
 def _is_quick(role: str, method: str, path: str) -> bool:
-    """Whether the short form asks the route: a partner in a browser the pages, and by a token the API.
+    """Return whether the short run requests the route: pages with a session, the API with a token.
 
     The API reads the rights of a session and of a token by the same code, and pages ignore tokens.
     """
@@ -213,7 +213,7 @@ _USERS = {"partner": "Karel", "program of the partner": "Karel", "administrator"
 async def _ask_all(
     server: Server, fuzzer: Fuzzer, routes: Sequence[tuple[str, str]], findings: Findings
 ) -> None:
-    """Ask each route once, in a session that is begun again when a request has ended it."""
+    """Request each route once, in a session that is renewed when a request has ended it."""
     left, name = list(routes), _USERS.get(fuzzer.role)
     while left:
         _restore(server, name)
@@ -231,7 +231,7 @@ async def _ask_all(
 
 
 def _restore(server: Server, name: str | None) -> None:
-    """Undo what requests did to the account that sends them."""
+    """Undo the changes that requests made to the account that sends them."""
     with server.database.session() as session:
         user = None if name is None else find_user(session, name)
         if user is not None:
@@ -248,7 +248,7 @@ def _is_signed_out(status: int, headers: Mapping[str, str], case: Case) -> bool:
 
 
 def _fault(case: Case, path: str, status: int, headers: Mapping[str, str], body: str) -> str | None:
-    """Return what is wrong with an answer to this role."""
+    """Return the fault of a response to this role."""
     fault = judged(status, headers, body)
     if fault is None and case.role != "administrator":
         fault = leaked(headers, body)
@@ -296,7 +296,7 @@ _OAI_WORDS = (
 )
 
 
-async def test_no_request_breaks_the_provider(
+async def test_no_request_causes_a_server_error_of_the_provider(
     settings: Settings, database: Database, request: pytest.FixtureRequest
 ) -> None:
     archive = Archive(database, settings)
@@ -317,7 +317,7 @@ async def test_no_request_breaks_the_provider(
                 case = fuzzer.case(method, path)
                 status, headers, body = await answer(http, base_url, case)
                 fault = judged(status, headers, body)
-                # The documents' archive files do not exist, which is no fault of the provider.
+                # The documents' archive files do not exist, which is not a fault of the provider.
                 findings.note(
                     case, (method, path), status, None if (status, path) == (503, "/archive/{key}") else fault
                 )

@@ -1,4 +1,4 @@
-"""What the servers' responses tell of their software, and what they tell browsers to enforce."""
+"""Headers of the servers' responses: no names of software, and rules that browsers enforce."""
 
 import re
 import socket
@@ -33,7 +33,7 @@ _REQUESTS = {
 
 
 def _answer(port: int, request: bytes) -> str:
-    """The head of the response."""
+    """Return the head of the response."""
     with socket.create_connection(("127.0.0.1", port), _SECONDS) as client:
         client.sendall(request + b"Connection: close\r\n\r\n")
         received = b""
@@ -65,8 +65,8 @@ def test_no_response_names_the_servers_software(ports: dict[str, int]) -> None:
             assert "\r\nX-Content-Type-Options: nosniff" in head, (name, what, head)
 
 
-def test_no_server_is_made_elsewhere() -> None:
-    """`oai.serving.serving` removes the name; what does not pass there would tell it."""
+def test_servers_are_created_only_in_oai_serving() -> None:
+    """`oai.serving.serving` removes the name; other servers would send it."""
     root = Path(oai.__file__).parents[1]
     makers = {
         path.relative_to(root).as_posix()
@@ -105,14 +105,14 @@ async def _headers(settings: Settings, database: Database, **changed: object) ->
         (None, 365, None),
     ],
 )
-async def test_browsers_are_told_to_use_https_alone_where_it_is_served(
+async def test_strict_transport_security_is_sent_if_the_base_url_is_https(
     settings: Settings, database: Database, base_url: str | None, days: int, expected: str | None
 ) -> None:
     for headers in await _headers(settings, database, base_url=base_url, hsts_days=days):
         assert headers.get("Strict-Transport-Security") == expected
 
 
-async def test_no_other_site_embeds_or_opens_the_dashboards_pages(
+async def test_headers_prevent_other_sites_from_embedding_the_dashboards_pages(
     settings: Settings, database: Database
 ) -> None:
     for headers in await _headers(settings, database):

@@ -1,4 +1,4 @@
-"""Signing keys: replaced after they leaked, without ending what harvesters have begun."""
+"""Signing keys: replaced after a leak without invalidating the tokens of running harvests."""
 
 import json
 from datetime import timedelta
@@ -45,7 +45,7 @@ def test_former_keys_are_accepted_for_the_overlap_only(database: Database) -> No
         assert len(signing_keys(session, _PURPOSE)) == 1
 
 
-def test_running_servers_notice_a_new_key_within_a_minute(database: Database) -> None:
+def test_running_servers_use_a_new_key_within_a_minute(database: Database) -> None:
     clock = _Clock()
     ring = KeyRing(database, _PURPOSE, clock=clock)
     (first,) = ring.keys()
@@ -86,7 +86,7 @@ def test_the_command_replaces_all_keys_and_is_audited(
     assert not any(key.hex() in json.dumps(listed) for key in before | present)
 
 
-def test_no_overlap_is_endless_or_negative(environment: dict[str, str]) -> None:
+def test_an_overlap_outside_the_limits_is_refused(environment: dict[str, str]) -> None:
     for hours in ("0", "-1", "1.5", "10001", "ten"):
         refused = zatva(environment, "keys", "rotate", f"--overlap-hours={hours}")
         assert refused.returncode == 2

@@ -13,14 +13,14 @@ from tests.web.rows import a_repository
 EVIL = "a@x.example?cc=victim@x.example&body=Pay,b@x.example"
 
 
-def test_what_follows_the_address_is_part_of_it() -> None:
+def test_characters_after_the_address_are_escaped_as_part_of_it() -> None:
     address = "mailto:a@x.example%3Fcc%3Dvictim@x.example%26body%3DPay%2Cb@x.example"
 
     assert mail_link(EVIL) == address
     assert mail_link(EVIL, subject="a&b", body="c\nd") == f"{address}?subject=a%26b&body=c%0Ad"
 
 
-async def test_the_page_of_a_repository_writes_to_its_administrator_only(
+async def test_the_mail_link_of_a_repository_has_no_further_recipients(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -36,7 +36,7 @@ async def test_the_page_of_a_repository_writes_to_its_administrator_only(
 
 
 @pytest.mark.parametrize("package", [web, provider])
-def test_no_template_writes_such_a_link_by_itself(package: object) -> None:
+def test_templates_contain_no_literal_mailto_links(package: object) -> None:
     folder = Path(str(getattr(package, "__file__", ""))).parent
     templates = list(folder.rglob("*.html"))
 

@@ -1,4 +1,4 @@
-"""Attacks through the institution's mail server: mail to strangers, many mails, words in subjects."""
+"""Attacks through the institution's mail server: mail to strangers, many mails, forged subjects."""
 
 import re
 from collections.abc import AsyncIterator
@@ -27,7 +27,7 @@ _WHEN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 class Outbox:
-    """What the manager sends for the dashboard of the test."""
+    """The mails that the manager sends for the dashboard of the test."""
 
     def __init__(self, server: Server, mails: MailServer) -> None:
         self.server = server
@@ -40,11 +40,11 @@ class Outbox:
         self.settings = self.settings.model_copy(update={"mail": mail})
 
     async def send(self) -> list[tuple[str, str]]:
-        """Send all that is due; recipient and subject of each mail, in the order of recipients."""
+        """Send all due mails; return recipient and subject of each, ordered by recipient."""
         before = len(self.mails.mails)
         async with notice_sender(self.settings, self.server.database) as tick:
             quiet = 0
-            # One quiet tick may still have noted what the next one sends.
+            # A tick that sends nothing may still have stored mails for the next one.
             while quiet < 2:
                 sent = self._sent()
                 await tick()
@@ -52,7 +52,7 @@ class Outbox:
         return sorted((mail.to[0], str(mail.message["Subject"])) for mail in self.mails.mails[before:])
 
     def _sent(self) -> tuple[int, int]:
-        """How many mails have arrived, and how many notices are over."""
+        """Return how many mails have arrived, and how many notices have ended."""
         (ended,) = self.rows("SELECT count(*) AS number FROM notice WHERE ended IS NOT NULL")
         return len(self.mails.mails), ended.number
 
@@ -85,7 +85,9 @@ async def added(browser: Browser, repository: int, *addresses: str, language: st
     return status, page
 
 
-async def test_a_partner_mails_strangers_nothing_but_one_link(outbox: Outbox, owner: Browser) -> None:
+async def test_strangers_get_only_one_confirmation_link_from_a_partner(
+    outbox: Outbox, owner: Browser
+) -> None:
     repository = outbox.repository("WIN A PRIZE at evil.example")
     strangers = [f"stranger{number}@x.example" for number in range(MOST_OPEN)]
     assert (await added(owner, repository, *strangers))[0] == 303
@@ -109,7 +111,7 @@ async def test_a_partner_mails_strangers_nothing_but_one_link(outbox: Outbox, ow
     assert await outbox.send() == []
 
 
-async def test_an_address_that_was_confirmed_receives_what_waited(
+async def test_waiting_messages_are_sent_once_the_address_is_confirmed(
     outbox: Outbox, owner: Browser, stranger: Browser
 ) -> None:
     await added(owner, outbox.repository(), "jana@mzk.example")
@@ -117,7 +119,7 @@ async def test_an_address_that_was_confirmed_receives_what_waited(
     await outbox.send()
     (link,) = re.findall(rf"{SITE}(\S+)", outbox.mails.mails[0].text)
     assert "Not confirmed" in (await owner.get("/alerts"))[1]
-    # A program that scans mail opens the link; that confirms nothing.
+    # A program that scans mail opens the link, which does not confirm the address.
     status, page = await stranger.get(link)
     assert (status, "jana@mzk.example" in page) == (200, True)
     assert await outbox.send() == []
@@ -132,7 +134,7 @@ async def test_an_address_that_was_confirmed_receives_what_waited(
     assert entry.object_name == "jana@mzk.example"
 
 
-async def test_a_wrong_or_old_link_confirms_nothing(
+async def test_a_wrong_or_expired_link_does_not_confirm_an_address(
     outbox: Outbox, owner: Browser, stranger: Browser
 ) -> None:
     await added(owner, outbox.repository(), "jana@mzk.example", "petr@mzk.example")
@@ -150,7 +152,7 @@ async def test_a_wrong_or_old_link_confirms_nothing(
     assert outbox.rows("SELECT 1 FROM notice_address WHERE confirmed IS NOT NULL") == []
 
 
-async def test_an_old_link_can_be_sent_again_and_the_first_one_ends(
+async def test_a_confirmation_link_can_be_sent_again_and_replaces_the_first_one(
     outbox: Outbox, owner: Browser, stranger: Browser, using: Using
 ) -> None:
     await added(owner, outbox.repository(), "jana@mzk.example")
@@ -191,7 +193,7 @@ async def test_administrators_addresses_and_allowed_domains_need_no_confirmation
     ]
 
 
-async def test_more_mails_than_allowed_wait_for_the_next_hour_and_are_not_lost(
+async def test_mails_above_the_limit_are_postponed_to_the_next_hour(
     outbox: Outbox, owner: Browser, administrator: Browser
 ) -> None:
     outbox.limit(3)
@@ -228,7 +230,7 @@ async def test_the_institutions_own_mails_are_not_limited(outbox: Outbox, admini
 
 
 @pytest.mark.parametrize("language", Language)
-def test_names_in_subjects_are_quoted_and_cut_and_begin_no_header(language: Language) -> None:
+def test_names_in_subjects_are_quoted_truncated_and_cannot_inject_headers(language: Language) -> None:
     evil = 'Your account" expires\r\nBcc: victim@x.example\r\n\r\n' + "x" * 500
     facts = {**RUN, "repository_name": evil, "set_spec": ""}
     letter = render(Occasion.WORKS_AGAIN, language, facts, dashboard=None, mail=True)
@@ -244,7 +246,7 @@ def test_names_in_subjects_are_quoted_and_cut_and_begin_no_header(language: Lang
     assert b"\r\nBcc" not in message.as_bytes()
 
 
-async def test_each_webhook_has_a_key_of_its_own_and_the_common_one_stays_for_old_ones(
+async def test_each_new_webhook_has_its_own_key_and_old_ones_keep_the_common_key(
     outbox: Outbox, owner: Browser
 ) -> None:
     repository = outbox.repository()
@@ -269,7 +271,7 @@ async def test_each_webhook_has_a_key_of_its_own_and_the_common_one_stays_for_ol
             [{"Zatva-Signature": SECRET, "Zatva-Signature-Next": None}],
             [{"Zatva-Signature": key, "Zatva-Signature-Next": None}],
         ]
-        # Led elsewhere, an old webhook is no longer signed with the common key, which others trust.
+        # An old webhook with a new address is no longer signed with the common key, which others trust.
         form["target"] = new.url.replace("/here", "/there")
         status, page, _ = await owner.post("/alerts/rules/1", form)
         assert (status, "signing key" in page) == (200, True)
@@ -308,7 +310,7 @@ async def test_a_key_is_replaced_with_an_overlap(outbox: Outbox, owner: Browser,
     assert [tuple(one.values()) for one in there.signed] == [(SECRET, key), (key, None), (key, third)]
 
 
-async def test_another_organisation_replaces_no_key_and_sends_no_link(
+async def test_another_organisation_cannot_replace_keys_or_send_links(
     outbox: Outbox, owner: Browser, colleague: Browser
 ) -> None:
     await added(owner, outbox.repository(), "jana@mzk.example")

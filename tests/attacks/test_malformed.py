@@ -1,4 +1,4 @@
-"""Malformed requests that fuzzing found to be faults of the server, each by itself."""
+"""Malformed requests for which fuzzing found server errors, one test for each."""
 
 import pytest
 from sqlalchemy import select
@@ -11,7 +11,7 @@ _MULTIPART = {"Content-Type": "multipart/form-data; boundary=x"}
 _BROKEN = b'--x\r\nContent-Disposition: form-data; name="a\r\n\r\n'
 
 
-async def test_forms_with_files_are_refused_unread(
+async def test_forms_with_files_are_refused_without_reading_them(
     server: Server, stranger: Browser, administrator: Browser
 ) -> None:
     for browser, path in ((stranger, "/sign-in"), (administrator, "/account/language")):
@@ -29,7 +29,7 @@ async def test_a_form_in_an_unknown_encoding_is_refused(server: Server, administ
 
 @pytest.mark.parametrize("charset", ["unicode_escape", "raw_unicode_escape", "hex", "undefined", "punycode"])
 @pytest.mark.parametrize("path", ["/sign-in", "/preferences"])
-async def test_a_form_in_an_encoding_of_python_alone_is_refused(
+async def test_a_form_in_an_encoding_that_only_python_knows_is_refused(
     server: Server, stranger: Browser, path: str, charset: str
 ) -> None:
     headers = {"Content-Type": f"application/x-www-form-urlencoded; charset={charset}"}
@@ -42,7 +42,7 @@ async def test_a_form_in_an_encoding_of_python_alone_is_refused(
 @pytest.mark.parametrize(
     ("charset", "name"), [(b"unicode_escape", b"a.csv"), (b"utf-8", b"a\x00.csv")], ids=["part", "name"]
 )
-async def test_a_part_of_a_form_that_is_no_text_is_refused(
+async def test_a_form_part_that_is_not_text_is_refused(
     server: Server, administrator: Browser, charset: bytes, name: bytes
 ) -> None:
     body = (
@@ -55,16 +55,14 @@ async def test_a_part_of_a_form_that_is_no_text_is_refused(
         assert answer.status == 400
 
 
-async def test_an_origin_that_is_no_address_is_another_site(server: Server, stranger: Browser) -> None:
+async def test_an_invalid_origin_is_handled_as_another_site(server: Server, stranger: Browser) -> None:
     for path in ("/sign-in", "/preferences"):
         url, headers = server.base_url + path, {"Origin": "http://[::1"}
         async with stranger.http.post(url, data={"name": "x"}, headers=headers) as answer:
             assert answer.status == 403
 
 
-async def test_numbers_of_many_digits_are_no_fault_of_the_server(
-    server: Server, administrator: Browser
-) -> None:
+async def test_numbers_of_many_digits_cause_no_server_error(server: Server, administrator: Browser) -> None:
     many = "9" * 5000
     asked = {
         "/runs/remove": {"run": many},
@@ -79,7 +77,7 @@ async def test_numbers_of_many_digits_are_no_fault_of_the_server(
     assert (await administrator.post("/runs/remove", {"run": "9" * 19}))[0] < 500
 
 
-async def test_numbers_that_no_column_takes_are_no_fault_of_the_server(administrator: Browser) -> None:
+async def test_numbers_too_large_for_columns_cause_no_server_error(administrator: Browser) -> None:
     for number in ("9" * 10, "9" * 20):
         for path, form in (
             ("/archive/aggregate", {"repository_id": number}),
@@ -90,7 +88,7 @@ async def test_numbers_that_no_column_takes_are_no_fault_of_the_server(administr
             assert (await administrator.post(path, form))[0] < 500, (path, number)
 
 
-async def test_an_export_with_odd_filters_is_audited_shortened(
+async def test_the_audit_entry_of_an_export_truncates_long_filters(
     server: Server, administrator: Browser
 ) -> None:
     assert (await administrator.get("/runs.csv?organisation=%00" + "x" * 5000))[0] == 200
@@ -103,7 +101,7 @@ async def test_an_export_with_odd_filters_is_audited_shortened(
 
 
 @pytest.mark.parametrize("path", ["/runs?organisation=" + "x" * 50_000, "/" + "x" * 50_000])
-async def test_no_answer_repeats_a_long_address_in_its_header(
+async def test_no_response_header_repeats_a_long_address(
     server: Server, stranger: Browser, path: str
 ) -> None:
     """nginx answers 502 if a header is longer than 4 KiB."""

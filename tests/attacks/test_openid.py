@@ -1,4 +1,4 @@
-"""Sign-in by OpenID Connect: who gets in, who does not, and what a dishonest provider or stranger may try."""
+"""Sign-in by OpenID Connect: accepted and refused users, and attacks by dishonest providers and strangers."""
 
 import time
 from collections.abc import AsyncIterator
@@ -36,7 +36,7 @@ async def provider(key: RSAKey) -> AsyncIterator[FakeProvider]:
 @pytest.fixture
 def dashboard(server: Server, provider: FakeProvider) -> Server:
     """The dashboard with that provider; Alena has connected her account."""
-    _use(server, provider)
+    _configure(server, provider)
     with server.database.session() as session:
         connect(session, _alena(provider), get_user(session, "Alena").user_id)
         session.commit()
@@ -49,12 +49,12 @@ def _alena(provider: FakeProvider) -> Identity:
     )
 
 
-def _use(server: Server, provider: FakeProvider, **given: Any) -> None:
+def _configure(server: Server, provider: FakeProvider, **given: Any) -> None:
     use_provider(server, provider.issuer, **{"name": "eduID.cz", "client_secret": SECRET, **given})
 
 
-async def _go(browser: Browser, path: str = "/sign-in/openid") -> tuple[int, str]:
-    """Follow the redirects to the provider and back; return the last status, and where it leads or says."""
+async def _sign_in(browser: Browser, path: str = "/sign-in/openid") -> tuple[int, str]:
+    """Follow the redirects to the provider and back; return the last status, and the target or the page."""
     url = URL(browser.base_url + path)
     for _step in range(3):
         async with browser.http.get(url, allow_redirects=False) as answer:
@@ -66,15 +66,15 @@ async def _go(browser: Browser, path: str = "/sign-in/openid") -> tuple[int, str
     raise AssertionError(url)
 
 
-async def _connecting(browser: Browser, provider: FakeProvider) -> str:
-    """Begin to connect the account that the provider has; return the path to which it sends the browser."""
+async def _start_connecting(browser: Browser, provider: FakeProvider) -> str:
+    """Start connecting the provider's account; return the path to which the provider sends the browser."""
     _, text, _ = await browser.post("/account/openid/connect")
     leaving = text.partition(f'href="{provider.issuer}')[2].partition('"')[0].replace("&amp;", "&")
     async with browser.http.get(provider.issuer + leaving, allow_redirects=False) as answer:
         return URL(answer.headers["Location"]).path_qs
 
 
-async def _who(browser: Browser) -> str:
+async def _account_page(browser: Browser) -> str:
     return (await browser.get("/account"))[1]
 
 
@@ -83,8 +83,8 @@ async def test_a_connected_account_signs_in_and_returns_to_the_page(
 ) -> None:
     assert "Sign in with eduID.cz" in (await stranger.get("/sign-in"))[1]
     provider.metadata = {"token_endpoint_auth_methods_supported": None}
-    assert await _go(stranger, "/sign-in/openid?next=/runs") == (303, "/runs")
-    assert "Alena" in await _who(stranger)
+    assert await _sign_in(stranger, "/sign-in/openid?next=/runs") == (303, "/runs")
+    assert "Alena" in await _account_page(stranger)
     assert provider.asked[0]["scope"] == "openid profile"
     with dashboard.database.session() as session:
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "sign-in")).one()
@@ -92,8 +92,8 @@ async def test_a_connected_account_signs_in_and_returns_to_the_page(
         assert session.scalars(select(UserSession.way)).all() == ["openid"]
 
 
-async def test_signing_out_offers_the_providers_own_page(dashboard: Server, stranger: Browser) -> None:
-    await _go(stranger)
+async def test_signing_out_offers_to_sign_out_at_the_provider(dashboard: Server, stranger: Browser) -> None:
+    await _sign_in(stranger)
     await stranger.post("/sign-out")
     assert "Sign out of eduID.cz, too" in (await stranger.get("/sign-in?done=signed-out"))[1]
     url = stranger.base_url + "/sign-in/openid/sign-out"
@@ -103,13 +103,13 @@ async def test_signing_out_offers_the_providers_own_page(dashboard: Server, stra
 
 
 @pytest.mark.parametrize("ends", [True, False])
-async def test_signing_out_leads_to_the_providers_own_page_if_set(
+async def test_signing_out_redirects_to_the_provider_if_configured(
     dashboard: Server, provider: FakeProvider, stranger: Browser, administrator: Browser, *, ends: bool
 ) -> None:
-    _use(dashboard, provider, end_session=ends)
+    _configure(dashboard, provider, end_session=ends)
     assert (await administrator.post("/sign-out"))[2] == "/sign-in?done=signed-out", "signed in otherwise"
     for path in ("/sign-out", "/account/sessions/end"):
-        await _go(stranger)
+        await _sign_in(stranger)
         _, _, target = await stranger.post(path)
         async with stranger.http.get(stranger.base_url + target) as answer:
             leads = answer.headers.get("Refresh")
@@ -117,11 +117,11 @@ async def test_signing_out_leads_to_the_providers_own_page_if_set(
 
 
 @pytest.mark.parametrize("given", [{}, {"create_users": True}])
-async def test_a_name_alone_never_makes_an_account_anothers(
+async def test_an_account_with_a_users_name_is_refused_until_it_is_connected(
     server: Server, provider: FakeProvider, stranger: Browser, given: dict[str, Any]
 ) -> None:
-    _use(server, provider, **given)
-    status, text = await _go(stranger)
+    _configure(server, provider, **given)
+    status, text = await _sign_in(stranger)
     assert status == 403
     assert "connect" in text
     assert (await stranger.get("/account"))[0] == 303
@@ -131,14 +131,14 @@ async def test_a_name_alone_never_makes_an_account_anothers(
     assert (entry.object_kind, entry.object_id) == ("user", None)
 
 
-async def test_groups_give_role_and_organisation_at_each_sign_in(
+async def test_groups_determine_role_and_organisation_at_each_sign_in(
     server: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     roles = {"librarians": "partner:mzk", "keepers": "curator"}
-    _use(server, provider, create_users=True, roles=roles, groups_claim="member_of")
+    _configure(server, provider, create_users=True, roles=roles, groups_claim="member_of")
     provider.account = {"sub": "jana-7", "preferred_username": "Jana", "member_of": ["librarians", "others"]}
-    assert (await _go(stranger))[0] == 303
-    assert "mzk" in await _who(stranger)
+    assert (await _sign_in(stranger))[0] == 303
+    assert "mzk" in await _account_page(stranger)
     with server.database.session() as session:
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "user.add")).one()
         added = {"role": "partner", "organisation_id": get_user(session, "Jana").organisation_id}
@@ -146,61 +146,61 @@ async def test_groups_give_role_and_organisation_at_each_sign_in(
     assert entry.after == {"openid": f"{provider.issuer} jana-7", **added}
 
     provider.account["member_of"] = ["librarians", "keepers"]
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     with server.database.session() as session:
         user = get_user(session, "Jana")
         assert (user.role, user.organisation_id) == ("curator", None)
 
     provider.account["member_of"] = "others"
-    status, text = await _go(stranger)
+    status, text = await _sign_in(stranger)
     assert (status, "None of your groups at eduID.cz has a role here" in text) == (403, True)
     assert "Your user Jana is disabled until an administrator enables it" in text
 
 
 @pytest.mark.parametrize("auth_time", [1_700_000_000_000, -(10**18), 10**300, float("nan")])
-async def test_a_time_of_proof_that_is_no_time_counts_as_none(
+async def test_an_invalid_auth_time_is_ignored(
     dashboard: Server, provider: FakeProvider, stranger: Browser, auth_time: object
 ) -> None:
     provider.claims = {"auth_time": auth_time}
-    assert (await _go(stranger))[0] == 303
-    status, text = await _go(stranger, "/sign-in/openid?again=1&next=/account")
+    assert (await _sign_in(stranger))[0] == 303
+    status, text = await _sign_in(stranger, "/sign-in/openid?again=1&next=/account")
     assert (status, "eduID.cz did not ask you who you are" in text) == (403, True)
     with dashboard.database.session() as session:
         assert session.scalars(select(UserSession.way)).all() == ["openid"]
 
 
 @pytest.mark.parametrize("text", ["Ev\0a", "Ev\ud800a", "Ev\na"])
-async def test_a_name_or_an_account_that_no_user_can_have_is_refused(
+async def test_invalid_user_names_and_accounts_are_refused(
     server: Server, provider: FakeProvider, stranger: Browser, text: str
 ) -> None:
-    _use(server, provider, create_users=True)
+    _configure(server, provider, create_users=True)
     provider.account = {"sub": "eva-3", "preferred_username": text}
-    status, page = await _go(stranger)
+    status, page = await _sign_in(stranger)
     assert (status, "all printable" in page) == (403, True)
     provider.account = {"sub": text, "preferred_username": "Eva"}
-    assert (await _go(stranger))[0] == 403
+    assert (await _sign_in(stranger))[0] == 403
 
 
 @pytest.mark.parametrize("verified", [False, "false"])
-async def test_an_address_that_is_not_verified_gives_no_new_user_its_name(
+async def test_an_unverified_address_is_not_used_as_name_of_a_new_user(
     server: Server, provider: FakeProvider, stranger: Browser, verified: object
 ) -> None:
-    _use(server, provider, create_users=True, user_claim="email")
+    _configure(server, provider, create_users=True, user_claim="email")
     provider.account = {"sub": "s-1", "email": "director@library.example", "email_verified": verified}
-    status, text = await _go(stranger)
+    status, text = await _sign_in(stranger)
     assert (status, "has not verified your e-mail address" in text) == (403, True)
     provider.account["email_verified"] = True
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     provider.account["email_verified"] = verified
-    assert (await _go(stranger))[0] == 303, "the user is known"
+    assert (await _sign_in(stranger))[0] == 303, "the user is known"
 
 
-async def test_disabled_users_stay_out(dashboard: Server, stranger: Browser) -> None:
+async def test_disabled_users_cannot_sign_in(dashboard: Server, stranger: Browser) -> None:
     with dashboard.database.session() as session:
         get_user(session, "Katka").role = "administrator"
         disable_user(session, get_user(session, "Alena").user_id)
         session.commit()
-    assert (await _go(stranger))[0] == 403
+    assert (await _sign_in(stranger))[0] == 403
     with dashboard.database.session() as session:
         entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "sign-in.refused")).one()
         assert (entry.user_name, entry.object_name) == ("Alena", "Alena")
@@ -232,31 +232,31 @@ _FAULTS: list[dict[str, Any]] = [
 ]
 
 
-async def test_what_a_dishonest_provider_says_lets_nobody_in(
+async def test_invalid_answers_of_a_provider_sign_in_no_user(
     dashboard: Server, provider: FakeProvider, key: RSAKey
 ) -> None:
     for fault in _FAULTS:
         vars(provider).update(vars(FakeProvider(issuer=provider.issuer, key=key)) | fault)
-        _use(dashboard, provider)
+        _configure(dashboard, provider)
         async with browser_of(dashboard) as stranger:
-            status, text = await _go(stranger)
+            status, text = await _sign_in(stranger)
             assert status in (403, 502), fault
             assert "Signing in with eduID.cz did not work" in text, fault
             assert (await stranger.get("/account"))[0] == 303, fault
     vars(provider).update(vars(FakeProvider(issuer=provider.issuer, key=key)))
-    _use(dashboard, provider)
+    _configure(dashboard, provider)
     async with browser_of(dashboard) as honest:
-        assert (await _go(honest))[0] == 303
+        assert (await _sign_in(honest))[0] == 303
 
 
 @pytest.mark.parametrize("address", ["https://[bad", "https://host:99999/", "https://ho\u00adst/"])
-async def test_addresses_that_are_malformed_count_as_missing(
+async def test_malformed_endpoint_addresses_are_handled_as_missing(
     dashboard: Server, provider: FakeProvider, stranger: Browser, address: str
 ) -> None:
     provider.metadata = {"userinfo_endpoint": address, "end_session_endpoint": address}
-    _use(dashboard, provider, create_users=True)
-    assert await _go(stranger) == (303, "/")
-    assert await _go(stranger, "/sign-in/openid/sign-out") == (303, "/sign-in?done=no-sign-out-there")
+    _configure(dashboard, provider, create_users=True)
+    assert await _sign_in(stranger) == (303, "/")
+    assert await _sign_in(stranger, "/sign-in/openid/sign-out") == (303, "/sign-in?done=no-sign-out-there")
 
 
 @pytest.mark.usefixtures("dashboard")
@@ -266,28 +266,28 @@ async def test_a_malformed_discovery_document_does_not_replace_the_known_one(
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     monkeypatch.setattr("web.auth.openid.FRESH_SECONDS", 0)
     provider.metadata = {"token_endpoint": "https://[bad"}
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     assert "its token_endpoint is 'https://[bad', no address with https://; the known" in caplog.text
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_a_signature_with_a_key_that_is_not_published_is_refused_and_a_replaced_key_is_found(
+async def test_a_signature_by_an_unpublished_key_is_refused_and_replaced_keys_are_found(
     provider: FakeProvider, stranger: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.published = type(provider)().key
-    assert (await _go(stranger))[0] == 403
-    # The key that was published is known now. The provider replaces it: found, but not at every attempt.
+    assert (await _sign_in(stranger))[0] == 403
+    # The published key is known now. The provider replaces it; keys are not fetched at every attempt.
     provider.key = provider.published = type(provider)().key
-    assert (await _go(stranger))[0] == 403
+    assert (await _sign_in(stranger))[0] == 403
     monkeypatch.setattr("web.auth.openid.REFETCH_SECONDS", 0)
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_keys_that_cannot_be_used_do_not_block_the_others(
+async def test_unusable_keys_of_the_provider_are_ignored(
     provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.others = [
@@ -299,40 +299,40 @@ async def test_keys_that_cannot_be_used_do_not_block_the_others(
         {"kty": "OKP", "crv": "X9999", "x": "AA"},
         {"kty": "EC", "crv": "P-256", "x": "AAAA", "y": "AAAA"},
     ]
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     assert "the provider's key 'incomplete' is ignored" in caplog.text
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_known_keys_are_used_while_new_ones_are_not_available(
+async def test_known_keys_are_used_while_the_key_endpoint_fails(
     provider: FakeProvider,
     stranger: Browser,
     monkeypatch: pytest.MonkeyPatch,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     monkeypatch.setattr("web.auth.openid.FRESH_SECONDS", 0)
     provider.keys_away = True
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     assert "/keys: HTTP status 503, not a JSON object but text/plain; the known keys are used" in caplog.text
     provider.key = type(provider)().key
-    assert (await _go(stranger))[0] == 403
+    assert (await _sign_in(stranger))[0] == 403
 
 
-async def test_user_information_is_asked_for_only_if_it_is_needed(
+async def test_user_information_is_requested_only_if_it_is_needed(
     dashboard: Server, provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.signs_user_info = True
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     provider.claims = {"preferred_username": "Alena"}
     for given, status in (({"create_users": True}, 303), ({"roles": _ROLES}, 403)):
-        _use(dashboard, provider, **given)
-        assert (await _go(stranger))[0] == status
+        _configure(dashboard, provider, **given)
+        assert (await _sign_in(stranger))[0] == status
     assert "not a JSON object but application/jwt; turn off signed answers" in caplog.text
 
 
-async def test_another_browser_cannot_finish_a_sign_in(dashboard: Server, provider: FakeProvider) -> None:
-    """Whoever makes a victim open the return address of their own sign-in gains nothing, nor does a thief."""
+async def test_another_browser_cannot_complete_a_sign_in(dashboard: Server, provider: FakeProvider) -> None:
+    """Neither a victim lured to the attacker's return address nor a stolen return address gives a session."""
     async with browser_of(dashboard) as attacker, browser_of(dashboard) as victim:
         start = attacker.base_url + "/sign-in/openid"
         async with attacker.http.get(start, allow_redirects=False) as answer:
@@ -352,33 +352,33 @@ async def test_another_browser_cannot_finish_a_sign_in(dashboard: Server, provid
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_the_return_leads_to_no_other_site(stranger: Browser) -> None:
+async def test_a_sign_in_does_not_redirect_to_other_sites(stranger: Browser) -> None:
     for target in ("https://another.example/", "//another.example/", "/\\another.example"):
-        assert await _go(stranger, f"/sign-in/openid?next={target}") == (303, "/")
+        assert await _sign_in(stranger, f"/sign-in/openid?next={target}") == (303, "/")
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_dangerous_steps_need_a_recent_proof_by_the_provider(
+async def test_sensitive_actions_require_a_recent_confirmation_by_the_provider(
     provider: FakeProvider, stranger: Browser
 ) -> None:
     provider.claims = {"auth_time": int(time.time()) - 7200}
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     _, _, target = await stranger.post("/account/tokens", {"token_name": "x", "scope-read": "yes"})
     assert target.startswith("/sign-in/again")
     assert "Confirm with eduID.cz" in (await stranger.get("/sign-in/again"))[1]
 
     again = "/sign-in/openid?again=1&next=/account"
-    status, text = await _go(stranger, again)
+    status, text = await _sign_in(stranger, again)
     assert (status, "eduID.cz did not confirm that it is you" in text) == (403, True), "it did not ask"
     assert (provider.asked[-1]["prompt"], provider.asked[-1]["max_age"]) == ("login", "900")
     provider.claims = {"auth_time": None}
-    assert (await _go(stranger, again))[0] == 403, "it does not tell when it did"
+    assert (await _sign_in(stranger, again))[0] == 403, "it does not tell when it did"
     provider.claims = {"sub": "somebody-else"}
     provider.account = {"sub": "somebody-else"}
-    assert (await _go(stranger, again))[0] == 403, "another account"
+    assert (await _sign_in(stranger, again))[0] == 403, "another account"
 
     provider.claims, provider.account = {}, {"sub": "alena-1"}
-    assert await _go(stranger, again) == (303, "/account")
+    assert await _sign_in(stranger, again) == (303, "/account")
     status, _, _ = await stranger.post(
         "/account/tokens", {"token_name": "x", "days": "5", "scope-read": "yes"}
     )
@@ -386,8 +386,8 @@ async def test_dangerous_steps_need_a_recent_proof_by_the_provider(
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_a_session_that_ends_before_the_confirmation_leads_to_the_sign_in(stranger: Browser) -> None:
-    await _go(stranger)
+async def test_a_confirmation_after_the_session_ended_redirects_to_the_sign_in(stranger: Browser) -> None:
+    await _sign_in(stranger)
     url = URL(stranger.base_url + "/sign-in/openid?again=1&next=/runs")
     for _step in range(2):
         async with stranger.http.get(url, allow_redirects=False) as answer:
@@ -397,16 +397,16 @@ async def test_a_session_that_ends_before_the_confirmation_leads_to_the_sign_in(
         assert (answer.status, answer.headers["Location"]) == (303, "/sign-in?next=/runs")
 
 
-async def test_an_account_is_connected_on_the_users_own_page_and_to_one_user(
+async def test_a_user_connects_an_account_and_it_belongs_to_one_user_only(
     server: Server, provider: FakeProvider, owner: Browser, colleague: Browser, stranger: Browser
 ) -> None:
-    _use(server, provider)
+    _configure(server, provider)
     for browser, status in ((owner, 303), (colleague, 403)):
-        code, text = await browser.get(await _connecting(browser, provider))
+        code, text = await browser.get(await _start_connecting(browser, provider))
         assert code == status
     assert "Your eduID.cz account was not connected" in text
-    assert (await _go(stranger))[0] == 303
-    assert "Olga" in await _who(stranger)
+    assert (await _sign_in(stranger))[0] == 303
+    assert "Olga" in await _account_page(stranger)
 
     status, text, _ = await owner.post("/account/openid/disconnect")
     assert (status, "Set a password first" in text) == (400, True)
@@ -415,10 +415,10 @@ async def test_an_account_is_connected_on_the_users_own_page_and_to_one_user(
         session.commit()
     await owner.post("/account/openid/disconnect")
     async with browser_of(server) as another:
-        assert (await _go(another))[0] == 403
+        assert (await _sign_in(another))[0] == 403
 
 
-async def test_our_second_factor_is_asked_for_if_the_provider_is_not_responsible(
+async def test_zatvas_second_factor_is_required_if_configured(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     with dashboard.database.session() as session:
@@ -426,39 +426,39 @@ async def test_our_second_factor_is_asked_for_if_the_provider_is_not_responsible
         user.totp_secret, user.totp_since = "A" * 32, user.created
         session.add(RecoveryCode(code_hash=b"x", user_id=user.user_id))
         session.commit()
-    assert await _go(stranger) == (303, "/")
-    _use(dashboard, provider, second_factor="ours")
-    assert (await _go(stranger))[1].startswith("/sign-in/code")
+    assert await _sign_in(stranger) == (303, "/")
+    _configure(dashboard, provider, second_factor="ours")
+    assert (await _sign_in(stranger))[1].startswith("/sign-in/code")
 
 
-async def test_the_provider_alone_does_not_confirm_a_user_with_our_second_factor(
+async def test_the_provider_does_not_confirm_users_who_need_zatvas_second_factor(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     with dashboard.database.session() as session:
         user = get_user(session, "Alena")
         user.totp_secret, user.totp_since = "A" * 32, user.created
         session.commit()
     again = "/sign-in/openid?again=1&next=/account"
-    assert await _go(stranger, again) == (303, "/account")
-    _use(dashboard, provider, second_factor="ours")
-    assert (await _go(stranger, again))[0] == 403
+    assert await _sign_in(stranger, again) == (303, "/account")
+    _configure(dashboard, provider, second_factor="ours")
+    assert (await _sign_in(stranger, again))[0] == 403
     assert "Confirm with eduID.cz" not in (await stranger.get("/sign-in/again"))[1]
 
 
-async def test_whoever_loses_all_groups_loses_sessions_and_tokens(
+async def test_users_without_groups_are_disabled_and_signed_out(
     server: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
-    _use(server, provider, create_users=True, roles={"keepers": "curator"}, groups_claim="member_of")
+    _configure(server, provider, create_users=True, roles={"keepers": "curator"}, groups_claim="member_of")
     provider.account = {"sub": "jana-7", "preferred_username": "Jana", "member_of": ["keepers"]}
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     async with browser_of(server) as another:
         del provider.account["member_of"]
-        status, text = await _go(another)
+        status, text = await _sign_in(another)
         assert (status, "eduID.cz sent no groups (member_of)" in text) == (403, True), "set up wrongly?"
         assert (await stranger.get("/account"))[0] == 200
         provider.account["member_of"] = []
-        assert (await _go(another))[0] == 403
+        assert (await _sign_in(another))[0] == 403
     assert (await stranger.get("/account"))[0] == 303
     with server.database.session() as session:
         assert get_user(session, "Jana").disabled is not None
@@ -483,19 +483,19 @@ def _role(server: Server, name: str) -> str:
 
 
 @pytest.mark.parametrize("sent", [{"roles": ["admins"]}, [["admins"]], ["admins", True], {}, False, 0])
-async def test_groups_in_another_form_disable_nobody(
+async def test_a_malformed_groups_claim_disables_no_user(
     server: Server,
     provider: FakeProvider,
     stranger: Browser,
     caplog: pytest.LogCaptureFixture,
     sent: object,
 ) -> None:
-    _use(server, provider, roles=_ROLES)
+    _configure(server, provider, roles=_ROLES)
     with server.database.session() as session:
         connect(session, _alena(provider), get_user(session, "Viktor").user_id)
         session.commit()
     provider.account = {"sub": "alena-1", "groups": sent}
-    status, text = await _go(stranger)
+    status, text = await _sign_in(stranger)
     assert (status, "eduID.cz sent no groups (groups)" in text) == (403, True)
     assert _role(server, "Viktor") == "viewer"
     assert f"the claim groups is no name and no list of names, and is ignored: {sent!r}" in caplog.text
@@ -513,21 +513,21 @@ async def test_groups_in_another_form_disable_nobody(
         (["mzk"], "sign-in", "partner"),
     ],
 )
-async def test_the_groups_of_the_last_answer_always_hold(
+async def test_the_groups_of_the_last_answer_always_apply(
     server: Server, provider: FakeProvider, stranger: Browser, groups: list[str], purpose: str, role: str
 ) -> None:
-    """Also when a user confirms; a role that cannot be given takes away the one before."""
-    _use(server, provider, create_users=True, roles=_ROLES)
+    """This includes confirmations; a role that cannot be assigned removes the previous one."""
+    _configure(server, provider, create_users=True, roles=_ROLES)
     provider.account = {"sub": "bob-1", "preferred_username": "Bob", "groups": ["admins"]}
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
     assert (await stranger.get("/admin/users/new"))[0] == 200
 
     provider.account["groups"] = groups
     if purpose == "again":
-        await _go(stranger, "/sign-in/openid?again=1&next=/admin/users/new")
+        await _sign_in(stranger, "/sign-in/openid?again=1&next=/admin/users/new")
     else:
         async with browser_of(server) as another:
-            await _go(another)
+            await _sign_in(another)
     assert _role(server, "Bob") == role
     assert (await stranger.get("/admin/users"))[0] == (303 if role == "disabled" else 403)
     with server.database.session() as session:
@@ -539,20 +539,20 @@ async def test_the_groups_of_the_last_answer_always_hold(
         assert (entry.after or {})["role"] == role
 
 
-async def test_the_order_in_which_groups_are_sent_decides_nothing(
+async def test_the_order_of_groups_does_not_matter(
     server: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
-    _use(server, provider, create_users=True, roles=_ROLES)
+    _configure(server, provider, create_users=True, roles=_ROLES)
     for groups in (["nk", "mzk"], ["mzk", "nk"]):
         provider.account = {"sub": "bob-1", "preferred_username": "Bob", "groups": groups}
-        assert (await _go(stranger))[0] == 303
-        assert "mzk" in await _who(stranger)
+        assert (await _sign_in(stranger))[0] == 303
+        assert "mzk" in await _account_page(stranger)
 
 
-async def test_the_account_that_a_user_connects_gives_its_role_at_once(
+async def test_connecting_an_account_assigns_its_role_immediately(
     server: Server, provider: FakeProvider
 ) -> None:
-    _use(server, provider, roles=_ROLES)
+    _configure(server, provider, roles=_ROLES)
     provider.account = {"sub": "bob-1", "groups": []}
     for groups, status, role in (([], 403, "administrator"), (["keepers"], 303, "curator")):
         provider.account["groups"] = groups
@@ -560,35 +560,35 @@ async def test_the_account_that_a_user_connects_gives_its_role_at_once(
             get_user(session, "Viktor").role = "administrator"
             session.commit()
         async with browser_of(server, "Viktor") as browser:
-            assert (await browser.get(await _connecting(browser, provider)))[0] == status
+            assert (await browser.get(await _start_connecting(browser, provider)))[0] == status
         assert _role(server, "Viktor") == role
 
 
-async def test_the_last_administrator_keeps_the_role_and_sees_what_helps(
+async def test_the_last_administrator_keeps_the_role_and_gets_advice(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
-    _use(dashboard, provider, roles=_ROLES)
+    _configure(dashboard, provider, roles=_ROLES)
     provider.account["groups"] = ["keepers"]
-    status, text = await _go(stranger)
+    status, text = await _sign_in(stranger)
     assert (status, "zatva user add NAME --role administrator" in text) == (403, True)
     assert _role(dashboard, "Alena") == "administrator"
 
 
-async def test_an_unreadable_secret_is_in_the_log_and_not_shown_to_strangers(
+async def test_an_unreadable_client_secret_is_logged_and_not_shown(
     dashboard: Server,
     provider: FakeProvider,
     stranger: Browser,
     tmp_path: Path,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    _use(dashboard, provider, client_secret_file=tmp_path / "secret")
-    status, text = await _go(stranger)
+    _configure(dashboard, provider, client_secret_file=tmp_path / "secret")
+    status, text = await _sign_in(stranger)
     assert (status, "Signing in with eduID.cz did not work" in text) == (403, True)
     assert str(tmp_path) not in text
     assert f"openid.client_secret_file: {tmp_path}" in caplog.text
 
 
-async def test_a_provider_that_does_not_answer_is_asked_once_for_all(
+async def test_a_failed_discovery_request_is_not_repeated_for_each_sign_in(
     dashboard: Server, provider: FakeProvider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     provider.metadata = {"issuer": "https://another.example"}
@@ -604,7 +604,7 @@ async def test_a_provider_that_does_not_answer_is_asked_once_for_all(
     assert await asked.metadata() == known
 
 
-async def test_a_provider_that_is_away_is_not_an_answer_that_was_refused(
+async def test_an_unreachable_provider_is_not_audited_as_a_refused_sign_in(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     provider.metadata = {"jwks_uri": None}
@@ -612,35 +612,37 @@ async def test_a_provider_that_is_away_is_not_an_answer_that_was_refused(
         ("/sign-in/openid", "eduID.cz is not available"),
         ("/sign-in/openid/sign-out", "You are signed out here, but perhaps not at eduID.cz"),
     ):
-        status, text = await _go(stranger, path)
+        status, text = await _sign_in(stranger, path)
         assert (status, words in text) == (502, True)
     with dashboard.database.session() as session:
         assert not session.scalars(select(AuditEntry)).all()
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_the_log_has_what_a_refused_token_says(
+async def test_the_log_shows_the_claims_of_a_refused_token(
     provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.claims = {"aud": "another client", "exp": 1_000_000_000}
-    assert (await _go(stranger))[0] == 403
+    assert (await _sign_in(stranger))[0] == 403
     assert "it has aud 'another client', iat " in caplog.text
     assert "exp 1000000000; openid.client_id is 'zatva', and the clock here is at " in caplog.text
     provider.claims, provider.algorithm = {}, "none"
-    assert (await _go(stranger))[0] == 403
+    assert (await _sign_in(stranger))[0] == 403
     assert "if the provider has new keys, try again in 60 seconds" in caplog.text
 
 
 @pytest.mark.usefixtures("dashboard")
-async def test_what_strangers_send_does_not_fill_the_log(
+async def test_long_parameters_of_strangers_are_truncated_in_the_log(
     provider: FakeProvider, stranger: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     provider.parameters = {"code": "", "error": "x", "error_description": "y" * 3000}
-    assert (await _go(stranger))[0] == 403
+    assert (await _sign_in(stranger))[0] == 403
     assert max(len(one.getMessage()) for one in caplog.records if one.name == "web.auth.pages_openid") < 1000
 
 
-async def test_of_two_tabs_the_last_one_finishes(dashboard: Server, stranger: Browser) -> None:
+async def test_only_the_last_started_sign_in_of_a_browser_is_completed(
+    dashboard: Server, stranger: Browser
+) -> None:
     coming = []
     for _ in range(2):
         async with stranger.http.get(f"{dashboard.base_url}/sign-in/openid", allow_redirects=False) as answer:
@@ -653,20 +655,20 @@ async def test_of_two_tabs_the_last_one_finishes(dashboard: Server, stranger: Br
     assert (await stranger.get(coming[1].path_qs))[0] == 303, "back, after the sign-in"
 
 
-async def test_a_demanded_kind_of_sign_in_is_asked_for_and_checked(
+async def test_a_required_acr_value_is_requested_and_checked(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
-    _use(dashboard, provider, acr=("https://refeds.org/profile/mfa",))
-    assert (await _go(stranger))[0] == 403
+    _configure(dashboard, provider, acr=("https://refeds.org/profile/mfa",))
+    assert (await _sign_in(stranger))[0] == 403
     assert provider.asked[-1]["acr_values"] == "https://refeds.org/profile/mfa"
     provider.claims = {"acr": "https://refeds.org/profile/mfa"}
-    assert (await _go(stranger))[0] == 303
+    assert (await _sign_in(stranger))[0] == 303
 
 
-async def test_without_passwords_the_page_offers_and_takes_none(
+async def test_password_sign_in_can_be_turned_off(
     dashboard: Server, provider: FakeProvider, stranger: Browser
 ) -> None:
     token = await stranger.token("/sign-in")
-    _use(dashboard, provider, passwords=False)
+    _configure(dashboard, provider, passwords=False)
     assert 'name="password"' not in (await stranger.get("/sign-in"))[1]
     assert (await stranger.post("/sign-in", {"name": "Alena", "password": "x"}, token=token))[0] == 403

@@ -31,7 +31,7 @@ _REFUSAL = "Choose one of your organisation's rules"
 
 @dataclass(frozen=True, kw_only=True)
 class World:
-    """A repository with a rule for each of two organisations: mzk (Olga's) and nk (Karel's)."""
+    """Two organisations with a repository and a rule each: mzk (Olga's) and nk (Karel's)."""
 
     server: Server
     ours: int
@@ -85,7 +85,7 @@ def _hostile(world: World) -> list[str]:
     ]
 
 
-async def test_a_partner_names_only_rules_of_the_organisation_and_all_else_is_refused_alike(
+async def test_a_partner_may_use_only_own_rules_and_other_paths_get_the_same_error(
     world: World, owner: Browser
 ) -> None:
     number = world.schedule()
@@ -105,7 +105,7 @@ async def test_a_partner_names_only_rules_of_the_organisation_and_all_else_is_re
     assert pages == {(422, 1, False)}
 
 
-async def test_a_partner_chooses_a_rule_in_a_list_and_is_told_no_absolute_path(
+async def test_a_partner_selects_rules_from_a_list_and_sees_no_absolute_paths(
     world: World, owner: Browser
 ) -> None:
     _, page = await owner.get(f"/schedules/new?repository={world.ours}")
@@ -132,7 +132,7 @@ async def test_a_partner_chooses_a_rule_in_a_list_and_is_told_no_absolute_path(
     assert f'<option value="{world.rule}" selected>' in page
 
 
-async def test_the_wizard_applies_no_rules_of_others(world: World, owner: Browser) -> None:
+async def test_the_wizard_refuses_rules_of_other_organisations(world: World, owner: Browser) -> None:
     async with answering() as address:
         for path in _hostile(world):
             steps = {"base_url": f"{address}/oai", "metadata_prefix": "oai_dc", "base_dir": "x"}
@@ -144,7 +144,7 @@ async def test_the_wizard_applies_no_rules_of_others(world: World, owner: Browse
 
 
 @pytest.mark.parametrize("named", ["others", "none", "passwd", "house"])
-def test_a_row_of_an_organisation_changed_by_sql_is_set_aside_with_the_same_reason(
+def test_a_row_changed_by_sql_to_a_foreign_rule_is_set_aside_with_the_same_reason(
     world: World, named: str
 ) -> None:
     house = world.server.settings.data / "house.xml"
@@ -169,9 +169,7 @@ def test_a_row_of_an_organisation_changed_by_sql_is_set_aside_with_the_same_reas
         assert inspect(job).was_deleted
 
 
-def test_a_row_without_an_organisation_names_any_file_and_one_with_its_name_as_owner_does_not(
-    world: World, tmp_path: Path
-) -> None:
+def test_only_rows_without_an_organisation_may_use_any_rule_file(world: World, tmp_path: Path) -> None:
     (tmp_path / "any.xml").write_bytes(FILTERS)
     for owner, expected in ((None, JobStatus.QUEUED), ("mzk", JobStatus.SET_ASIDE)):
         with world.server.database.session() as session:
@@ -200,7 +198,7 @@ def test_a_rule_given_to_another_organisation_while_its_job_is_queued_is_not_rea
         assert session.get_one(RecurringJob, number).state == RecurringState.SET_ASIDE
 
 
-async def test_a_replay_reads_no_rules_of_others(world: World, owner: Browser) -> None:
+async def test_a_replay_refuses_rules_of_other_organisations(world: World, owner: Browser) -> None:
     number = world.schedule(normalize_file_path="/etc/passwd")
     with world.server.database.session() as session:
         run = a_run(session, session.get_one(Repository, world.ours), recurring_id=number, raw_path="x")
@@ -213,7 +211,7 @@ async def test_a_replay_reads_no_rules_of_others(world: World, owner: Browser) -
     assert "/etc" not in str(answer)
 
 
-def test_commands_that_act_for_an_organisation_refuse_rules_of_others(
+def test_commands_for_an_organisation_refuse_rules_of_others(
     world: World, environment: dict[str, str]
 ) -> None:
     house = world.server.settings.data / "house.xml"
@@ -232,7 +230,7 @@ def test_each_organisation_has_its_own_folder_of_rules(world: World) -> None:
     )
 
 
-async def test_the_folders_of_organisations_are_apart_and_a_refusal_names_no_others(
+async def test_organisations_have_separate_folders_and_errors_do_not_reveal_others(
     world: World, owner: Browser, colleague: Browser
 ) -> None:
     async def add(browser: Browser, folder: str) -> tuple[int, Any]:
@@ -242,7 +240,7 @@ async def test_the_folders_of_organisations_are_apart_and_a_refusal_names_no_oth
     for browser, organisation in ((owner, _MZK), (colleague, _NK)):
         status, added = await add(browser, "maps")
         assert (status, added["base_dir"]) == (201, f"organisation-{organisation}/maps")
-    assert (await add(owner, "praha"))[0] == 201  # taken by others, and nobody can tell
+    assert (await add(owner, "praha"))[0] == 201  # in use by another organisation, which must not be revealed
 
     for folder in ("maps", "MAPS", "Maps/old", "maps/a/b"):
         status, answer = await add(owner, folder)
@@ -255,7 +253,7 @@ async def test_the_folders_of_organisations_are_apart_and_a_refusal_names_no_oth
         assert status == 422, folder
 
 
-async def test_a_folder_that_differs_only_in_capitals_is_refused_at_every_surface(
+async def test_a_folder_that_differs_only_in_case_is_refused_by_every_interface(
     world: World, administrator: Browser, environment: dict[str, str]
 ) -> None:
     async with answering() as address:
@@ -272,7 +270,7 @@ async def test_a_folder_that_differs_only_in_capitals_is_refused_at_every_surfac
             assert (status, "already belongs to repository" in page) == (422, True)
 
 
-def test_a_folder_elsewhere_that_differs_only_in_capitals_is_refused_before_anything_is_asked(
+def test_an_external_folder_that_differs_only_in_case_is_refused_before_a_request(
     server: Server, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with server.database.session() as session:
@@ -282,7 +280,7 @@ def test_a_folder_elsewhere_that_differs_only_in_capitals_is_refused_before_anyt
     assert (done.returncode, "already belongs to repository" in done.stderr) == (ExitCode.USAGE, True)
 
 
-def test_the_command_that_gives_a_repository_to_another_organisation_says_what_ends(
+def test_giving_a_repository_to_another_organisation_reports_ended_rules(
     world: World, environment: dict[str, str]
 ) -> None:
     rule = ("notify", "add", "--mail", "olga@mzk.example", "--repository", str(world.ours))

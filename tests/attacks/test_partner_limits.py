@@ -1,4 +1,4 @@
-"""Partners who ask for more of the shared workers than others get."""
+"""Partners who request more than their share of the workers."""
 
 import asyncio
 import re
@@ -40,7 +40,7 @@ LONG_AGO = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def _given(server: Server, **columns: Any) -> int:
-    """Id of a schedule of Olga's organisation, as an administrator made it."""
+    """Return the id of a schedule of Olga's organisation that an administrator created."""
     with server.database.session() as session:
         repository = a_repository(session)
         organisation = find_organisation(session, "mzk")
@@ -59,7 +59,9 @@ def _plans(database: Database) -> list[tuple[str | None, int]]:
         return [(row.frequency, row.priority) for row in rows]
 
 
-async def test_a_partner_plans_no_runs_that_are_closer_than_the_floor(server: Server, owner: Browser) -> None:
+async def test_schedules_of_a_partner_below_the_minimum_interval_are_refused(
+    server: Server, owner: Browser
+) -> None:
     number = _given(server)
     asked = [(f"/schedules/{number}/edit", frequency) for frequency in TOO_OFTEN]
 
@@ -70,7 +72,9 @@ async def test_a_partner_plans_no_runs_that_are_closer_than_the_floor(server: Se
     assert _plans(server.database) == [("daily at 02:30", 0)]
 
 
-async def test_a_partner_plans_whatever_leaves_the_floor(server: Server, owner: Browser) -> None:
+async def test_schedules_of_a_partner_at_the_minimum_interval_are_accepted(
+    server: Server, owner: Browser
+) -> None:
     number = _given(server)
 
     for frequency in OFTEN_ENOUGH:
@@ -79,7 +83,7 @@ async def test_a_partner_plans_whatever_leaves_the_floor(server: Server, owner: 
         assert _plans(server.database) == [(frequency, 0)]
 
 
-async def test_a_partner_has_no_priority_over_others(server: Server, owner: Browser) -> None:
+async def test_a_partner_cannot_set_a_priority_above_others(server: Server, owner: Browser) -> None:
     number = _given(server)
     form = {**FORM, "frequency": "daily", "priority": "1"}
 
@@ -95,7 +99,7 @@ async def test_a_partner_has_no_priority_over_others(server: Server, owner: Brow
     ("pointer", "plan"),
     [("/frequency", {"frequency": "every minute"}), ("/priority", {"frequency": "daily", "priority": 1000})],
 )
-async def test_the_programs_of_a_partner_have_the_same_limits(
+async def test_the_limits_of_partners_apply_to_the_api(
     server: Server, using: Using, pointer: str, plan: dict[str, object]
 ) -> None:
     number = _given(server)
@@ -108,7 +112,7 @@ async def test_the_programs_of_a_partner_have_the_same_limits(
     assert _plans(server.database) == [("daily at 02:30", 0)]
 
 
-async def test_the_wizard_of_a_partner_has_the_same_limits(server: Server, owner: Browser) -> None:
+async def test_the_limits_of_partners_apply_to_the_wizard(server: Server, owner: Browser) -> None:
     async with serve(FakeRepository(items=many(3))) as served:
         form = {**FORM, "base_url": served.url, "base_dir": "telc", "do": "save", "frequency": "every minute"}
         status, page, _ = await owner.post("/repositories/new", form)
@@ -118,7 +122,9 @@ async def test_the_wizard_of_a_partner_has_the_same_limits(server: Server, owner
         assert session.scalars(select(Repository)).all() == []
 
 
-async def test_an_administrator_has_no_such_limits(server: Server, administrator: Browser) -> None:
+async def test_the_limits_of_partners_do_not_apply_to_administrators(
+    server: Server, administrator: Browser
+) -> None:
     number = _given(server)
     form = {**FORM, "frequency": "every minute", "priority": "7"}
 
@@ -128,7 +134,7 @@ async def test_an_administrator_has_no_such_limits(server: Server, administrator
     assert _plans(server.database) == [("every minute", 7)]
 
 
-async def test_forecasts_leave_out_due_times_that_the_floor_leaves_out(
+async def test_forecasts_omit_due_times_below_the_minimum_interval(
     server: Server, administrator: Browser, using: Using
 ) -> None:
     number = _given(server, frequency="0,5 2 * * *")
@@ -154,7 +160,7 @@ async def test_forecasts_leave_out_due_times_that_the_floor_leaves_out(
     assert {run[11:16] for run in forecast.body["runs"]} == {"02:00", "02:20"}
 
 
-async def test_a_changed_schedule_is_forecast_at_a_distance_from_its_last_run(
+async def test_the_forecast_of_a_changed_schedule_respects_the_minimum_interval(
     server: Server, administrator: Browser
 ) -> None:
     number, now = _given(server), utc_now()
@@ -169,7 +175,7 @@ async def test_a_changed_schedule_is_forecast_at_a_distance_from_its_last_run(
     assert datetime.fromisoformat(first) >= now + timedelta(minutes=15)
 
 
-async def test_the_page_of_a_schedule_tells_its_limits(
+async def test_the_page_of_a_schedule_shows_its_minimum_interval(
     server: Server, owner: Browser, administrator: Browser
 ) -> None:
     number = _given(server)
@@ -199,7 +205,7 @@ def _by_sql(session: Session, last_due: datetime, held_by: str | None) -> Recurr
 
 
 @pytest.mark.parametrize(("held_by", "minutes", "priority"), [("mzk", 15, 0), (None, 1, 1000)])
-def test_a_row_by_sql_with_an_owner_runs_no_oftener_than_the_floor(
+def test_a_schedule_inserted_by_sql_runs_at_the_minimum_interval_of_its_owner(
     database: Database, held_by: str | None, minutes: int, priority: int
 ) -> None:
     last_due = LATER
@@ -213,7 +219,7 @@ def test_a_row_by_sql_with_an_owner_runs_no_oftener_than_the_floor(
         assert (schedule.frequency, schedule.priority) == ("every minute", 1000)
 
 
-def test_due_times_that_the_floor_leaves_out_are_no_missed_runs(database: Database) -> None:
+def test_due_times_below_the_minimum_interval_are_not_counted_as_missed(database: Database) -> None:
     with database.session() as session:
         last_due = database_now(session).replace(second=0, microsecond=0) - timedelta(minutes=65)
         schedule = _by_sql(session, last_due, "mzk")
@@ -224,7 +230,7 @@ def test_due_times_that_the_floor_leaves_out_are_no_missed_runs(database: Databa
 
 
 def _settled(server: Server, *, ended: bool) -> None:
-    """Plan as the manager does; let the jobs run, or end well a minute after they began."""
+    """Plan as the manager does; then let the jobs run, or succeed a minute after they began."""
     with server.database.session() as session:
         for number in without_job(session):
             make_job(session, number, ManagerSettings())
@@ -236,7 +242,7 @@ def _settled(server: Server, *, ended: bool) -> None:
         session.commit()
 
 
-async def test_of_runs_that_a_partner_asks_for_at_the_same_time_one_begins(
+async def test_only_one_of_a_partners_simultaneous_run_requests_is_accepted(
     server: Server, using: Using, administrator: Browser
 ) -> None:
     number = _given(server)
@@ -272,7 +278,9 @@ async def test_a_partner_does_not_repeat_a_one_off_by_changing_its_start(
 
 
 @pytest.mark.parametrize("path", ["/schedules/1/sample", "/repositories/1/sample"])
-async def test_samples_of_a_partner_keep_the_same_distance(server: Server, using: Using, path: str) -> None:
+async def test_samples_of_a_partner_respect_the_minimum_interval(
+    server: Server, using: Using, path: str
+) -> None:
     _given(server)
     body = {"records": 100_000, **({} if "schedules" in path else {"metadata_prefix": "oai_dc"})}
 

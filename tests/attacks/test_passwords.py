@@ -1,4 +1,4 @@
-"""Passwords that a list of common ones contains, and those that look complicated but are not."""
+"""Common passwords, and passwords that look complicated but are easy to guess."""
 
 import pytest
 
@@ -38,5 +38,5 @@ def test_passwords_that_are_easy_to_guess_are_refused(password: str) -> None:
         "mezera na konci je dovolena ",
     ],
 )
-def test_good_passwords_are_accepted_whatever_their_characters(password: str) -> None:
+def test_strong_passwords_with_any_characters_are_accepted(password: str) -> None:
     check_password(password, least=12, user_name=_NAME)

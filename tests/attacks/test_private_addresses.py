@@ -1,4 +1,4 @@
-"""Attacks on services of our own network: through redirects, schemas, names that change, and odd spellings.
+"""Attacks on services of the local network: redirects, schemas, changing names, and unusual spellings.
 
 The servers are real ones on 127.0.0.2 (which counts as public here) and 127.0.0.3 (private).
 """
@@ -38,7 +38,7 @@ def zone(address: str) -> Zone:
 
 
 class Site:
-    """A server that redirects or answers by path, and notes what it was asked."""
+    """A server that redirects or answers by path, and records its requests."""
 
     def __init__(self) -> None:
         self.asked: list[str] = []
@@ -80,9 +80,7 @@ async def private() -> AsyncIterator[Site]:
         yield found
 
 
-async def test_a_redirect_from_the_public_internet_leads_to_no_private_address(
-    public: Site, private: Site
-) -> None:
+async def test_a_redirect_from_a_public_to_a_private_address_is_refused(public: Site, private: Site) -> None:
     public.redirects["/oai"] = f"{private.url}/secret"
 
     async with open_transport(QUICK, zone_of=zone) as transport:
@@ -93,7 +91,9 @@ async def test_a_redirect_from_the_public_internet_leads_to_no_private_address(
     assert (public.asked, private.asked) == (["/oai"], [])
 
 
-async def test_a_chain_that_was_once_public_does_not_come_back(public: Site, private: Site) -> None:
+async def test_a_redirect_chain_through_a_public_address_does_not_return_to_a_private_one(
+    public: Site, private: Site
+) -> None:
     private.redirects["/oai"] = f"{public.url}/over"
     public.redirects["/over"] = f"{private.url}/secret"
 
@@ -105,7 +105,7 @@ async def test_a_chain_that_was_once_public_does_not_come_back(public: Site, pri
     assert private.asked == ["/oai", "/oai"]
 
 
-async def test_private_repositories_may_be_asked_and_may_redirect_among_each_other(private: Site) -> None:
+async def test_private_repositories_may_be_harvested_and_may_redirect_to_private_ones(private: Site) -> None:
     private.redirects["/oai"] = f"{private.url}/new"
 
     async with open_transport(QUICK, zone_of=zone) as transport:
@@ -115,7 +115,7 @@ async def test_private_repositories_may_be_asked_and_may_redirect_among_each_oth
 
 
 @pytest.mark.parametrize("method", ["GET", "POST"])
-async def test_no_redirect_and_no_base_url_leads_to_a_metadata_service(private: Site, method: Any) -> None:
+async def test_base_urls_and_redirects_to_metadata_services_are_refused(private: Site, method: Any) -> None:
     async with site(METADATA) as metadata:
         private.redirects["/oai"] = f"{metadata.url}/latest/meta-data"
         async with open_transport(QUICK, zone_of=zone, method=method) as transport:
@@ -127,7 +127,7 @@ async def test_no_redirect_and_no_base_url_leads_to_a_metadata_service(private: 
     assert metadata.asked == []
 
 
-async def test_a_name_that_was_public_cannot_become_private_in_the_same_run(
+async def test_a_name_that_resolved_to_a_public_address_cannot_become_private(
     public: Site, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """DNS rebinding: the name is resolved again, because the server closes its connections."""
@@ -150,7 +150,9 @@ async def test_a_name_that_was_public_cannot_become_private_in_the_same_run(
 
 
 @pytest.mark.parametrize("protocol", ["oai-pmh", "sru"])
-async def test_clients_of_every_protocol_stay_public(protocol: str, public: Site, private: Site) -> None:
+async def test_clients_of_every_protocol_refuse_redirects_to_private_addresses(
+    protocol: str, public: Site, private: Site
+) -> None:
     public.redirects["/x"] = f"{private.url}/secret"
 
     async with open_transport(QUICK, zone_of=zone) as transport:
@@ -161,7 +163,7 @@ async def test_clients_of_every_protocol_stay_public(protocol: str, public: Site
     assert private.asked == []
 
 
-async def test_a_z3950_server_that_was_public_cannot_become_private(
+async def test_the_name_of_a_public_z3950_server_cannot_become_private(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     echo = tmp_path / "yaz-client"
@@ -182,7 +184,7 @@ async def test_a_z3950_server_that_was_public_cannot_become_private(
     assert found.value.kind is TransportKind.PRIVATE
 
 
-async def test_a_restore_fetches_no_document_from_a_private_address(public: Site, private: Site) -> None:
+async def test_a_restore_refuses_redirects_to_private_addresses(public: Site, private: Site) -> None:
     public.redirects["/archive/1"] = f"{private.url}/secret"
 
     async with open_transport(QUICK, zone_of=zone) as transport:
@@ -206,7 +208,7 @@ def library(public: Site, private: Site) -> str:
     return f"{public.url}/book.xsd"
 
 
-async def test_what_a_public_repository_names_as_schema_is_not_fetched_from_a_private_address(
+async def test_schemas_named_by_public_repositories_are_not_fetched_from_private_addresses(
     tmp_path: Path, private: Site, library: str
 ) -> None:
     del library
@@ -218,7 +220,7 @@ async def test_what_a_public_repository_names_as_schema_is_not_fetched_from_a_pr
     assert private.asked == ["/part.xsd"]
 
 
-async def test_a_public_schema_of_a_private_repository_includes_no_private_one(
+async def test_a_public_schema_may_not_include_a_schema_at_a_private_address(
     tmp_path: Path, private: Site, library: str
 ) -> None:
     for _ in range(2):  # the second time, the public schema is in the cache
@@ -228,7 +230,7 @@ async def test_a_public_schema_of_a_private_repository_includes_no_private_one(
     assert private.asked == []
 
 
-async def test_the_client_of_a_public_repository_says_so(public: Site, private: Site) -> None:
+async def test_a_client_records_whether_its_repository_is_public(public: Site, private: Site) -> None:
     for served, expected in ((public, True), (private, False)):
         async with open_transport(QUICK, zone_of=zone) as transport:
             client = http_client("oai-pmh", served.url, transport, retries=0)
@@ -237,9 +239,7 @@ async def test_the_client_of_a_public_repository_says_so(public: Site, private: 
         assert client.traffic.public is expected
 
 
-async def test_the_check_of_a_provider_follows_no_redirect_to_a_private_address(
-    public: Site, private: Site
-) -> None:
+async def test_the_provider_check_refuses_redirects_to_private_addresses(public: Site, private: Site) -> None:
     public.redirects["/oai"] = f"{private.url}/secret"
     private.redirects["/moved"] = f"{private.url}/here"
     send = http_transport(timeout=10, zone_of=zone)
@@ -252,7 +252,7 @@ async def test_the_check_of_a_provider_follows_no_redirect_to_a_private_address(
     assert (found.body, private.asked) == (b"<x/>", ["/moved", "/here"])
 
 
-async def test_a_webhook_reaches_no_private_address_and_tells_none(private: Site) -> None:
+async def test_a_webhook_to_a_private_address_fails_without_showing_the_address(private: Site) -> None:
     settings = WebhookSettings(secret=SecretStr("x" * 32), timeout=10)
     by_name = private.url.replace(PRIVATE, "localhost")
     for address in (by_name, private.url.replace(PRIVATE, "2130706435")):
@@ -264,8 +264,8 @@ async def test_a_webhook_reaches_no_private_address_and_tells_none(private: Site
     assert private.asked == []
 
 
-async def test_a_webhooks_failure_tells_nothing_about_our_network() -> None:
-    """Neither the address behind a name, nor what a service answered."""
+async def test_a_failed_webhook_reveals_nothing_about_the_network() -> None:
+    """It shows neither the address of a name nor the answer of a service."""
     async with site(PRIVATE) as private:
         private.redirects["/hook"] = "http://inner.example/login"
         settings = WebhookSettings(secret=SecretStr("x" * 32), timeout=10, private_networks=True)
@@ -291,7 +291,7 @@ async def test_a_webhooks_failure_tells_nothing_about_our_network() -> None:
         ("2002:a9fe:a9fe::", Zone.NEVER), ("100.100.100.200", Zone.NEVER), ("168.63.129.16", Zone.NEVER),
     ],
 )  # fmt: skip
-def test_each_address_is_in_one_zone(address: str, expected: Zone) -> None:
+def test_addresses_are_classified_as_public_private_or_never(address: str, expected: Zone) -> None:
     assert zone_of(address) is expected
 
 
@@ -303,19 +303,19 @@ METADATA_SPELLINGS = [
 
 
 @pytest.mark.parametrize("host", METADATA_SPELLINGS)
-async def test_no_spelling_of_a_metadata_address_is_asked_although_private_ones_may_be(host: str) -> None:
+async def test_no_spelling_of_a_metadata_address_is_requested(host: str) -> None:
     async with open_transport(QUICK) as transport:
         with pytest.raises(TransportError) as found:
             await transport(f"http://{host}:9/latest/meta-data", [])
 
-    # What is no address to this system's resolver leads nowhere either.
+    # Spellings that this system's resolver does not read as an address are not requested either.
     assert found.value.kind in {TransportKind.PRIVATE, TransportKind.ADDRESS, TransportKind.DNS}
 
 
 @pytest.mark.parametrize(
     "host", ["2130706435", "0x7f.3", "127.3", "0177.0.0.3", "0x7f000003", "[::ffff:7f00:3]"]
 )
-async def test_a_redirect_to_an_odd_spelling_of_a_private_address_is_not_followed(
+async def test_a_redirect_to_an_unusual_spelling_of_a_private_address_is_not_followed(
     host: str, public: Site, private: Site
 ) -> None:
     public.redirects["/oai"] = f"http://{host}:{private.url.rpartition(':')[2]}/secret"

@@ -1,4 +1,4 @@
-"""Other accounts of the machine: reading passwords, keys, backups and what was harvested."""
+"""Other accounts of the machine: reading passwords, keys, backups and harvested records."""
 
 import json
 import stat
@@ -30,7 +30,9 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         each.chmod(mode)
 
 
-def test_settings_and_backups_are_for_their_owner_alone(environment: dict[str, str], folder: Path) -> None:
+def test_settings_and_backups_are_readable_only_by_their_owner(
+    environment: dict[str, str], folder: Path
+) -> None:
     settings, backup = folder / "zatva.toml", folder / "backup"
     assert zatva(environment, "init", folder=folder).returncode == 0
     assert _mode(settings) == 0o600
@@ -51,7 +53,7 @@ def test_a_backup_is_not_written_through_a_link(folder: Path) -> None:
     assert target.read_text() == "of another account"
 
 
-async def test_what_is_harvested_is_for_the_account_and_its_group(
+async def test_harvested_files_are_readable_only_by_owner_and_group(
     environment: dict[str, str], folder: Path
 ) -> None:
     async with serve(FakeRepository(items=many(3))) as fake:
@@ -63,7 +65,7 @@ async def test_what_is_harvested_is_for_the_account_and_its_group(
         assert _mode(file) & 0o047 == 0o040, file
 
 
-def test_secrets_that_others_can_read_are_reported_with_what_to_do(
+def test_settings_with_secrets_readable_by_others_are_reported_with_advice(
     environment: dict[str, str], folder: Path
 ) -> None:
     file = folder / "zatva.toml"
@@ -82,7 +84,7 @@ def test_secrets_that_others_can_read_are_reported_with_what_to_do(
 
 
 @pytest.mark.parametrize("setting", ["ZATVA_MAIL__PASSWORD_FILE", "ZATVA_WEBHOOKS__SECRET_FILE"])
-def test_files_with_one_secret_are_watched_too(
+def test_secret_files_readable_by_others_are_reported(
     environment: dict[str, str], folder: Path, setting: str
 ) -> None:
     file = folder / "secret"
@@ -91,7 +93,9 @@ def test_files_with_one_secret_are_watched_too(
     assert "secrets" in zatva({**environment, setting: str(file)}, "organisation", "list").stderr
 
 
-def test_settings_without_secrets_may_be_read(environment: dict[str, str], folder: Path) -> None:
+def test_settings_without_secrets_may_be_readable_by_others(
+    environment: dict[str, str], folder: Path
+) -> None:
     (folder / "zatva.toml").write_text('[mail]\nsender = "a@b.example"\n')
     (folder / "zatva.toml").chmod(0o644)
     assert results({**environment, "ZATVA_CONFIG": str(folder / "zatva.toml")}, "organisation", "list") == []

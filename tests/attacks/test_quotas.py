@@ -1,4 +1,4 @@
-"""Partners and full disks: what an organisation may store, and what harvests leave free."""
+"""Quotas of organisations, and the disk space that harvests leave free."""
 
 import os
 import shutil
@@ -59,7 +59,7 @@ def audit(library: Library) -> Audit:
     return library.audit()[0]
 
 
-async def test_a_harvest_stops_at_the_organisation_s_records_and_resumes_when_there_is_room(
+async def test_a_harvest_stops_at_the_record_quota_and_resumes_after_it_is_raised(
     library: Library,
 ) -> None:
     owned(library, max_records=20)
@@ -81,7 +81,7 @@ async def test_a_harvest_stops_at_the_organisation_s_records_and_resumes_when_th
     assert [("resumptionToken" in one) for one in lists] == [True]
 
 
-async def test_the_setting_limits_organisations_without_a_limit_of_their_own(library: Library) -> None:
+async def test_the_setting_limits_organisations_without_their_own_quota(library: Library) -> None:
     owned(library)
     library.tuning = Tuning(group_records=1)
     library.change_settings(organisation_records=10)
@@ -90,7 +90,7 @@ async def test_the_setting_limits_organisations_without_a_limit_of_their_own(lib
     assert ((await library.run()).status, len(library.records())) == ("completed", 25)
 
 
-async def test_a_harvest_stops_at_the_organisation_s_bytes_and_resumes_when_there_is_room(
+async def test_a_harvest_stops_at_the_byte_quota_and_resumes_after_it_is_raised(
     library: Library,
 ) -> None:
     number = owned(library)
@@ -114,7 +114,7 @@ async def test_a_harvest_stops_at_the_organisation_s_bytes_and_resumes_when_ther
     assert ((await library.run()).status, len(library.records())) == ("completed", 25)
 
 
-async def test_raw_answers_count_and_records_without_a_size_count_as_the_others(library: Library) -> None:
+async def test_raw_answers_and_records_without_a_size_count_toward_the_byte_quota(library: Library) -> None:
     number = owned(library)
     await library.run()
     raw = raw_folder(library.settings, library.repository_id)
@@ -152,7 +152,7 @@ async def test_a_full_organisation_still_receives_changes_and_deletions(library:
     assert (outcome.status, outcome.counts["deleted"], outcome.counts["unchanged"]) == ("completed", 1, 24)
 
 
-async def test_what_was_deleted_makes_room_for_new_records(library: Library) -> None:
+async def test_deleted_records_no_longer_count_toward_the_quota(library: Library) -> None:
     owned(library, max_records=25)
     await library.run()
     library.delete(3)
@@ -196,14 +196,14 @@ class Disk:
 
 
 def inodes(monkeypatch: pytest.MonkeyPatch, *, total: int, free: int) -> None:
-    """Set what every file system says of its inodes."""
+    """Set the number of inodes that every file system reports."""
     blocks = os.statvfs("/")[:5]
     monkeypatch.setattr(
         "oai.disk.os.statvfs", lambda _place: os.statvfs_result((*blocks, total, free, free, 0, 255))
     )
 
 
-async def test_no_harvest_starts_below_the_floor_and_it_starts_again_above(
+async def test_no_harvest_starts_below_the_minimum_free_disk_space(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
@@ -220,7 +220,7 @@ async def test_no_harvest_starts_below_the_floor_and_it_starts_again_above(
     assert (await library.run()).status == "completed"
 
 
-async def test_a_running_harvest_stops_below_the_floor_and_resumes_above(
+async def test_a_running_harvest_stops_below_the_minimum_free_space_and_resumes_above(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch)
@@ -240,7 +240,7 @@ async def test_a_running_harvest_stops_below_the_floor_and_resumes_above(
     assert (resumed.status, resumed.counts["new"], audit(library).clean) == ("completed", 25, True)
 
 
-async def test_five_percent_are_left_on_a_small_disk(
+async def test_five_percent_of_a_small_disk_are_left_free(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     disk = Disk(monkeypatch, total=10**10)
@@ -250,7 +250,7 @@ async def test_five_percent_are_left_on_a_small_disk(
     assert (await library.run()).status == "completed"
 
 
-async def test_the_same_share_of_the_inodes_is_left(
+async def test_a_minimum_share_of_inodes_is_left_free(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Disk(monkeypatch)
@@ -266,7 +266,7 @@ async def test_the_same_share_of_the_inodes_is_left(
     assert (await library.run()).status == "completed"
 
 
-async def test_a_file_system_without_a_limit_of_inodes_has_no_floor_of_them(
+async def test_file_systems_without_inode_limit_have_no_minimum_of_inodes(
     library: Library, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     Disk(monkeypatch)
@@ -323,7 +323,7 @@ async def test_partners_and_administrators_see_that_an_organisation_is_almost_fu
     assert "almost full" in (await administrator.get("/admin/organisations"))[1]
 
 
-async def test_a_partner_cannot_run_again_at_once_but_an_administrator_can(
+async def test_only_an_administrator_can_run_a_schedule_again_immediately(
     server: Server, administrator: Browser, owner: Browser
 ) -> None:
     with server.database.session() as session:
@@ -343,7 +343,7 @@ async def test_a_partner_cannot_run_again_at_once_but_an_administrator_can(
     assert (await administrator.post(f"/schedules/{number}/run"))[0] == 303
 
 
-async def test_a_refused_run_names_the_next_time_on_the_partners_own_clock_where_the_button_is(
+async def test_a_refused_run_shows_the_next_allowed_time_in_the_users_time_zone(
     server: Server, owner: Browser
 ) -> None:
     began = utc_now()
@@ -379,14 +379,14 @@ def test_indexing_stops_before_the_disk_is_full(environment: dict[str, str], tmp
     assert (done.returncode, "free some space, or lower harvester.floor_bytes" in done.stderr) == (75, True)
 
 
-def test_what_is_written_counts_until_the_next_look_at_the_disk(tmp_path: Path) -> None:
+def test_bytes_written_since_the_last_disk_check_count(tmp_path: Path) -> None:
     floor = DiskFloor(folders=[tmp_path / "new" / "folder"], bytes=10**18, percent=100, every=100)
     floor.wrote(60)
     with pytest.raises(DiskFullError, match="free some space"):
         floor.wrote(60)
 
 
-def test_a_small_disk_is_looked_at_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_small_disk_is_checked_before_it_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     usage = type(shutil.disk_usage(tmp_path))
     frees = iter((15, 4))
     monkeypatch.setattr("oai.disk.shutil.disk_usage", lambda _place: usage(100, 0, next(frees)))

@@ -1,4 +1,4 @@
-"""Report cards: what strangers with the link see and may do, and what they may not."""
+"""Report cards: data and actions that are available to strangers with the link, and those that are not."""
 
 import html
 import re
@@ -60,9 +60,7 @@ async def _link(browser: Browser) -> str:
 
 
 @pytest.mark.usefixtures("repository")
-async def test_a_stranger_sees_the_repository_and_nothing_of_partners(
-    owner: Browser, stranger: Browser
-) -> None:
+async def test_a_stranger_sees_the_report_and_no_data_of_partners(owner: Browser, stranger: Browser) -> None:
     path = await _link(owner)
     async with stranger.http.get(stranger.base_url + path) as answer:
         text = await answer.text()
@@ -71,7 +69,7 @@ async def test_a_stranger_sees_the_repository_and_nothing_of_partners(
         assert seen in text
     for unseen in ("/repositories/", "/records/", "/errors/"):
         assert unseen not in text
-    # Whole words, because the page's random tokens may contain these letters.
+    # Whole words are compared, because the page's random tokens may contain these letters.
     assert not re.search(r"(?<![\w-])(mzk|Olga)(?![\w-])", text)
     assert (await stranger.get("/repositories/1"))[0] == 303
 
@@ -101,7 +99,7 @@ async def test_a_stranger_sees_no_credentials_of_the_base_url(
 
 
 @pytest.mark.usefixtures("repository")
-async def test_a_date_range_that_could_not_be_listed_is_no_record_on_the_card(
+async def test_an_unreadable_date_range_is_not_shown_as_a_record_on_the_card(
     server: Server, owner: Browser, stranger: Browser
 ) -> None:
     with server.database.session() as session:
@@ -116,7 +114,7 @@ async def test_a_date_range_that_could_not_be_listed_is_no_record_on_the_card(
 
 
 @pytest.mark.usefixtures("repository")
-async def test_a_link_ends_with_a_new_one_with_revocation_and_in_time(
+async def test_a_link_is_invalid_after_a_new_one_after_revocation_and_after_expiry(
     server: Server, owner: Browser, stranger: Browser
 ) -> None:
     first, second = await _link(owner), await _link(owner)
@@ -133,7 +131,9 @@ async def test_a_link_ends_with_a_new_one_with_revocation_and_in_time(
 
 
 @pytest.mark.usefixtures("repository")
-async def test_only_who_may_change_the_repository_makes_links(viewer: Browser, colleague: Browser) -> None:
+async def test_only_users_who_may_change_the_repository_can_create_links(
+    viewer: Browser, colleague: Browser
+) -> None:
     assert (await viewer.post("/repositories/1/card"))[0] == 403
     assert (await colleague.post("/repositories/1/card"))[0] == 404
 
@@ -169,7 +169,7 @@ def test_medians_need_several_repositories(server: Server) -> None:
 
 
 @pytest.mark.usefixtures("repository")
-async def test_a_stranger_agrees_to_a_digest_for_published_addresses_only(
+async def test_a_stranger_can_subscribe_only_published_addresses_to_the_digest(
     server: Server, owner: Browser, stranger: Browser
 ) -> None:
     path = await _link(owner)

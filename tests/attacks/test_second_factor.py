@@ -1,4 +1,4 @@
-"""The second factor: getting past it, using codes twice, guessing them, losing them."""
+"""The second factor: attempts to bypass it, reused, guessed and lost codes."""
 
 import re
 from base64 import b32decode
@@ -43,7 +43,7 @@ class _Phone:
             session.commit()
 
     def code(self) -> str:
-        """A code that is valid now and was not used, however soon after the last one."""
+        """Return a code that is valid now and unused, also immediately after the last one."""
         with self._server.database.session() as session:
             self._forget_step(session)
             session.commit()
@@ -70,7 +70,7 @@ async def _enter(browser: Browser, code: str) -> tuple[int, str]:
     return status, target
 
 
-async def test_the_password_alone_opens_nothing(stranger: Browser, phone: _Phone) -> None:
+async def test_the_password_alone_gives_no_access(stranger: Browser, phone: _Phone) -> None:
     assert await _enter_password(stranger) == (303, "/sign-in/code?next=/runs")
     for path in ("/", "/runs", "/account", "/account/second-factor", "/events", "/api/v1/me"):
         assert (await stranger.get(path))[0] in (303, 401), path
@@ -80,14 +80,14 @@ async def test_the_password_alone_opens_nothing(stranger: Browser, phone: _Phone
     assert (await stranger.get("/runs"))[0] == 200
 
 
-async def test_a_sign_in_link_asks_for_the_code_too(server: Server, stranger: Browser, phone: _Phone) -> None:
+async def test_a_sign_in_link_requires_the_code(server: Server, stranger: Browser, phone: _Phone) -> None:
     await stranger.sign_in(server.link("Olga"))
 
     assert (await stranger.get("/runs"))[0] == 303
     assert await _enter(stranger, phone.code()) == (303, "/runs")
 
 
-async def test_each_code_opens_once(server: Server, stranger: Browser, phone: _Phone) -> None:
+async def test_each_code_is_accepted_once(server: Server, stranger: Browser, phone: _Phone) -> None:
     app, recovery = phone.code(), phone.codes[0]
     await _enter_password(stranger)
     assert await _enter(stranger, app) == (303, "/runs")
@@ -104,13 +104,13 @@ async def test_each_code_opens_once(server: Server, stranger: Browser, phone: _P
         assert not any(code.encode() in row for row in kept for code in phone.codes)
 
 
-async def test_a_recovery_code_has_more_bits_than_can_ever_be_tried(phone: _Phone) -> None:
+async def test_recovery_codes_have_at_least_128_bits(phone: _Phone) -> None:
     assert len(set(phone.codes)) == 8
     for code in phone.codes:
         assert len(b32decode(code.replace("-", "").upper())) * 8 >= 128
 
 
-async def test_codes_cannot_be_guessed_and_nobody_else_can_delay_the_user(
+async def test_attempts_at_codes_are_limited_and_answered_with_429(
     server: Server, stranger: Browser, phone: _Phone
 ) -> None:
     await _enter_password(stranger)
@@ -126,7 +126,7 @@ async def test_codes_cannot_be_guessed_and_nobody_else_can_delay_the_user(
         assert session.scalars(refused).all() == [server.settings.web.sign_in_tries]
 
 
-async def test_a_reset_lets_the_user_try_the_codes_of_a_new_one(
+async def test_a_reset_clears_the_limit_of_attempts_for_the_new_second_factor(
     server: Server, administrator: Browser, stranger: Browser
 ) -> None:
     phone = _Phone(server)
@@ -140,14 +140,14 @@ async def test_a_reset_lets_the_user_try_the_codes_of_a_new_one(
     assert await _enter(stranger, phone.code()) == (303, "/runs")
 
 
-async def test_a_code_of_another_time_is_refused(stranger: Browser, phone: _Phone) -> None:
+async def test_codes_of_other_times_are_refused(stranger: Browser, phone: _Phone) -> None:
     await _enter_password(stranger)
-    app = phone.app  # the thief has photographed its codes
+    app = phone.app  # the attacker has photographed its codes
     for minutes in (-60, -2, 2):
         assert (await _enter(stranger, app.at(utc_now() + timedelta(minutes=minutes))))[0] == 422
 
 
-async def test_setting_it_up_in_the_browser_and_turning_it_off(
+async def test_the_second_factor_is_set_up_and_turned_off_in_the_browser(
     server: Server, administrator: Browser
 ) -> None:
     _status, page = await administrator.get("/account/second-factor")
@@ -178,7 +178,7 @@ async def test_setting_it_up_in_the_browser_and_turning_it_off(
 
 
 @pytest.mark.parametrize("step", ["new password", "disabled", "signed out everywhere"])
-async def test_whoever_saw_a_proposed_secret_does_not_know_the_next_one(server: Server, step: str) -> None:
+async def test_a_proposed_secret_is_replaced_when_sessions_end(server: Server, step: str) -> None:
     with server.database.session() as session:
         olga = get_user(session, "Olga").user_id
         seen = proposed_secret(session, olga)
@@ -192,14 +192,14 @@ async def test_whoever_saw_a_proposed_secret_does_not_know_the_next_one(server: 
         assert proposed_secret(session, olga) != seen
 
 
-async def test_a_secret_in_use_outlives_the_sessions(server: Server, phone: _Phone) -> None:
+async def test_a_secret_in_use_is_kept_when_sessions_end(server: Server, phone: _Phone) -> None:
     with server.database.session() as session:
         end_sessions(session, phone.user_id)
 
         assert get_user(session, "Olga").totp_secret == phone.app.secret
 
 
-async def test_where_it_is_required_nothing_else_can_be_done_first(
+async def test_a_required_second_factor_must_be_set_up_before_anything_else(
     server: Server, administrator: Browser, viewer: Browser
 ) -> None:
     settings = server.app[SETTINGS]
@@ -215,7 +215,7 @@ async def test_where_it_is_required_nothing_else_can_be_done_first(
     assert (await viewer.get("/"))[0] == 200
 
 
-async def test_a_lost_one_is_reset_by_an_administrator_and_audited(
+async def test_resetting_a_lost_second_factor_by_an_administrator_is_audited(
     server: Server, administrator: Browser, owner: Browser, stranger: Browser
 ) -> None:
     phone = _Phone(server)
@@ -239,7 +239,7 @@ async def test_a_lost_one_is_reset_by_an_administrator_and_audited(
         assert session.scalars(select(func.count()).select_from(RecoveryCode)).one() == 0
 
 
-async def test_the_command_resets_it_too(server: Server, phone: _Phone) -> None:
+async def test_the_command_resets_the_second_factor(server: Server, phone: _Phone) -> None:
     environment = environment_for(server.settings)
 
     assert (await zatva_beside(environment, "user", "reset-second-factor", "Olga")).returncode == 0
@@ -255,8 +255,10 @@ def _give_password(server: Server) -> None:
         session.commit()
 
 
-async def test_the_whole_way_in_czech(server: Server, stranger: Browser) -> None:
-    """Password, second factor set up, signing in with it, with a recovery code, and turning it off."""
+async def test_the_second_factor_is_set_up_used_and_turned_off_in_czech(
+    server: Server, stranger: Browser
+) -> None:
+    """Sign in, set up the second factor, sign in with it and with a recovery code, and turn it off."""
     _give_password(server)
     stranger.http.headers["Accept-Language"] = "cs"
     page = (await stranger.get("/sign-in"))[1]
@@ -286,7 +288,9 @@ async def test_the_whole_way_in_czech(server: Server, stranger: Browser) -> None
 
 @pytest.mark.browser
 @pytest.mark.long
-async def test_the_whole_way_in_czech_in_a_browser(server: Server, chromium: Chromium) -> None:
+async def test_the_second_factor_is_set_up_and_used_in_czech_in_a_real_browser(
+    server: Server, chromium: Chromium
+) -> None:
     _give_password(server)
     context = await chromium.new_context(locale="cs-CZ", viewport={"width": 390, "height": 800})
     page = await context.new_page()

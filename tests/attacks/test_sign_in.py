@@ -1,4 +1,4 @@
-"""Getting in: guessing, locking others out, forged headers, stolen and forgotten sessions."""
+"""Sign-in: guessed passwords, lockouts of users, forged headers, stolen and abandoned sessions."""
 
 import asyncio
 import itertools
@@ -63,10 +63,10 @@ async def test_strangers_cannot_lock_out_a_user_whose_name_they_know(
         assert (entry.user_name, entry.object_kind, entry.object_name) == ("Alena", "user", "Alena")
 
 
-async def test_behind_a_proxy_that_is_not_listed_known_browsers_are_let_in(
+async def test_known_browsers_can_sign_in_behind_a_proxy_that_is_not_trusted(
     server: Server, stranger: Browser, password: str
 ) -> None:
-    """All come from one address then, and strangers soon exceed its limit."""
+    """All requests then have one address, and strangers soon exceed its limit."""
     _set(server, sign_in_tries_per_address=4)
     async with browser_of(server) as known, browser_of(server) as unknown:
         assert await _try(known, "Olga", password) == 303
@@ -82,7 +82,7 @@ async def test_behind_a_proxy_that_is_not_listed_known_browsers_are_let_in(
 
 
 class _SlowHasher:
-    """Checks the right password at once; wrong ones take until `released`."""
+    """Verifies the right password immediately; wrong ones wait until `released`."""
 
     def __init__(self, quick: PasswordHasher) -> None:
         self._quick, self.released = quick, threading.Event()
@@ -93,7 +93,7 @@ class _SlowHasher:
         return self._quick.verify(kept, password)
 
 
-async def test_attempts_of_strangers_take_one_thread_and_delay_no_known_browser(
+async def test_attempts_of_strangers_use_one_thread_and_do_not_delay_known_browsers(
     server: Server, monkeypatch: pytest.MonkeyPatch, password: str, quick_hasher: PasswordHasher
 ) -> None:
     async with browser_of(server) as known, browser_of(server) as stranger:
@@ -116,11 +116,11 @@ async def test_attempts_of_strangers_take_one_thread_and_delay_no_known_browser(
         assert sorted(await asyncio.gather(*attempts)) == [422] * 5 + [429] * 3
     with server.database.session() as session:
         limited = select(AuditEntry.count).where(AuditEntry.action == "sign-in.limited")
-        # Refusals that are counted at the same time may get an entry each.
+        # Refusals that are counted at the same time may get separate entries.
         assert sum(session.scalars(limited)) == 3
 
 
-async def test_a_success_does_not_reset_the_guesses_at_other_users(
+async def test_a_successful_sign_in_does_not_reset_attempts_at_other_users(
     server: Server, stranger: Browser, password: str
 ) -> None:
     tries = server.settings.web.sign_in_tries
@@ -134,10 +134,10 @@ async def test_a_success_does_not_reset_the_guesses_at_other_users(
 
 
 @pytest.mark.parametrize("proxies", [(), ("192.0.2.10",)])
-async def test_no_header_signs_in_unless_its_sender_is_listed(
+async def test_the_user_header_is_ignored_unless_its_sender_is_a_trusted_proxy(
     server: Server, proxies: tuple[str, ...]
 ) -> None:
-    """Any process on this machine could send it; only X-Forwarded-For is taken from there."""
+    """Any process on this machine could send it; only X-Forwarded-For is accepted from local senders."""
     _set(server, trusted_proxies=proxies, proxy_user_header="X-Remote-User")
     headers = {"X-Remote-User": "Alena", "X-Forwarded-For": "192.0.2.10"}
     async with (
@@ -167,7 +167,7 @@ async def test_the_audit_log_names_the_address_that_the_proxy_saw(server: Server
             session.commit()
 
 
-async def test_a_forgotten_session_ends_and_live_pages_do_not_keep_it(
+async def test_an_idle_session_ends_and_event_streams_do_not_extend_it(
     server: Server, administrator: Browser
 ) -> None:
     def idle(**time: float) -> None:
@@ -194,7 +194,7 @@ async def test_a_forgotten_session_ends_and_live_pages_do_not_keep_it(
     assert (status, target) == (303, "/sign-in")
 
 
-async def test_however_active_a_session_ends(server: Server, administrator: Browser) -> None:
+async def test_an_active_session_ends_at_its_maximum_age(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         session.execute(update(UserSession).values(expires=func.now() - timedelta(seconds=1)))
         session.commit()
@@ -202,7 +202,7 @@ async def test_however_active_a_session_ends(server: Server, administrator: Brow
     assert (await administrator.get("/repositories"))[0] == 303
 
 
-async def test_a_new_password_and_disabling_end_older_links(
+async def test_a_new_password_and_disabling_a_user_invalidate_sign_in_links(
     server: Server, administrator: Browser, quick_hasher: PasswordHasher
 ) -> None:
     older = server.link("Olga")
@@ -237,7 +237,7 @@ _STEPS = (
 )
 
 
-async def test_a_stolen_session_does_not_reach_what_would_outlast_it(
+async def test_a_stolen_session_cannot_do_sensitive_actions_without_confirmation(
     server: Server, administrator: Browser, password: str
 ) -> None:
     await administrator.sign_in(server.link("Alena"))
@@ -263,7 +263,9 @@ async def test_a_stolen_session_does_not_reach_what_would_outlast_it(
     assert (await administrator.get("/admin/users/new"))[0] == 200
 
 
-async def test_a_user_without_password_signs_in_anew(server: Server, administrator: Browser) -> None:
+async def test_a_user_without_password_must_sign_in_again_to_confirm(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         session.execute(update(UserSession).values(confirmed=func.now() - timedelta(hours=1)))
         session.commit()

@@ -1,4 +1,4 @@
-"""Requirements of OWASP ASVS 5.0 that no other test shows; `docs/security.md` names these tests."""
+"""Requirements of OWASP ASVS 5.0 without another test; `docs/security.md` names these tests."""
 
 import asyncio
 import re
@@ -13,7 +13,7 @@ from tests.web.conftest import Browser, Server
 _STATIC = Path(web.__file__).parent / "static"
 
 
-async def test_no_answer_lets_other_sites_read_it(server: Server, administrator: Browser) -> None:
+async def test_no_response_has_cors_headers(server: Server, administrator: Browser) -> None:
     for method in ("GET", "OPTIONS"):
         for path in ("/", "/api/v1/me", "/static/style.css"):
             headers = {"Origin": "https://evil.example", "Access-Control-Request-Method": "PUT"}
@@ -21,19 +21,21 @@ async def test_no_answer_lets_other_sites_read_it(server: Server, administrator:
                 assert not [name for name in answer.headers if name.lower().startswith("access-control")]
 
 
-async def test_no_other_site_learns_the_address_of_a_page(server: Server, stranger: Browser) -> None:
+async def test_the_referrer_policy_hides_addresses_from_other_sites(
+    server: Server, stranger: Browser
+) -> None:
     for path in ("/sign-in?token=x", "/static/style.css", "/no-such-page"):
         async with stranger.http.get(server.base_url + path) as answer:
             assert answer.headers["Referrer-Policy"] == "same-origin"
 
 
-async def test_texts_name_their_encoding(server: Server, administrator: Browser) -> None:
+async def test_text_responses_declare_their_encoding(server: Server, administrator: Browser) -> None:
     for path in ("/", "/healthz", "/api/docs", "/runs.csv", "/no-such-page"):
         async with administrator.http.get(server.base_url + path) as answer:
             assert answer.headers["Content-Type"].endswith("; charset=utf-8"), path
 
 
-async def test_only_declared_files_and_methods_are_answered(server: Server, administrator: Browser) -> None:
+async def test_undeclared_files_and_methods_are_refused(server: Server, administrator: Browser) -> None:
     for path in ("/static/", "/static/..%2fmodels.py", "/static/../models.py", "/.git/config", "/zatva.toml"):
         assert (await administrator.get(path))[0] in (403, 404), path
     for method in ("TRACE", "CONNECT"):
@@ -51,10 +53,10 @@ async def test_only_declared_files_and_methods_are_answered(server: Server, admi
         b"Transfer-Encoding : chunked",
     ],
 )
-async def test_a_request_with_two_lengths_is_refused_and_nothing_after_it_is_read(
+async def test_a_request_with_ambiguous_length_is_refused_and_the_connection_closed(
     server: Server, lengths: bytes
 ) -> None:
-    """Otherwise a proxy could see one request and we two: the second one smuggled past it."""
+    """Otherwise the server could read a second request that a proxy does not see (request smuggling)."""
     port = int(server.base_url.rpartition(":")[2])
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     writer.write(b"POST /sign-in HTTP/1.1\r\nHost: x\r\n" + lengths + b"\r\n\r\n")
@@ -77,7 +79,7 @@ async def test_password_managers_can_fill_in_masked_fields(stranger: Browser, ad
         assert named <= {field.get("name") for field in fields}
 
 
-def test_scripts_keep_nothing_in_the_browser_and_run_no_text() -> None:
+def test_scripts_use_no_browser_storage_and_no_eval() -> None:
     scripts = [file.read_text(encoding="utf-8") for file in _STATIC.rglob("*.js")]
     assert scripts
     for script in scripts:

@@ -1,4 +1,4 @@
-"""A live page after the session, token or right with which it was opened is gone."""
+"""Event streams after the session, token or right with which they were opened has ended."""
 
 import asyncio
 import contextlib
@@ -25,7 +25,7 @@ _SECONDS = 60
 
 @pytest.fixture(autouse=True)
 def no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Nothing but a poll can end a stream."""
+    """Turn off heartbeats, so that only a poll can end a stream."""
     monkeypatch.setattr(live_rows, "HEARTBEAT_SECONDS", 3600.0)
 
 
@@ -33,7 +33,7 @@ def no_heartbeat(monkeypatch: pytest.MonkeyPatch) -> None:
 async def _followed(browser: Browser, base_url: str) -> AsyncIterator[aiohttp.ClientResponse]:
     async with browser.http.get(f"{base_url}/events?topics=jobs") as answer:
         assert answer.status == 200
-        await answer.content.readuntil(b"\n\n")  # how soon to come back
+        await answer.content.readuntil(b"\n\n")  # the reconnection time
         await answer.content.readuntil(b"\n\n")  # the rows
         yield answer
 
@@ -56,7 +56,7 @@ async def _rest(answer: aiohttp.ClientResponse) -> bytes:
 
 @contextlib.asynccontextmanager
 async def _another_process(server: Server) -> AsyncIterator[str]:
-    """Yield the address of a second dashboard on the same database, as another process would be."""
+    """Yield the address of a second dashboard on the same database, in place of another process."""
     runner = web.AppRunner(create_app(server.settings, server.database, poll_seconds=0.02))
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
@@ -99,7 +99,7 @@ async def test_signing_out_ends_the_streams_of_every_process(
         ),
     ],
 )
-async def test_a_stream_ends_with_what_it_was_opened_with(
+async def test_a_stream_ends_with_the_session_and_after_a_new_password_or_role(
     server: Server, viewer: Browser, change: Callable[..., object]
 ) -> None:
     async with _followed(viewer, server.base_url) as answer:
@@ -110,7 +110,9 @@ async def test_a_stream_ends_with_what_it_was_opened_with(
         assert await _rest(answer) == b""
 
 
-async def test_a_program_follows_until_its_token_is_revoked(server: Server, stranger: Browser) -> None:
+async def test_a_stream_of_a_program_ends_when_its_token_is_revoked(
+    server: Server, stranger: Browser
+) -> None:
     with server.database.session() as session:
         user = get_user(session, "Viktor")
         number, token = make_token(session, server.settings.web, user.user_id, name="x", scopes=[Scope.READ])

@@ -1,4 +1,4 @@
-"""API tokens: more power than their maker has, tokens from tokens, tokens for ever."""
+"""API tokens: scopes beyond the user's role, tokens created with tokens, and unlimited validity."""
 
 from datetime import timedelta
 
@@ -15,7 +15,7 @@ from web.auth.users import find_user, get_user
 __all__ = ["using"]
 
 
-async def test_a_token_makes_no_tokens_users_or_administrators(server: Server, using: Using) -> None:
+async def test_a_token_cannot_create_tokens_users_or_administrators(server: Server, using: Using) -> None:
     async with using("Alena") as stolen:
         me = (await stolen.get("/me")).body
         for method, path, body in (
@@ -33,7 +33,7 @@ async def test_a_token_makes_no_tokens_users_or_administrators(server: Server, u
         assert len(list_tokens(session)) == 1
 
 
-async def test_no_token_has_a_scope_beyond_its_users_role(server: Server, owner: Browser) -> None:
+async def test_a_token_with_a_scope_beyond_its_users_role_is_refused(server: Server, owner: Browser) -> None:
     form = {"token_name": "more", "days": "1", "scope-read": "yes", "scope-admin": "yes"}
     status, page, _ = await owner.post("/account/tokens", form)
 
@@ -43,14 +43,14 @@ async def test_no_token_has_a_scope_beyond_its_users_role(server: Server, owner:
 
 
 @pytest.mark.parametrize("days", [366, 3650])
-def test_no_token_is_older_than_the_settings_allow(server: Server, days: float) -> None:
+def test_a_token_valid_longer_than_the_settings_allow_is_refused(server: Server, days: float) -> None:
     with server.database.session() as session:
         user_id = get_user(session, "Olga").user_id
         with pytest.raises(UsageError, match=r"web\.token_days"):
             make_token(session, server.settings.web, user_id, name="x", scopes=[Scope.READ], days=days)
 
 
-def test_a_token_without_a_number_of_days_ends_too(server: Server) -> None:
+def test_a_token_without_a_number_of_days_expires_after_a_year(server: Server) -> None:
     token_of(server, "Olga")
 
     with server.database.session() as session:

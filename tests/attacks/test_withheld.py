@@ -1,4 +1,4 @@
-"""Withheld documents that were never listed: a stranger cannot tell them from documents that do not exist."""
+"""Withheld documents that were never listed: strangers cannot distinguish them from missing documents."""
 
 import base64
 import json
@@ -113,7 +113,7 @@ class World:
     """The load of all its files, in the list of what is new."""
 
     def fill(self, *, withheld: bool) -> None:
-        """Index what all may see and, in between, what no one may know; some of both after the titles."""
+        """Index open and, in between, withheld documents; some of both after the titles."""
         with self.database.session() as session:
             add_collection(session, "collection:shown", name="All may see it")
             add_collection(session, "collection:empty")
@@ -131,7 +131,7 @@ class World:
         self._settle()
 
     def _import_titles(self, *, withheld: bool) -> None:
-        """Describe two sites of which all may see something, and two that must stay unknown.
+        """Import titles of two sites with open documents, and of two sites that must stay unknown.
 
         With their documents in sets, of which one then consists of withheld documents only.
         """
@@ -186,7 +186,7 @@ class World:
             session.commit()
 
     def forget_keys(self) -> None:
-        """As before `zatva provider reindex-keys`."""
+        """Restore the state before `zatva provider reindex-keys`."""
         let_keys_be_missing(self.database)
         with self.database.session() as session:
             session.execute(update(Document).values(url_key=None))
@@ -338,7 +338,7 @@ def _timeless(token: re.Match[str]) -> str:
 
 
 async def _whole(client: Client, method: str, ask: Ask) -> list[Reply]:
-    """Return the answer and all that follow it."""
+    """Return the answer and all pages that follow it."""
     replies = [await _reply(client, method, ask)]
     while (following := replies[-1].following) is not None:
         assert len(replies) < MOST_PAGES
@@ -371,7 +371,7 @@ async def worlds(
     maintenance.execute(f"DROP DATABASE {name} WITH (FORCE)")
 
 
-async def test_what_was_never_listed_cannot_be_told_from_what_does_not_exist(
+async def test_unlisted_withheld_documents_are_indistinguishable_from_missing_ones(
     worlds: tuple[World, World],
     settings: Settings,
     aiohttp_client: AiohttpClient,
@@ -400,7 +400,7 @@ async def test_what_was_never_listed_cannot_be_told_from_what_does_not_exist(
 async def _compare(
     clients: Sequence[Client], method: str, path: str, *, state: str = "with keys", step: int = 1
 ) -> None:
-    """Ask both worlds the same; by GET all or each so manieth, for other methods run the same code."""
+    """Send both worlds the same requests: by GET every `step`-th, by others (same code) every tenth."""
     asked = list(ASKED[path]()) if path in ASKED else [Ask(path=path)]
     for ask in asked[:: step if method == "GET" else 10]:
         with_them, without = [await _whole(client, method, ask) for client in clients]

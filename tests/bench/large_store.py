@@ -122,7 +122,7 @@ class _Store:
     filled: list[int] = field(default_factory=lambda: [0] * len(_SHARES))
 
     def fill(self, records: int) -> None:
-        """Generate rows until there are so many records, each repository's by a run of its own."""
+        """Generate rows up to this number of records, for each repository by a separate run."""
         with self.database.session() as session:
             for statement in _DROP:
                 session.execute(text(statement))
@@ -210,7 +210,7 @@ class _Looks:
         self._note(name, len(identifiers), run)
 
     def once(self, name: str, rows: int, work: Callable[[Session], object]) -> None:
-        """Measure something that is done once, for so many rows."""
+        """Measure a single action on this number of rows."""
 
         def run() -> None:
             with self.store.database.session() as session:
@@ -220,7 +220,7 @@ class _Looks:
         self._note(name, rows, run)
 
     def list(self, name: str, work: Callable[[Session, random.Random], object]) -> None:
-        """Measure a page of a list, at so many places, of which the median counts."""
+        """Measure a page of a list at several positions; the result is their median."""
         chance = random.Random(_LOOKS)
 
         def look() -> None:
@@ -311,7 +311,7 @@ def _harvest(looks: _Looks) -> RunKey:
 
 
 def _disappeared(looks: _Looks) -> None:
-    """Measure what a run of a repository that does not report deletions does at its end."""
+    """Measure the end of a run of a repository that does not report deletions."""
     run, size = RunKey(harvest_id=10, run_started=utc_now()), looks.store.filled[-1]
 
     def end(session: Session) -> None:
@@ -350,7 +350,7 @@ def _follow(looks: _Looks, run: RunKey) -> None:
 
 
 def _list(looks: _Looks) -> None:
-    """Measure what the dashboard and the API show."""
+    """Measure the lists of the dashboard and of the API."""
 
     def records(**choice: object) -> Callable[[Session, random.Random], object]:
         return lambda session, _: find_records(session, 1, limit=51, **choice)  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def _managed(*, prefork: bool = True) -> Iterator[tuple[Settings, Database]]:
 
 
 def _fill(database: Database, jobs: int, base_url: str | None = None) -> None:
-    """Insert `jobs` repositories, each on a host of its own unless a base URL is given."""
+    """Insert `jobs` repositories, each on a separate host unless a base URL is given."""
     with database.engine.begin() as connection:
         connection.execute(
             text(

@@ -76,7 +76,7 @@ def test_lists_have_the_same_pages_in_every_model(connection: Connection) -> Non
     assert [len(pages) for pages in wanted] == [7, 3, 2, 4]
 
 
-def test_a_page_is_found_without_reading_the_ones_before(connection: Connection) -> None:
+def test_a_page_is_found_without_reading_the_previous_ones(connection: Connection) -> None:
     for model in MODELS:
         enter(connection, model)
         for set_id in SETS.values():
@@ -88,7 +88,7 @@ def test_a_page_is_found_without_reading_the_ones_before(connection: Connection)
                 assert [row.id for row in reader.read()] == pages[number], model.name
 
 
-def test_new_and_changed_documents_come_last_in_every_model(connection: Connection) -> None:
+def test_new_and_changed_documents_are_last_in_every_model(connection: Connection) -> None:
     now = datetime(2026, 1, 1, tzinfo=UTC)
     for model in MODELS:
         enter(connection, model)
@@ -104,7 +104,7 @@ def test_new_and_changed_documents_come_last_in_every_model(connection: Connecti
     assert wanted[1][-1][-1] == 6
 
 
-def test_a_change_between_two_pages_makes_offset_skip_a_document(connection: Connection) -> None:
+def test_only_offset_paging_skips_a_document_after_a_change_between_two_pages(connection: Connection) -> None:
     skipped = {}
     for model in MODELS:
         enter(connection, model)

@@ -1,4 +1,4 @@
-"""A network that loses everything: sockets before PostgreSQL servers, for the processes on one side of it."""
+"""A network that can be interrupted: sockets in front of PostgreSQL servers."""
 
 import asyncio
 import contextlib
@@ -14,7 +14,7 @@ _PIECE: Final = 65_536
 
 
 class Partition:
-    """Connections to the servers; while it is there, nothing passes in either direction."""
+    """Connections to the servers; during an interruption, no bytes pass in either direction."""
 
     def __init__(self) -> None:
         self.connections = 0
@@ -24,7 +24,7 @@ class Partition:
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def last(self, seconds: float) -> None:
-        """Let nothing pass for so long; then end all connections, and lose what was under way."""
+        """Interrupt the network for this time; then end all connections and drop bytes in transit."""
         self._passing.clear()
         await asyncio.sleep(seconds)
         for writer in list(self._writers):
@@ -45,7 +45,7 @@ class Partition:
             while True:
                 accepted, _ = await loop.sock_accept(listening)
                 reader, writer = await asyncio.open_unix_connection(sock=accepted)
-                # A connection begun during the partition stays without an answer, and so do those after it.
+                # A connection opened during the partition gets no answer, nor do those after it.
                 await self._passing.wait()
                 try:
                     from_server, to_server = await asyncio.open_unix_connection(target)

@@ -65,7 +65,7 @@ def _said(process: subprocess.Popen[bytes] | Process, log: Path, ready: str) -> 
 
 
 def eventually(look: Callable[[], Found | None], what: str) -> Found:
-    """Look again and again until something is found, and fail after two minutes."""
+    """Repeat the look-up until it returns a true value; fail after two minutes."""
     deadline = time.monotonic() + _DEADLINE
     while True:
         found = look()

@@ -1,9 +1,9 @@
-"""A reverse proxy that signs people in by HTTP Basic and tells the server behind it who they are.
+"""A reverse proxy that signs users in by HTTP Basic and sends their names to the server behind it.
 
     python -m tests.end_to_end.reverse_proxy DESCRIPTOR UPSTREAM SOURCE
 
-It serves at the listening socket of that descriptor, and asks UPSTREAM from the address SOURCE. As such a
-proxy should, it lets nobody name a user in its stead.
+It serves at the listening socket of that descriptor, and requests UPSTREAM from the address SOURCE. It
+removes the header with the name of the user from requests, as such a proxy must.
 """
 
 import base64
@@ -48,7 +48,7 @@ def main() -> None:
                 if name.lower() not in _OF_ONE_HOP:
                     answer.headers.add(name, value)
             await answer.prepare(request)
-            # A browser that goes on to another page leaves the live rows of the last one.
+            # A browser that opens another page closes the event stream of the last one.
             with contextlib.suppress(ConnectionResetError):
                 async for piece in found.content.iter_any():
                     await answer.write(piece)

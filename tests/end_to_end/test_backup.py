@@ -1,4 +1,4 @@
-"""Database and store restored together: as one point, or made whole by the next harvest."""
+"""Database and store restored together: consistent, or completed by the next harvest."""
 
 import asyncio
 import shutil
@@ -27,7 +27,7 @@ def _change(repository: FakeRepository, *, changed: int, deleted: int, new: int)
     items += [Item(identifier=f"oai:fake.example:new-{new + number}", datestamp=now) for number in range(3)]
 
 
-async def test_a_store_that_was_copied_after_the_database_is_made_whole_by_a_harvest(
+async def test_a_store_copied_after_the_database_is_completed_by_a_harvest(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     async def run(*words: str | Path) -> None:
@@ -60,7 +60,7 @@ async def test_a_store_that_was_copied_after_the_database_is_made_whole_by_a_har
     assert sum(b"A new title" in file for file in files) == 2
 
 
-async def test_a_backup_of_both_is_restored_as_it_was_at_that_moment(
+async def test_a_backup_of_database_and_store_is_restored_consistently(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     async def run(*words: str | Path, expect: int = 0) -> Any:
@@ -114,7 +114,7 @@ async def test_a_trial_restore_does_not_overwrite_the_files_of_another_installat
         await asyncio.to_thread(results, environment, *harvest)
     live = _files(store)
     with open_database(settings) as database, database.engine.begin() as connection:
-        connection.execute(text("DELETE FROM oai_repository"))  # as a database that knows no repository
+        connection.execute(text("DELETE FROM oai_repository"))  # as a database without repositories
     done = await asyncio.to_thread(zatva, trial, *restore)
     assert (done.returncode, f"files for {store}" in done.stderr, _files(store)) == (2, True, live)
     assert await asyncio.to_thread(results, environment, "repository", "list") == []
@@ -127,7 +127,7 @@ def _files(folder: Path) -> dict[Path, bytes]:
     return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
 
 
-def test_a_backup_from_a_replica_is_refused_with_record_files_for_which_no_harvest_waits(
+def test_a_backup_with_record_files_is_refused_from_a_replica(
     quick_folder: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with replicated(quick_folder) as servers:

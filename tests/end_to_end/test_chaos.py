@@ -1,9 +1,9 @@
-"""Everything at once, as processes on one machine, while parts of it are killed, stopped and replaced.
+"""All services as processes on one machine, while some of them are killed, suspended and replaced.
 
 A database with two synchronous replicas, two managers, three workers, two providers, harvesters, an indexer.
 The test kills the leading manager, a worker, a provider and the primary, suspends a worker and a replica for
 some time, lets the disks of the primary and of the harvests hang, and cuts the workers off from all
-databases: first nothing passes, then the connections end with what was under way. Nothing is lost, nothing is
+databases: first no bytes pass, then the connections end with data in transit. No record is lost, none is
 in the stores twice, and harvesters of the providers miss nothing.
 """
 
@@ -51,7 +51,7 @@ Trouble = Callable[[], Coroutine[None, None, None]]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("schedules", [10, pytest.param(200, marks=pytest.mark.long)])
-async def test_nothing_is_lost_whatever_happens_to_the_parts(
+async def test_no_record_is_lost_while_processes_are_killed_and_suspended(
     quick_folder: Path, environment: dict[str, str], tmp_path: Path, schedules: int
 ) -> None:
     with replicated(quick_folder, copies=2) as servers:
@@ -75,7 +75,7 @@ async def test_nothing_is_lost_whatever_happens_to_the_parts(
 
 
 class Scene:
-    """The parts, and what happens to them."""
+    """The processes, and the faults they are given."""
 
     def __init__(
         self,
@@ -97,7 +97,7 @@ class Scene:
         self._workload = Workload([], pause=_PAUSE, pages=_PAGES)
 
     async def run(self, settings: Settings, schedules: int) -> None:
-        """Let everything work, and judge it at the end."""
+        """Run all processes with faults, and check the result."""
         seed = random.randrange(10**6)
         for _ in range(2):
             self._start_provider()
@@ -159,19 +159,19 @@ class Scene:
             await asyncio.sleep(_STILL_SECONDS)
 
     async def _kill_a_provider(self) -> None:
-        """Kill it, and start another one, as a service manager does."""
+        """Kill a provider, and start another one, as a service manager does."""
         del self._workload.addresses[0]
         self._kills[0]()
         await asyncio.to_thread(self._start_provider)
 
     async def _stop_a_replica(self) -> None:
-        """One that is a replica still."""
+        """Suspend a server that is still a replica."""
         copy = next(copy for copy in self._servers.copies if copy.is_replica())
         with copy.stopped():
             await asyncio.sleep(_STILL_SECONDS)
 
     async def _hang_the_disk_of_the_primary(self) -> None:
-        """Whichever server that is by now."""
+        """Suspend the server that is the primary now."""
         promoted = next((copy for copy in self._servers.copies if not copy.is_replica()), None)
         with promoted.stopped() if promoted else self._servers.stopped_primary():
             await asyncio.sleep(_STILL_SECONDS)

@@ -78,7 +78,7 @@ def _caddy(
 
 
 def _read(address: str, **headers: str) -> str | None:
-    """Return what is at an address, whoever signed the certificate; None if there is no good answer yet."""
+    """Return the content at an address, with any certificate; None while there is no valid answer."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     request = urllib.request.Request(address, headers=headers)  # noqa: S310 our own address
@@ -100,7 +100,7 @@ def _status(address: str) -> int:
 
 
 @pytest.mark.slow
-def test_all_services_start_answer_through_the_proxy_and_end(
+def test_all_services_start_are_served_by_the_proxy_and_stop(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     program = shutil.which("caddy")
@@ -125,7 +125,7 @@ def test_all_services_start_answer_through_the_proxy_and_end(
         identity = eventually(lambda: _read(asked, **forged), "the provider through Caddy")
         assert "<baseURL>https://archive.localhost/oai</baseURL>" in identity
         assert "Zatva" in eventually(lambda: _read(f"{sites[1]}/sign-in"), "the dashboard through Caddy")
-        # These are the machine's own, and tokens do not go in plain text.
+        # These addresses are local, and tokens are not sent in plain text.
         assert [_status(f"{site}/readyz") for site in sites[:2]] == [404, 404]
         assert _status(f"{sites[2]}/api/v1/me") == 403
         for process in started:

@@ -1,4 +1,4 @@
-"""A person's way through the dashboard, with everything real: provider, manager, harvester, browser."""
+"""A user's tasks in the dashboard, with real provider, manager, harvester and browser."""
 
 import re
 from pathlib import Path
@@ -20,7 +20,7 @@ _PATIENCE = 60_000.0
 
 
 @pytest.mark.long  # `web/test_counted_walks` does this in the browser, `test_whole_way` with processes
-async def test_an_archive_is_added_harvested_and_found_in_the_history(
+async def test_a_repository_is_added_harvested_and_shown_in_the_history(
     environment: dict[str, str], database: Database, tmp_path: Path, page: Page
 ) -> None:
     write_archive(tmp_path / "archive", pages=_PAGES)
@@ -54,7 +54,7 @@ async def test_an_archive_is_added_harvested_and_found_in_the_history(
         await page.get_by_role("textbox", name="Base directory").fill("archive")
         await page.get_by_role("button", name="Save and run").click()
         await expect(page).to_have_url(re.compile(r"/jobs"))
-        # The row comes and moves by itself, and the job's page leads to its result when it has ended.
+        # The row appears and changes without reloading; the job's page leads to the result at its end.
         await expect(page.locator("main")).to_contain_text(re.compile(r"running"), timeout=_PATIENCE)
         await expect(page).to_have_url(re.compile(r"/runs/\d+"), timeout=_PATIENCE)
         await page.get_by_role("navigation", name="Main").get_by_role("link", name="History").click()

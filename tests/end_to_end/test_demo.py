@@ -1,4 +1,4 @@
-"""The demo runs through by itself, whatever database the environment names, and leaves nothing behind."""
+"""The demo runs without input, ignores the database of the environment, and leaves no files."""
 
 import asyncio
 import json
@@ -22,7 +22,7 @@ _OWN, _BROKEN, _TITLES = "Sample web archive", "Broken library", "Sample web arc
 
 @pytest.fixture
 def folder() -> Iterator[Path]:
-    """A folder for temporary files that the database's own account passes through."""
+    """A folder for temporary files that the account of the database can pass through."""
     with tempfile.TemporaryDirectory() as name:
         Path(name).chmod(0o711)
         yield Path(name)
@@ -30,7 +30,7 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def elsewhere(environment: dict[str, str], folder: Path) -> dict[str, str]:
-    """An environment that names a database which is not there."""
+    """An environment with the address of a database that does not exist."""
     return {
         **environment,
         "ZATVA_DATABASE_URL": "postgresql://nobody@127.0.0.1:1/none",
@@ -40,7 +40,7 @@ def elsewhere(environment: dict[str, str], folder: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 @pytest.mark.long
-def test_the_demo_ends_by_itself_and_says_what_it_did(elsewhere: dict[str, str], folder: Path) -> None:
+def test_the_demo_ends_without_input_and_prints_a_summary(elsewhere: dict[str, str], folder: Path) -> None:
     (summary,) = results(elsewhere, "demo", "--once")
     assert summary["harvested"] == summary["indexed"] > summary["hidden"] > 0
     assert summary["stored"] == summary["indexed"] - summary["hidden"]
@@ -56,7 +56,7 @@ def test_the_demo_ends_by_itself_and_says_what_it_did(elsewhere: dict[str, str],
 
 
 @pytest.mark.slow
-async def test_the_demo_harvests_shows_its_own_provider_and_is_ended_in_the_middle_of_the_slow_harvest(
+async def test_the_demo_harvests_its_provider_and_can_be_stopped_during_a_slow_harvest(
     elsewhere: dict[str, str], folder: Path, tmp_path: Path
 ) -> None:
     world = {
@@ -88,7 +88,7 @@ async def test_the_demo_harvests_shows_its_own_provider_and_is_ended_in_the_midd
 
 
 async def _first_runs(browser: Browser) -> dict[tuple[str, str], dict[str, Any]]:
-    """The first whole run of each repository and format, once all but the slow repository's have ended."""
+    """Return the first full run of each repository and format, once all except the slow one have ended."""
     async with asyncio.timeout(60):
         while True:
             _, text = await browser.get("/api/v1/runs?limit=20")
@@ -109,7 +109,7 @@ async def _first_runs(browser: Browser) -> dict[tuple[str, str], dict[str, Any]]
 
 
 def _check_others(runs: dict[tuple[str, str], dict[str, Any]]) -> None:
-    """The faults of the broken library were found, and the titles came."""
+    """Check that the faults of the broken library were found and the titles harvested."""
     loose, strict, titles = runs[_BROKEN, "oai_dc"], runs[_BROKEN, "marc21"], runs[_TITLES, "oai_dc"]
     assert (loose["status"], loose["invalid_count"]) == ("completed with errors", 3)
     assert strict["status"] == "failed"

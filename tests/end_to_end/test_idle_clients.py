@@ -1,4 +1,4 @@
-"""Clients who connect and say nothing, or speak drop by drop, stop no server, whichever command runs it."""
+"""Idle and slowly sending clients do not block any server, whichever command runs it."""
 
 import contextlib
 import http.client
@@ -50,14 +50,14 @@ _FORMS = {_PROVIDER: "/oai", _DASHBOARD: "/sign-in"}
 
 @dataclass(frozen=True, kw_only=True)
 class Running:
-    """A server process and where each of its servers listens."""
+    """A server process and the ports of its servers."""
 
     pid: int
     log: Path
     ports: Mapping[str, int]
 
     def ask(self, message: str, path: str, *, source: str = _ELSEWHERE) -> int:
-        """The status of a page over a connection of its own."""
+        """Return the status of a page requested over a new connection."""
         asking = http.client.HTTPConnection(
             "127.0.0.1", self.ports[message], timeout=_PATIENCE, source_address=(source, 0)
         )
@@ -96,7 +96,7 @@ def _server(
 
 @contextlib.contextmanager
 def _idle(port: int, number: int) -> Iterator[list[socket.socket]]:
-    """So many connections on which nothing is sent."""
+    """Open this number of connections without sending anything."""
     with contextlib.ExitStack() as stack:
         yield [
             stack.enter_context(socket.create_connection(("127.0.0.1", port), _PATIENCE))
@@ -139,7 +139,7 @@ def _wait_for_answer(server: Running, part: str, *, source: str) -> None:
 
 
 @_BOTH_SERVERS
-def test_others_are_served_while_idle_clients_hold_all_they_can(
+def test_requests_are_served_while_idle_clients_hold_many_connections(
     shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], message: tuple[str, ...]
 ) -> None:
     with _server(shared_environment, tmp_path, command, message) as server, contextlib.ExitStack() as stack:
@@ -158,12 +158,12 @@ def test_others_are_served_while_idle_clients_hold_all_they_can(
     [(("provider", "serve", *_PORT), _PROVIDER), (("web", "serve", *_PORT), _DASHBOARD)],
     ids=["provider serve", "web serve"],
 )
-def test_a_server_that_runs_out_of_files_says_so_once_and_goes_on(
+def test_a_server_without_free_file_descriptors_logs_it_once_and_continues(
     shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], message: str
 ) -> None:
     with _server(shared_environment, tmp_path, command, (message,), files=(1024, 1024)) as server:
         assert server.ask(message, "/healthz") == 200
-        # Fewer than it counted on when it started, as when other work holds files open.
+        # Fewer than the server expected at its start, as when other work holds files open.
         in_use = max(int(file.name) for file in Path(f"/proc/{server.pid}/fd").iterdir())
         resource.prlimit(server.pid, resource.RLIMIT_NOFILE, (in_use + 20, in_use + 20))
         # More than there is room for; after each failure, asyncio accepts none for a second.
@@ -175,7 +175,7 @@ def test_a_server_that_runs_out_of_files_says_so_once_and_goes_on(
 
 
 @_BOTH_SERVERS
-def test_clients_who_send_drop_by_drop_are_ended(
+def test_slowly_sending_clients_are_disconnected(
     shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], message: tuple[str, ...]
 ) -> None:
     with _server(shared_environment, tmp_path, command, message, idle_seconds=1, body_seconds=1) as server:
@@ -210,7 +210,7 @@ def _drip_until_closed(client: socket.socket, drop: bytes) -> bytes:
     pytest.fail("the server still listens")
 
 
-def test_a_stream_of_events_outlives_idle_clients(
+def test_an_event_stream_is_kept_while_idle_clients_are_disconnected(
     environment: dict[str, str], tmp_path: Path, database: Database, settings: Settings
 ) -> None:
     with database.session() as session:
@@ -225,7 +225,7 @@ def test_a_stream_of_events_outlives_idle_clients(
             stream = following.getresponse()
             assert stream.status == 200
             for _ in range(2):
-                # Each is closed by the idle limit: so much time has passed, on whatever machine.
+                # The idle limit has closed each of them, so that enough time has passed on any machine.
                 with _idle(port, 1) as (idle,):
                     eventually(lambda: _is_closed(idle), "the idle limit")
             with _idle(port, _IDLE):
@@ -253,7 +253,7 @@ def _signed_in(port: int, link: str) -> str:
 
 
 @_EACH_COMMAND
-def test_every_server_takes_all_the_files_it_may(
+def test_every_server_raises_its_limit_of_open_files(
     shared_environment: dict[str, str], tmp_path: Path, command: tuple[str, ...], message: tuple[str, ...]
 ) -> None:
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]

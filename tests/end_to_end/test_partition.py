@@ -1,4 +1,4 @@
-"""Tests of the network that loses everything."""
+"""Tests of the network that can be interrupted."""
 
 import asyncio
 from pathlib import Path
@@ -31,7 +31,7 @@ async def test_bytes_pass_in_both_directions(quick_folder: Path) -> None:
         assert between.connections == 1
 
 
-async def test_clients_of_a_server_that_is_gone_are_ended_or_refused(quick_folder: Path) -> None:
+async def test_clients_of_a_stopped_server_are_disconnected_or_refused(quick_folder: Path) -> None:
     async def ask(place: str, turns: int = 0) -> bytes:
         for _ in range(turns):
             await asyncio.sleep(0)

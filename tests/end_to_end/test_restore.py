@@ -1,4 +1,4 @@
-"""Restoring a site with real processes: archive file, index, provider, restore, and a browser that looks."""
+"""Restoring a site with real processes: archive file, index, provider, restore, and a browser."""
 
 import json
 import os
@@ -63,7 +63,7 @@ def _lines(path: Path) -> list[dict[str, object]]:
 
 @pytest.mark.slow
 @pytest.mark.browser
-async def test_a_restored_site_shows_from_disk_with_no_missing_resource(
+async def test_a_restored_site_is_shown_from_disk_without_missing_resources(
     provider: str, shared_environment: dict[str, str], tmp_path: Path, context: BrowserContext
 ) -> None:
     folder = tmp_path / "copy"
@@ -76,7 +76,7 @@ async def test_a_restored_site_shows_from_disk_with_no_missing_resource(
 
 
 def _check_bytes(folder: Path) -> None:
-    """Each document is here byte by byte: as it is browsed, or beside that."""
+    """Check that each document is restored byte by byte, as the browsable file or beside it."""
     entries = {str(line["url"]): line for line in _lines(folder / "manifest.jsonl")[1:]}
     assert entries.keys() == {page.url for page in _PAGES}
     for page in _PAGES:
@@ -98,7 +98,7 @@ async def _look_at_all(context: BrowserContext, folder: Path) -> None:
         await route.abort()
 
     def note(request: Request) -> None:
-        # What was still on its way when the next page was opened is looked for on the disk.
+        # Files still loading when the next page was opened are checked on the disk.
         if request.failure != "net::ERR_ABORTED" or not _file(request.url).is_file():
             failed.append(f"{request.url}: {request.failure}")
 
@@ -161,7 +161,7 @@ async def _check_titles(page: Page, folder: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_restore_that_was_killed_goes_on_and_its_warc_files_have_the_very_bytes(
+def test_a_killed_restore_is_resumed_and_its_warc_files_have_the_exact_bytes(
     provider: str, shared_environment: dict[str, str], tmp_path: Path, hidden: str
 ) -> None:
     folder = tmp_path / "warc"
@@ -177,7 +177,7 @@ def test_a_restore_that_was_killed_goes_on_and_its_warc_files_have_the_very_byte
     noted = _noted(folder)
     assert 0 < noted < len(_PAGES) - 1
     with (folder / "manifest.jsonl").open("ab") as manifest:
-        manifest.write(b'{"url": "http://brok')  # as a power cut leaves it
+        manifest.write(b'{"url": "http://brok')  # as after a power failure
     with next((folder / "warc").iterdir()).open("ab") as warc:
         warc.write(b"\x1f\x8bhalf a record")
     result = results(shared_environment, *arguments, expect=3)[-1]

@@ -30,7 +30,7 @@ def addresses(
     shared_database: Database,
     tmp_path_factory: pytest.TempPathFactory,
 ) -> Iterator[tuple[str, str]]:
-    """The addresses of the proxy and of the dashboard behind it; it knows Alena, Viktor and Vlasta."""
+    """The addresses of the proxy and of the dashboard behind it; its users are Alena, Viktor and Vlasta."""
     with shared_database.session() as session:
         add_user(session, "Alena", Role.ADMINISTRATOR)
         add_user(session, "Viktor", Role.VIEWER)
@@ -69,7 +69,7 @@ def _as(name: str) -> dict[str, str]:
     return {"Authorization": "Basic " + base64.b64encode(f"{name}:x".encode()).decode()}
 
 
-async def test_whom_the_proxy_has_signed_in_uses_the_dashboard_at_once(
+async def test_a_user_signed_in_by_the_proxy_uses_the_dashboard_immediately(
     addresses: tuple[str, str], shared_database: Database, chromium: Browser
 ) -> None:
     proxy, _dashboard = addresses
@@ -90,7 +90,7 @@ async def test_whom_the_proxy_has_signed_in_uses_the_dashboard_at_once(
     await context.close()
 
 
-async def test_nobody_but_the_proxy_names_a_user(addresses: tuple[str, str]) -> None:
+async def test_the_user_header_is_accepted_only_from_the_proxy(addresses: tuple[str, str]) -> None:
     proxy, dashboard = addresses
     pretence = {USER_HEADER: "Alena", "X-Forwarded-For": "203.0.113.7"}
     async with aiohttp.ClientSession() as http:
@@ -109,7 +109,9 @@ async def test_nobody_but_the_proxy_names_a_user(addresses: tuple[str, str]) -> 
     assert "203.0.113.7" not in page, "the address before the last trusted proxy counts"
 
 
-async def test_whom_the_proxy_knows_and_we_do_not_is_told_so(addresses: tuple[str, str]) -> None:
+async def test_a_user_of_the_proxy_unknown_to_the_dashboard_gets_403_with_the_name(
+    addresses: tuple[str, str],
+) -> None:
     proxy, _dashboard = addresses
     async with aiohttp.ClientSession() as http, http.get(proxy, headers=_as("Eva")) as answer:
         assert answer.status == 403

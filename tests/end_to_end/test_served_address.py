@@ -24,7 +24,7 @@ def ask(url: str, token: str, *, method: str = "GET") -> Any:
 
 
 def identified(base_url: str) -> str | None:
-    """What the provider at that address says its own is."""
+    """Return the baseURL in the Identify response at this address."""
     with urllib.request.urlopen(f"{base_url}?verb=Identify", timeout=60) as answer:  # noqa: S310 as above
         return etree.fromstring(answer.read()).findtext(f".//{{{OAI_NAMESPACE}}}baseURL")
 
@@ -32,7 +32,7 @@ def identified(base_url: str) -> str | None:
 def served(
     environment: Mapping[str, str], log: Path, token: str, *options: str
 ) -> tuple[str, str | None, Any]:
-    """What is listened on, what Identify says there, and the dashboard's self-test once it has ended."""
+    """Return the listening address, the baseURL of Identify, and the finished self-test of the dashboard."""
     words = ("serve", *options, "--port", "0", "--web-port", "0")
     with running(dict(environment), log, *words, ready="dashboard at") as (_, dashboard):
         (at,) = re.findall(r"provider at (\S+)", log.read_text())
@@ -44,7 +44,7 @@ def served(
 
 
 @pytest.mark.slow
-def test_the_dashboard_shows_and_tests_what_is_served_on_any_port(
+def test_the_dashboard_shows_and_tests_the_provider_on_any_port(
     shared_environment: dict[str, str], shared_token: str, tmp_path: Path
 ) -> None:
     at, identity, test = served(shared_environment, tmp_path / "log", shared_token)
@@ -53,7 +53,7 @@ def test_the_dashboard_shows_and_tests_what_is_served_on_any_port(
     assert [one["result"] for one in test["findings"]].count("passed") > len(test["findings"]) / 2
 
 
-def test_a_provider_on_all_addresses_is_shown_and_tested_at_one_that_is_reached(
+def test_a_provider_on_all_addresses_is_shown_and_tested_at_a_reachable_one(
     shared_environment: dict[str, str], shared_token: str, tmp_path: Path
 ) -> None:
     at, identity, test = served(shared_environment, tmp_path / "log", shared_token, "--host", "0.0.0.0")
@@ -61,7 +61,7 @@ def test_a_provider_on_all_addresses_is_shown_and_tested_at_one_that_is_reached(
     assert identity == test["archive"] == test["base_url"] == at.replace("0.0.0.0", "127.0.0.1")
 
 
-def test_the_base_url_of_the_settings_wins(
+def test_the_base_url_of_the_settings_has_precedence(
     shared_environment: dict[str, str], shared_token: str, tmp_path: Path
 ) -> None:
     world = "http://127.0.0.1:9/world/oai"
@@ -72,7 +72,7 @@ def test_the_base_url_of_the_settings_wins(
     assert "127.0.0.1:9" in json.dumps(test)
 
 
-def test_several_processes_on_a_free_port_say_the_address_that_is_served(
+def test_several_processes_on_a_free_port_report_the_same_address(
     shared_environment: dict[str, str], tmp_path: Path
 ) -> None:
     words = ("provider", "serve", "--port", "0", "--processes", "2")

@@ -1,4 +1,4 @@
-"""Titles with real processes: index, import, serve, check, harvest, and read them again."""
+"""Titles with real processes: index, import, serve, check, harvest, and import into the catalogue."""
 
 import json
 import uuid
@@ -72,7 +72,7 @@ def make_due(database: Database) -> None:
         advance_mark(session)
 
 
-def test_titles_are_served_checked_harvested_and_read_again(
+def test_titles_are_served_checked_harvested_and_imported(
     environment: dict[str, str], database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     write_pages(
@@ -133,7 +133,7 @@ def assert_imported_as_written(database: Database, site: Site, folder: Path) -> 
             }
 
 
-def test_bad_titles_are_named_in_the_exit_code_and_nothing_else_changes(
+def test_invalid_titles_are_reported_by_exit_code_and_the_others_stay(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = write(tmp_path / "titles.jsonl", TITLES)
@@ -196,7 +196,7 @@ def test_titles_are_imported_from_seeders_database(environment: dict[str, str], 
         (["titles.csv"], 2, "titles.csv: no such file"),
     ],
 )
-def test_a_source_that_cannot_be_read_is_named_without_its_password(
+def test_an_unreadable_source_is_reported_without_its_password(
     shared_environment: dict[str, str], words: list[str], code: int, message: str
 ) -> None:
     done = zatva(

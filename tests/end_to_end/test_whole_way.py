@@ -31,7 +31,7 @@ def archive(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def indexed(archive: Path, environment: dict[str, str], database: Database) -> Path:
-    """The archive, indexed and due: nobody has to wait for the publishing margin."""
+    """The archive, indexed with datestamps in the past, so that no test waits for the publishing margin."""
     results(environment, "provider", "index", archive, "--jobs", "1")
     make_due(database)
     return archive
@@ -69,7 +69,7 @@ def _counts(result: dict[str, Any]) -> dict[str, int]:
     return {name: result[name] for name in ("records", "new", "updated", "unchanged", "deleted", "invalid")}
 
 
-def test_an_archive_is_harvested_by_a_schedule_of_plain_sql_and_then_by_hand(
+def test_an_archive_is_harvested_by_a_schedule_inserted_by_sql_and_by_command(
     base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
 ) -> None:
     store = Path(environment["ZATVA_DATA"]) / "store" / "by-hand"
@@ -84,7 +84,7 @@ def test_an_archive_is_harvested_by_a_schedule_of_plain_sql_and_then_by_hand(
     _check_hidden(repository, store, environment, database)
 
 
-def test_a_harvest_by_command_has_a_file_and_a_row_for_each_document_of_its_set(
+def test_a_harvest_by_command_stores_a_file_and_a_row_for_each_document_of_the_set(
     base_url: str, indexed: Path, environment: dict[str, str], tmp_path: Path, database: Database
 ) -> None:
     def state() -> list[tuple[object, ...]]:
@@ -110,7 +110,7 @@ def test_a_harvest_by_command_has_a_file_and_a_row_for_each_document_of_its_set(
 def _check_schedule_by_sql(
     base_url: str, environment: dict[str, str], tmp_path: Path, database: Database
 ) -> str:
-    """Insert a repository with a schedule, and hold that the manager harvests it; returns its number."""
+    """Insert a repository with a schedule, check that the manager harvests it, and return its number."""
     with database.session() as session:
         repository = session.scalar(
             text(
@@ -133,7 +133,7 @@ def _check_schedule_by_sql(
 
 
 def _check_tables(database: Database, store: Path) -> None:
-    """Hold that the rows of records name the files in the folder, and no others."""
+    """Check that the rows of records name exactly the files in the folder."""
     with database.session() as session:
         rows = session.execute(select(Record.identifier, Record.filename)).all()
     assert {str(path.relative_to(store)) for path in store.rglob("*.xml")} == {row.filename for row in rows}
@@ -141,7 +141,7 @@ def _check_tables(database: Database, store: Path) -> None:
 
 
 def _check_hidden(repository: str, store: Path, environment: dict[str, str], database: Database) -> None:
-    """Hide a document at the provider, hold that the next harvest deletes its record, and unhide it."""
+    """Hide a document at the provider, check that the next harvest deletes its record, and unhide it."""
     before = _records(store)
     gone = next(iter(before))
     results(environment, "provider", "hide", gone)
@@ -157,7 +157,7 @@ def _check_hidden(repository: str, store: Path, environment: dict[str, str], dat
 
 
 def _job(database: Database) -> Job | None:
-    """The one job there is, once it is scheduled and not the one that runs."""
+    """Return the only job once it is scheduled, not while it is the running one."""
     with database.session() as session:
         return session.scalars(select(Job).where(Job.status == JobStatus.SCHEDULED)).one_or_none()
 
@@ -168,11 +168,11 @@ def _history(database: Database) -> History | None:
 
 
 @pytest.mark.long  # `manager/test_manager_process` and `test_chaos` have both, `notices` the message
-def test_a_killed_harvester_is_told_of_and_tried_again_and_none_outlives_the_manager(
+def test_a_killed_harvester_is_reported_and_retried_and_ends_with_the_manager(
     environment: dict[str, str], tmp_path: Path, database: Database
 ) -> None:
     with database.session() as session:
-        # Nobody answers there, so the harvester stays in its first request.
+        # No server answers there, so the harvester stays in its first request.
         repository = Repository(base_url="http://127.0.0.1:9/oai", base_dir="silent")
         session.add(repository)
         session.flush()

@@ -11,7 +11,7 @@ FOLDER = Path(__file__).parent / "frozen"
 
 
 def compare(name: str, surface: Any, request: pytest.FixtureRequest) -> None:
-    """Fail with all differences and their places; with `--freeze` write the file instead."""
+    """Fail with all differences and their paths; with `--freeze` write the file instead."""
     path = FOLDER / f"{name}.json"
     text = json.dumps(surface, indent=1, sort_keys=True, ensure_ascii=False) + "\n"
     if request.config.getoption("--freeze"):
@@ -24,7 +24,7 @@ def compare(name: str, surface: Any, request: pytest.FixtureRequest) -> None:
 
 
 def differences(before: Any, after: Any, place: str) -> Iterator[str]:
-    """Yield each difference with its place."""
+    """Yield each difference with its path."""
     if isinstance(before, dict) and isinstance(after, dict):
         for key in sorted(before.keys() | after.keys()):
             if key not in after:

@@ -1,6 +1,6 @@
 """Commands one after the other in one process: `python -m tests.interfaces.printing FILE`.
 
-The file has a JSON list of commands. For each, a line with the exit code and what it printed is printed.
+The file has a JSON list of commands. For each, a line with the exit code and the output is printed.
 """
 
 import contextlib

@@ -1,4 +1,4 @@
-"""Each harvest parameter is on every interface, or its declaration says why it is not."""
+"""Each harvest parameter is on every interface, or its declaration gives a reason."""
 
 import argparse
 from collections.abc import Mapping
@@ -60,14 +60,14 @@ def _name(one: Parameter, surface: Surface) -> str:
 
 @pytest.mark.parametrize("surface", Surface)
 @pytest.mark.parametrize("one", PARAMETERS, ids=lambda one: one.name)
-def test_a_surface_carries_the_parameter_or_the_declaration_says_why_not(
+def test_an_interface_has_the_parameter_unless_its_declaration_gives_a_reason(
     one: Parameter, surface: Surface
 ) -> None:
     assert (_name(one, surface) in _on(surface)) == one.on(surface)
     assert one.on(surface) or one.absent[surface]
 
 
-def test_no_surface_has_a_parameter_that_is_not_declared() -> None:
+def test_no_interface_has_an_undeclared_parameter() -> None:
     declared = {one.column for one in carried(Surface.FORM)} | {"repository_id"}
     assert set(NewSchedule.model_fields) == set(ScheduleForm.model_fields) == declared
     assert _on(Surface.REQUEST) == {one.name for one in carried(Surface.REQUEST)} | _OF_A_REQUEST
@@ -82,7 +82,7 @@ def test_the_form_has_a_field_for_the_parameter(one: Parameter) -> None:
     assert one.label or f'(form, "{one.column}"' in shown
 
 
-def test_the_default_of_a_parameter_is_that_of_its_surface() -> None:
+def test_the_default_of_a_parameter_depends_on_the_interface() -> None:
     full = next(one for one in PARAMETERS if one.name == "full")
     assert RecurringJob.__table__.columns["incremental"].server_default is not None
     assert _COMMANDS["zatva schedule add"].get_default("incremental") is True
@@ -91,14 +91,14 @@ def test_the_default_of_a_parameter_is_that_of_its_surface() -> None:
 
 
 @pytest.mark.parametrize("table", [RecurringJob.__table__, Job.__table__], ids=lambda table: str(table.name))
-def test_a_column_may_be_empty_if_it_has_no_default(table: Table) -> None:
+def test_a_column_is_nullable_if_it_has_no_default(table: Table) -> None:
     surface = Surface(table.name)
     for one in carried(surface):
         column = table.columns[_name(one, surface)]
         assert column.nullable == (column.server_default is None) == (one.stored is None)
 
 
-def test_what_a_schedule_says_reaches_the_harvest() -> None:
+def test_the_parameters_of_a_schedule_are_passed_to_the_harvest() -> None:
     shared = carried(Surface.SCHEDULE, Surface.JOB, Surface.REQUEST)
     stored = {one.column: _other(one) for one in shared}
     schedule = RecurringJob(id=3, repository_id=1, priority=0, **stored)

@@ -132,7 +132,7 @@ async def fake() -> AsyncIterator[FakeRepository]:
         yield served
 
 
-async def test_the_keys_of_what_commands_print(
+async def test_the_json_keys_that_commands_print_equal_the_frozen_ones(
     fake: FakeRepository, environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     (tmp_path / "rules.xml").write_text(RULES)
@@ -160,7 +160,7 @@ def _in_one_process(environment: Mapping[str, str], commands: Path) -> list[tupl
     return [json.loads(line) for line in printed.splitlines()]
 
 
-def test_the_names_of_the_metrics(
+def test_the_names_of_metrics_equal_the_frozen_ones(
     environment: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
     ports = {"manager": free_port(), "provider": free_port()}

@@ -5,10 +5,13 @@ import threading
 from typing import Any
 
 import pytest
+import sqlalchemy as sa
 
 from manager import queue
 from manager.leader import loop
+from oai.database import Database
 from oai.sections import ManagerSettings
+from oai.settings import Settings
 from tests.manager.conftest import until
 
 
@@ -67,3 +70,17 @@ async def test_a_failing_function_is_called_again_and_the_loop_waits_for_running
     ended = len(calls)
     await asyncio.sleep(0.01)
     assert len(calls) == ended
+
+
+async def test_a_manager_that_never_led_does_not_log_that_it_is_no_longer_the_leader(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    unreachable = Database(engine=sa.create_engine("postgresql+psycopg://zatva@127.0.0.1:1/zatva"))
+    unused: Any = None
+    settings = Settings(manager=ManagerSettings(tick_seconds=0.01))
+    manager = loop.Manager(settings, unreachable, unused, unused, drain=asyncio.Event())
+    leading = asyncio.create_task(manager.lead())
+    await until(lambda: caplog.text.count("the database does not answer") >= 2)
+    leading.cancel()
+    await asyncio.wait([leading])
+    assert "no longer the leader" not in caplog.text

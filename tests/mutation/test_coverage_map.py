@@ -40,7 +40,9 @@ class Counter:
         (17, [17], []),
     ],
 )
-def test_a_line_is_noticed_where_its_statement_runs(line: int, lines: list[int], names: list[str]) -> None:
+def test_a_line_is_covered_by_the_lines_of_its_statement_or_by_mentions(
+    line: int, lines: list[int], names: list[str]
+) -> None:
     assert Place.find(MODULE, line) == Place(lines=lines, names=names)
 
 
@@ -71,7 +73,7 @@ def mutant(line: int) -> Mutant:
     )
 
 
-def test_the_modules_own_tests_come_first_and_then_the_quickest(covered: CoverageMap) -> None:
+def test_tests_of_the_module_come_first_and_then_the_quickest(covered: CoverageMap) -> None:
     assert [test.partition("::")[2] for test in covered.tests_for(mutant(7), most=9, seconds=30)] == [
         "test_own", "test_slow", "test_quick",
     ]  # fmt: skip
@@ -84,13 +86,13 @@ def test_the_tests_of_a_mutant_are_limited_in_number_and_duration(covered: Cover
     ]  # fmt: skip
 
 
-def test_a_constant_is_noticed_by_the_tests_of_the_lines_that_mention_it(covered: CoverageMap) -> None:
+def test_a_constant_is_covered_by_the_tests_of_lines_that_mention_it(covered: CoverageMap) -> None:
     covered.lines["manager/counting.py"][5].add("tests/manager/test_other.py::test_quick")
 
     assert covered.tests_for(mutant(1), most=1, seconds=30) == ["tests/manager/test_other.py::test_quick"]
 
 
-def test_a_line_that_no_test_runs_is_left_to_the_modules_own_tests(covered: CoverageMap) -> None:
+def test_a_line_that_no_test_runs_gets_the_tests_of_its_module(covered: CoverageMap) -> None:
     assert covered.tests_for(mutant(9), most=9, seconds=30) == [
         "tests/manager/test_counting.py::test_own", "tests/manager/test_counting.py::test_slow",
     ]  # fmt: skip

@@ -31,7 +31,7 @@ def test_annotations_types_and_logs_have_no_mutants() -> None:
     assert {mutant.line for mutant in found()} == {8, 11, 13}
 
 
-def test_a_star_that_is_no_operator_has_no_mutants() -> None:
+def test_a_star_that_is_not_an_operator_has_no_mutants() -> None:
     assert found("def first(one, *others, **named):\n    return [*others, {**named}]\n") == []
 
 
@@ -43,7 +43,7 @@ def test_a_mutant_names_its_function_and_changes_one_place(tmp_path: Path) -> No
     assert subtracted.source(tmp_path) == MODULE.replace("number + by", "number - by")
 
 
-def test_a_change_that_is_not_python_is_no_mutant(tmp_path: Path) -> None:
+def test_a_change_that_is_not_valid_python_is_not_a_mutant(tmp_path: Path) -> None:
     text = "for one in ():\n    print(*one)\nelse:\n    pass\n"
     (tmp_path / "module.py").write_text(text)
     outside = Mutant(

@@ -1,4 +1,4 @@
-"""Character sets of pages: a codec gives text that can be stored, or a decoding error."""
+"""Character sets of pages: every codec returns storable text or raises a decoding error."""
 
 import codecs
 import encodings
@@ -12,7 +12,7 @@ NAMES = sorted(module.name for module in pkgutil.iter_modules(encodings.__path__
 
 
 @pytest.mark.parametrize("name", [*NAMES, "no-such-set", "a\0b", "ů"])
-def test_a_codec_gives_text_that_can_be_stored_or_a_decoding_error(name: str) -> None:
+def test_every_codec_returns_storable_text_or_raises_a_decoding_error(name: str) -> None:
     codec = text_codec(name)
     for raw in (bytes(range(256)), "Žatva \\ud800".encode(), b"\\ud800\xff") if codec else ():
         try:
@@ -22,7 +22,7 @@ def test_a_codec_gives_text_that_can_be_stored_or_a_decoding_error(name: str) ->
 
 
 @pytest.mark.parametrize("label", ["utf-8", "Windows-1250", "iso-8859-2", "koi8-r", "gb18030", "euc-jp"])
-def test_the_character_sets_of_pages_are_known_by_their_labels(label: str) -> None:
+def test_character_sets_of_pages_are_found_by_their_labels(label: str) -> None:
     assert text_codec(label) == codecs.lookup(label).name
 
 
@@ -44,5 +44,5 @@ def test_the_character_sets_of_pages_are_known_by_their_labels(label: str) -> No
         ("x-mac-cyrillic", "mac-cyrillic"),
     ],
 )
-def test_labels_mean_what_they_mean_to_browsers(label: str, codec: str) -> None:
+def test_labels_have_the_meaning_of_browsers(label: str, codec: str) -> None:
     assert text_codec(label) == codec

@@ -1,4 +1,4 @@
-"""Commands: shared options, lazy handlers, and the exit code that each end has."""
+"""Commands: shared options, lazy handlers, and exit codes."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ def _as_if_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     handler, logged = signal.getsignal(signal.SIGTERM), logging.root.handlers[:]
     # It may be ignored by the program that started the tests.
     closed = signal.signal(signal.SIGHUP, signal.SIG_DFL)
-    # Shells let what they start in the background ignore interrupts.
+    # Shells start background processes with interrupts ignored.
     interrupted = signal.signal(signal.SIGINT, signal.default_int_handler)
     yield
     signal.signal(signal.SIGTERM, handler)
@@ -122,6 +123,14 @@ def names(invocation: Invocation) -> int:
     return ExitCode.DONE
 
 
+def writes_a_time(invocation: Invocation) -> int:
+    from oai.languages import minute_in_utc  # noqa: PLC0415 Babel reads TZ when it is imported
+
+    written = minute_in_utc(datetime(2026, 11, 26, 9, 5, tzinfo=UTC), "en")
+    invocation.console.result({"time": written}, written)
+    return ExitCode.DONE
+
+
 def _in_a_process(
     handler: str, *words: str, redirected: str = "", code: int = ExitCode.DONE, **environment: str
 ) -> bytes:
@@ -137,7 +146,9 @@ def _in_a_process(
 
 
 @pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
-def test_a_closed_stream_is_opened_so_that_no_file_takes_its_number(tmp_path: Path, closed: str) -> None:
+def test_closed_standard_streams_are_reopened_so_that_files_get_other_descriptors(
+    tmp_path: Path, closed: str
+) -> None:
     others = "".join(f" {stream}/dev/null" for stream in (">", "2>") if f"{stream}&-" not in closed.split())
     _in_a_process("opens_a_file", redirected=f"{closed}{others}")
     assert (tmp_path / "opened").read_text() == "3 0"
@@ -155,6 +166,21 @@ def test_a_character_that_the_terminals_encoding_lacks_is_replaced() -> None:
     assert found == {"name": "Zatva … č"}
 
 
+@pytest.mark.parametrize("value", [":/etc/passwd", "/etc", "notes.txt", "Europe"])
+def test_a_tz_that_names_a_file_or_folder_without_a_time_zone_counts_as_utc(
+    tmp_path: Path, value: str
+) -> None:
+    (tmp_path / "notes.txt").touch()
+    out = _in_a_process("writes_a_time", redirected="2>&1", TZ=value).decode()
+    warning = f"zatva: the variable TZ is {value.strip(':')!r}, which is not a time zone; UTC is used"
+    assert out == f"{warning}\n26 Nov 2026 09:05 UTC\n"
+
+
+@pytest.mark.parametrize("value", ["", ":", "Europe/Prague", "No/Zone", ":/usr/share/zoneinfo/UTC"])
+def test_another_tz_is_used_without_a_warning(value: str) -> None:
+    assert _in_a_process("writes_a_time", TZ=value) == b"26 Nov 2026 09:05 UTC\n"
+
+
 def test_a_result_is_text_or_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert run(_parser("done"), ["some", "thing"]) == ExitCode.DONE
     assert capsys.readouterr().out == "done\n"
@@ -162,26 +188,28 @@ def test_a_result_is_text_or_json(capsys: pytest.CaptureFixture[str], tmp_path: 
     assert json.loads(capsys.readouterr().out) == {"data": str(tmp_path / "there")}
 
 
-def test_an_error_is_told_without_a_trace_and_gives_its_exit_code(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_is_printed_without_traceback_and_determines_the_exit_code(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert run(_parser("refused"), ["some", "thing"]) == ExitCode.STRICT_CHECK
     assert capsys.readouterr().err == "zatva: the third record has no identifier\n"
 
 
-def test_the_trace_comes_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_traceback_is_printed_with_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     run(_parser("refused"), ["some", "thing", "-v"])
     assert "Traceback" in capsys.readouterr().err
 
 
-def test_termination_is_an_interruption() -> None:
+def test_sigterm_is_handled_as_an_interruption() -> None:
     assert run(_parser("terminated"), ["some", "thing"]) == ExitCode.INTERRUPTED
 
 
-def test_a_closed_terminal_is_one_interruption_that_lets_the_command_clean_up(tmp_path: Path) -> None:
+def test_sighup_interrupts_a_command_once_and_lets_it_clean_up(tmp_path: Path) -> None:
     assert run(_parser("loses_its_terminal"), ["some", "thing"]) == ExitCode.INTERRUPTED
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_closed_terminal_ends_a_server_as_sigterm_does() -> None:
+def test_sighup_ends_a_server_like_sigterm() -> None:
     assert run(_parser("serves"), ["some", "thing"]) == ExitCode.DONE
 
 
@@ -190,16 +218,16 @@ def test_a_command_started_with_nohup_continues_without_its_terminal() -> None:
     assert run(_parser("loses_its_terminal"), ["some", "thing"]) == ExitCode.DONE
 
 
-def test_an_error_on_the_way_out_of_an_interruption_is_the_interruption() -> None:
+def test_an_error_during_an_interruption_gives_the_code_of_the_interruption() -> None:
     assert run(_parser("interrupted_badly"), ["some", "thing"]) == ExitCode.INTERRUPTED
 
 
-def test_a_fault_of_ours_is_not_hidden() -> None:
+def test_an_unexpected_exception_is_raised() -> None:
     with pytest.raises(RuntimeError, match="a fault"):
         run(_parser("faulty"), ["some", "thing"])
 
 
-def test_wrong_settings_end_with_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_invalid_settings_give_the_exit_code_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZATVA_PROVIDER__TOKEN_HOURS", "never")
     assert run(_parser("done"), ["some", "thing"]) == ExitCode.NOT_READY
 
@@ -232,7 +260,7 @@ def test_an_interrupt_during_the_import_of_a_command_ends_it(
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="only Linux has a device that is always full")
-def test_output_on_a_full_disk_ends_with_the_code_of_a_fault() -> None:
+def test_output_to_a_full_disk_gives_the_exit_code_fault() -> None:
     command = [sys.executable, "-m", "zatva", "settings"]
     with Path("/dev/full").open("wb") as full:
         ended = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
@@ -261,7 +289,7 @@ def test_a_full_disk_of_standard_error_does_not_change_the_exit_code(handler: st
         ("nonsense", ">/dev/full", ExitCode.USAGE),
     ],
 )
-def test_help_and_errors_of_the_command_line_on_a_full_disk_have_the_usual_exit_codes(
+def test_help_and_usage_errors_on_a_full_disk_have_the_usual_exit_codes(
     words: str, redirected: str, code: ExitCode
 ) -> None:
     command = f'exec "{sys.executable}" -m zatva {words} {redirected}'

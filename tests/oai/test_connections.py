@@ -1,4 +1,4 @@
-"""Connections are limited in all and by address; who is idle makes room, and who is busy never does."""
+"""Connections are limited in total and by address; idle ones are closed for new ones, busy ones never."""
 
 import asyncio
 import contextlib
@@ -30,7 +30,7 @@ class Client:
         self.writer = writer
 
     async def ask(self, sent: bytes = _HELLO) -> bytes:
-        """The first line of the answer, or nothing where the connection is closed."""
+        """Return the first line of the answer, or nothing if the connection is closed."""
         self.writer.write(sent)
         return await self.answer()
 
@@ -45,7 +45,7 @@ class Client:
 
 
 class Server:
-    """A small server that says hello, at once or when it is let."""
+    """A small server that says hello, immediately or when the test allows it."""
 
     def __init__(
         self, port: int, app: web.Application, go_on: asyncio.Event, left: asyncio.Semaphore
@@ -63,7 +63,7 @@ class Server:
         return self._clients[-1]
 
     async def silent(self, number: int, source: str = _HERE) -> list[Client]:
-        """Clients who say nothing, once the server knows of them."""
+        """Return idle clients as soon as the server has accepted them."""
         clients = [await self.client(source) for _ in range(number)]
         met = await self.client(source)
         await met.ask()
@@ -71,7 +71,7 @@ class Server:
         return clients
 
     async def busy(self, number: int, source: str = _HERE) -> list[Client]:
-        """Clients whose requests are under way."""
+        """Return clients with running requests."""
         clients = [await self.client(source) for _ in range(number)]
         for client in clients:
             assert await client.ask(_HELLO) == b"200 OK"
@@ -127,7 +127,7 @@ async def _serve(limits: ConnectionLimits) -> AsyncIterator[Server]:
             await server.close()
 
 
-async def test_an_address_that_has_its_number_loses_its_own_idle_connections() -> None:
+async def test_an_address_at_its_limit_loses_its_own_idle_connections() -> None:
     limits = ConnectionLimits(connections=64, connections_per_address=4)
     async with _serve(limits) as server:
         [other] = await server.silent(1, _ELSEWHERE)
@@ -141,7 +141,7 @@ async def test_an_address_that_has_its_number_loses_its_own_idle_connections() -
         assert server.connections.refused == 0
 
 
-async def test_an_address_whose_connections_are_all_in_use_gets_no_more_and_others_do() -> None:
+async def test_an_address_with_only_busy_connections_gets_503_and_others_are_served() -> None:
     limits = ConnectionLimits(connections=64, connections_per_address=3)
     async with _serve(limits) as server:
         busy = await server.busy(3)
@@ -153,7 +153,7 @@ async def test_an_address_whose_connections_are_all_in_use_gets_no_more_and_othe
         assert server.connections.refused == 1
 
 
-async def test_one_address_never_has_more_than_half_of_all() -> None:
+async def test_one_address_never_has_more_than_half_of_all_connections() -> None:
     async with _serve(ConnectionLimits(connections=8, connections_per_address=1000)) as server:
         busy = await server.busy(4)
         assert await (await server.client()).answer() == b"503 Service Unavailable"
@@ -162,14 +162,14 @@ async def test_one_address_never_has_more_than_half_of_all() -> None:
         assert [await client.answer() for client in busy] == 4 * [b"200 OK"]
 
 
-async def test_a_trusted_proxy_has_as_many_as_there_are() -> None:
+async def test_connections_of_a_trusted_proxy_are_not_limited_by_address() -> None:
     trusted = (ipaddress.ip_network(_HERE),)
     async with _serve(ConnectionLimits(connections_per_address=2, trusted=trusted)) as server:
         silent = await server.silent(20)
         assert {await client.ask() for client in silent} == {b"200 OK"}
 
 
-async def test_a_newcomer_is_refused_rather_than_a_request_that_is_under_way() -> None:
+async def test_a_new_connection_is_refused_if_all_others_are_busy() -> None:
     async with _serve(ConnectionLimits(connections=4)) as server:
         busy = await server.busy(4)
         assert await (await server.client()).answer() == b"503 Service Unavailable"
@@ -177,7 +177,7 @@ async def test_a_newcomer_is_refused_rather_than_a_request_that_is_under_way() -
         assert [await client.answer() for client in busy] == 4 * [b"200 OK"]
 
 
-async def test_connections_that_clients_close_are_forgotten() -> None:
+async def test_connections_that_clients_close_are_no_longer_counted() -> None:
     async with _serve(ConnectionLimits(connections_per_address=10)) as server:
         for client in await server.silent(5):
             client.writer.close()
@@ -205,7 +205,7 @@ async def test_files_are_sent_and_their_connection_is_kept(caplog: pytest.LogCap
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-async def test_a_client_who_does_not_take_files_is_cut_off() -> None:
+async def test_a_client_that_does_not_read_a_file_is_disconnected() -> None:
     async with _serve(ConnectionLimits(slow_seconds=0.5, slow_rate=10**9)) as server:
         client = await server.client()
         client.writer.write(1000 * _FILE)
@@ -214,7 +214,7 @@ async def test_a_client_who_does_not_take_files_is_cut_off() -> None:
                 await asyncio.sleep(0.01)
 
 
-async def test_connections_whose_answers_are_sent_are_idle(caplog: pytest.LogCaptureFixture) -> None:
+async def test_connections_are_idle_after_their_responses_are_sent(caplog: pytest.LogCaptureFixture) -> None:
     async with _serve(ConnectionLimits(connections=2)) as server:
         for _ in range(10):
             client = await server.client()
@@ -247,7 +247,7 @@ async def test_lost_connection_to_another_server_is_logged_and_answered_with_500
     assert "ConnectionRefusedError" in caplog.text
 
 
-async def test_whoever_sends_no_http_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+async def test_invalid_http_is_answered_with_400_and_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     async with _serve(ConnectionLimits()) as server:
         assert (
             await (await server.client()).ask(b"GET / HTTP/1.1\r\nBad\x00Header\r\n\r\n")
@@ -256,7 +256,7 @@ async def test_whoever_sends_no_http_is_not_logged(caplog: pytest.LogCaptureFixt
     assert [record for record in caplog.records if record.levelno >= logging.WARNING] == []
 
 
-def test_servers_of_one_process_share_its_files() -> None:
+def test_servers_of_one_process_share_its_limit_of_open_files() -> None:
     files, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (1000, most))
     try:
@@ -273,7 +273,7 @@ def test_servers_of_one_process_share_its_files() -> None:
     assert few.most == 16
 
 
-def test_a_warning_that_strangers_cause_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_warning_that_clients_can_cause_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
     times = iter([0.0, 0.0, 1.0, 59.9, 60.0])
     seldom = RareWarning(logging.getLogger("test.seldom"), clock=lambda: next(times))
     for _ in range(4):

@@ -1,4 +1,4 @@
-"""How commands word what they tell."""
+"""The output of commands: numbers, tables, notes and errors."""
 
 import json
 import sys
@@ -13,7 +13,7 @@ from oai.console import Console, _aligned, counted
 @pytest.mark.parametrize(
     ("number", "words"), [(0, "0 records"), (1, "1 record"), (2, "2 records"), (1234567, "1,234,567 records")]
 )
-def test_a_number_has_its_noun_in_the_right_number(number: int, words: str) -> None:
+def test_a_noun_is_singular_or_plural_by_its_number(number: int, words: str) -> None:
     assert counted(number, "record") == words
 
 
@@ -28,7 +28,7 @@ ROWS = [
 COLUMNS = {"id": "ID", "name": "Name", "url": "Base URL", "count": "Records"}
 
 
-def test_a_table_is_cut_to_the_terminal_by_its_widest_columns() -> None:
+def test_the_widest_columns_of_a_table_are_truncated_to_the_terminal_width() -> None:
     whole = _aligned(ROWS, COLUMNS)
     assert "x" * 60 in whole
     cut = _aligned(ROWS, COLUMNS, 80).splitlines()
@@ -40,7 +40,7 @@ def test_a_table_is_cut_to_the_terminal_by_its_widest_columns() -> None:
     assert "A very long…" in narrow[1]
 
 
-def test_only_json_has_texts_with_their_control_characters() -> None:
+def test_control_characters_are_kept_only_in_json_output() -> None:
     outputs = [StringIO(), StringIO()]
     row = {"name": "a\x1b[31m\r\n\x9bb: \u202ec"}
     for output, as_json in zip(outputs, (False, True), strict=True):
@@ -55,13 +55,13 @@ def test_only_json_has_texts_with_their_control_characters() -> None:
     assert all(r"\u009bb: \u202ec" in line for line in lines), "it is escaped for terminals, too"
 
 
-def test_notes_and_errors_have_no_control_characters(capsys: pytest.CaptureFixture[str]) -> None:
+def test_control_characters_in_notes_and_errors_are_escaped(capsys: pytest.CaptureFixture[str]) -> None:
     Console(err=sys.stderr).note("a\x9b31m\nb\x9d0;c\u2066")
     write_error("d\x9b31m\r\ne\x1b[m")
     assert capsys.readouterr().err == "a\\x9b31m\nb\\x9d0;c\\u2066\nd\\x9b31m\ne\\x1b[m\n"
 
 
-def test_columns_without_any_value_are_left_out_where_there_is_no_room() -> None:
+def test_empty_columns_are_omitted_if_the_terminal_is_too_narrow() -> None:
     rows = [{"id": 1, "name": "x" * 30, "new": 0, "deleted": 5, "reason": None}]
     columns = {"id": "ID", "name": "Name", "new": "New", "deleted": "Deleted", "reason": "Reason"}
     assert _aligned(rows, columns, 80).splitlines()[0].split() == ["ID", "Name", "New", "Deleted", "Reason"]

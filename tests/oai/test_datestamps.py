@@ -1,4 +1,4 @@
-"""Datestamps, to the letter of the specification, section 3.3."""
+"""Datestamps as the specification defines them in section 3.3."""
 
 from datetime import UTC, datetime, timedelta, timezone
 
@@ -45,7 +45,7 @@ def test_a_second_is_its_own_last_second() -> None:
         "2024-02-29\x00",
     ],
 )
-def test_anything_else_is_refused_and_quoted(text: str) -> None:
+def test_other_notations_are_refused_and_quoted(text: str) -> None:
     with pytest.raises(ValueError, match=r"(?s)does not match|not a valid date") as caught:
         parse_datestamp(text)
     assert repr(text) in str(caught.value)
@@ -67,7 +67,7 @@ def test_a_moment_without_a_zone_is_refused() -> None:
 
 
 @given(st.datetimes(timezones=st.just(UTC)), st.sampled_from(Granularity))
-def test_what_is_written_reads_back_as_written(moment: datetime, granularity: Granularity) -> None:
+def test_datestamps_survive_the_round_trip(moment: datetime, granularity: Granularity) -> None:
     text = format_datestamp(moment, granularity)
     assert str(parse_datestamp(text)) == text
 
@@ -87,11 +87,11 @@ def test_what_is_written_reads_back_as_written(moment: datetime, granularity: Gr
         ("2019-04-18", "2019-04-18T00:00:00Z"),
     ],
 )
-def test_a_moment_is_read_however_it_is_written_and_rounded_down(text: str, written: str) -> None:
+def test_moments_are_read_in_all_notations_and_rounded_down(text: str, written: str) -> None:
     assert format_datestamp(read_moment(text)) == written
 
 
-def test_a_moment_that_names_no_zone_has_none() -> None:
+def test_a_moment_without_a_zone_is_read_without_one() -> None:
     assert read_moment("2019-04-18T07:46:18.5") == datetime(2019, 4, 18, 7, 46, 18, 500_000)  # noqa: DTZ001
 
 
@@ -106,7 +106,7 @@ def test_a_moment_that_names_no_zone_has_none() -> None:
         "0001-01-01T00:00+02:00",
     ],
 )
-def test_what_is_no_moment_is_refused(text: str) -> None:
+def test_invalid_moments_are_refused(text: str) -> None:
     with pytest.raises(ValueError):  # noqa: PT011 two kinds of words, neither of which is shown
         read_moment(text)
 
@@ -127,9 +127,7 @@ def test_what_is_no_moment_is_refused(text: str) -> None:
         ("yesterday!", "2024-05-01", False),
     ],
 )
-def test_of_two_datestamps_the_later_one_is_told_however_they_are_written(
-    one: str, other: str, *, later: bool
-) -> None:
+def test_datestamps_are_compared_in_all_notations(one: str, other: str, *, later: bool) -> None:
     assert is_later(one, other) is later
     assert not is_later(one, one)
     assert not (later and is_later(other, one))

@@ -41,19 +41,23 @@ OTHER = "sha1:" + "A" * 32
         ("x", "x", None),
     ],
 )
-def test_digests_are_compared_if_they_can_be(one: str, other: str | None, expected: bool | None) -> None:  # noqa: FBT001
+def test_digests_of_the_same_algorithm_are_compared_in_any_notation(
+    one: str,
+    other: str | None,
+    expected: bool | None,  # noqa: FBT001 from the table above
+) -> None:
     assert same_digest(one, other) is expected
     assert same_digest(other, one) is expected
 
 
 @pytest.mark.parametrize("digest", OF_NOTHING)
-def test_the_digest_of_nothing_is_known(digest: str) -> None:
+def test_digests_of_empty_content_are_recognised(digest: str) -> None:
     assert is_of_nothing(digest)
     assert {digest.lower(), digest.lower().partition(":")[2]} <= set(written_forms(digest))
 
 
 @pytest.mark.parametrize("digest", [OTHER, "sha1:x", "", None])
-def test_other_digests_are_not_that_of_nothing(digest: str | None) -> None:
+def test_other_digests_are_not_recognised_as_digests_of_empty_content(digest: str | None) -> None:
     assert not is_of_nothing(digest)
 
 
@@ -71,6 +75,6 @@ def test_content_is_checked_in_each_notation(digest: str) -> None:
 @pytest.mark.parametrize(
     "digest", ["", "sha1:", "sha1:short", HEX + "00", "sha256:" + HEX[5:], "md6:" + HEX[5:]]
 )
-def test_what_is_no_digest_of_its_algorithm_is_not_checked(digest: str) -> None:
+def test_invalid_digests_are_not_checked(digest: str) -> None:
     check = DigestCheck(digest)
     assert (check.known, check.well()) == (False, False)

@@ -1,4 +1,4 @@
-"""The embedded PostgreSQL: shared by processes, stopped when the last has gone, closed to other users."""
+"""The embedded PostgreSQL: shared by processes, stopped after the last one, closed to other users."""
 
 import contextlib
 import os
@@ -36,7 +36,7 @@ server.release()
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A data folder in one that is closed to others, with a server that was made, used and left."""
+    """A data folder inside a private folder, with a server that was created, used and stopped."""
     closed = tmp_path_factory.mktemp("closed")
     closed.chmod(0o700)
     folder = closed / "data"
@@ -49,7 +49,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture
 def data(made: Path) -> Iterator[Path]:
-    """The same folder, whose server is stopped before and after each test."""
+    """The same folder with the server stopped before and after each test."""
     yield made
     keeper.stop(cluster_folder(made))
 
@@ -71,7 +71,7 @@ def _another_user(data: Path) -> subprocess.Popen[str]:
     return process
 
 
-def test_it_stops_with_its_last_user_and_keeps_its_data(data: Path) -> None:
+def test_the_server_stops_with_its_last_user_and_keeps_its_data(data: Path) -> None:
     first, second = EmbeddedServer(data), EmbeddedServer(data)
     first.acquire()
     second.acquire()
@@ -88,7 +88,7 @@ def test_it_stops_with_its_last_user_and_keeps_its_data(data: Path) -> None:
     assert "checkpoint" not in (cluster_folder(data) / "server.log").read_text(), "it would only grow"
 
 
-def test_it_stops_when_its_only_user_is_killed(data: Path) -> None:
+def test_the_server_stops_when_its_only_user_is_killed(data: Path) -> None:
     process = _another_user(data)
     pid = keeper.postmaster_pid(cluster_folder(data))
     assert pid is not None
@@ -100,7 +100,7 @@ def test_it_stops_when_its_only_user_is_killed(data: Path) -> None:
         time.sleep(0.05)
 
 
-def test_one_user_leaving_does_not_disturb_another(data: Path) -> None:
+def test_the_end_of_one_user_does_not_affect_another(data: Path) -> None:
     server = EmbeddedServer(data)
     server.acquire()
     with _another_user(data) as other:
@@ -109,7 +109,7 @@ def test_one_user_leaving_does_not_disturb_another(data: Path) -> None:
     server.release()
 
 
-def test_it_recovers_when_the_server_itself_was_killed(data: Path) -> None:
+def test_a_killed_server_is_started_again(data: Path) -> None:
     server = EmbeddedServer(data)
     server.acquire()
     pid = keeper.postmaster_pid(cluster_folder(data))
@@ -128,7 +128,7 @@ _BOTH = ("postmaster.pid", ".s.PGSQL.5432.lock")
 
 @contextlib.contextmanager
 def _number_reused(cluster: Path, *names: str) -> Iterator[subprocess.Popen[str]]:
-    """Another program, run by the server's account, whose number is that in the files of a lost server."""
+    """Run another program under the server's account, with the process number in a lost server's files."""
     account = cluster.stat().st_uid if os.geteuid() == 0 else None
     with subprocess.Popen(
         ["/x/postgres", "-c", "echo ready; read line", "postgres", "-D", "/x"], executable="/bin/sh",
@@ -161,7 +161,7 @@ def test_an_open_database_starts_a_killed_server_again(data: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="other programs are recognised by /proc")
 @pytest.mark.parametrize("names", [_BOTH[:1], _BOTH[1:], _BOTH])
 @pytest.mark.parametrize("ask", [True, False])
-def test_a_program_with_the_number_of_a_lost_server_is_not_taken_for_it(
+def test_another_program_with_the_process_number_of_a_lost_server_is_ignored(
     data: Path, names: tuple[str, ...], *, ask: bool
 ) -> None:
     first, again = EmbeddedServer(data), EmbeddedServer(data)
@@ -178,7 +178,7 @@ def test_a_program_with_the_number_of_a_lost_server_is_not_taken_for_it(
     assert keeper.postmaster_pid(cluster) is None
 
 
-def test_a_server_that_runs_is_found_by_another_path(data: Path, tmp_path: Path) -> None:
+def test_a_running_server_is_found_by_another_path(data: Path, tmp_path: Path) -> None:
     server = EmbeddedServer(data)
     server.acquire()
     cluster = cluster_folder(data)
@@ -192,7 +192,7 @@ def test_a_server_that_runs_is_found_by_another_path(data: Path, tmp_path: Path)
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other programs are recognised by /proc")
 @pytest.mark.parametrize("names", [_BOTH[:1], _BOTH])
-def test_a_server_that_runs_is_never_started_twice_even_if_its_files_are_wrong(
+def test_a_running_server_is_not_started_twice_even_if_its_files_are_wrong(
     data: Path, names: tuple[str, ...]
 ) -> None:
     server, second = EmbeddedServer(data), EmbeddedServer(data, going_seconds=0)
@@ -210,7 +210,7 @@ def test_a_server_that_runs_is_never_started_twice_even_if_its_files_are_wrong(
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other programs are recognised by /proc")
-def test_the_stale_lock_of_a_socket_is_found_in_another_folder(tmp_path: Path) -> None:
+def test_a_stale_socket_lock_in_another_folder_is_removed(tmp_path: Path) -> None:
     lock = tmp_path / "sockets" / _BOTH[1]
     lock.parent.mkdir()
     lock.write_text(f"{os.getpid()}\n{tmp_path}\n")
@@ -225,10 +225,10 @@ def test_the_stale_lock_of_a_socket_is_found_in_another_folder(tmp_path: Path) -
         ("é".encode("latin-1"), {"LC_ALL": "C.UTF-8"}),
     ],
 )
-def test_a_data_folder_whose_name_is_not_in_the_encoding_of_the_locale_has_a_server(
+def test_a_data_folder_with_a_name_outside_the_locale_encoding_is_used(
     name: bytes, environment: dict[str, str]
 ) -> None:
-    # Not in a folder that is closed to others: for root, the server's folder would be elsewhere.
+    # Not inside a private folder, because the server of root would then use another folder.
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o711)
         program = [sys.executable, "-c", _USER, str(Path(folder) / os.fsdecode(name))]
@@ -240,7 +240,7 @@ def test_a_data_folder_whose_name_is_not_in_the_encoding_of_the_locale_has_a_ser
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can start the server as another user")
-def test_a_user_without_an_entry_in_the_password_file_is_shown_what_to_do(
+def test_a_user_without_passwd_entry_gets_an_error_with_advice(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     entry = SimpleNamespace(pw_uid=54321, pw_gid=54321)
@@ -262,12 +262,12 @@ def test_the_server_of_another_user_is_not_used(tmp_path: Path, monkeypatch: pyt
     assert [file.name for file in tmp_path.iterdir()] == ["postgres"]
 
 
-def test_a_server_that_was_trusted_too_soon_gets_its_database(data: Path) -> None:
+def test_a_missing_database_is_created_when_the_server_is_checked(data: Path) -> None:
     first, second = EmbeddedServer(data), EmbeddedServer(data)
     first.acquire()
     maintenance = first.url.set(drivername="postgresql", database="postgres").render_as_string()
     with psycopg.connect(maintenance, autocommit=True) as connection:
-        connection.execute("DROP DATABASE zatva")  # as if whoever started it had been killed before
+        connection.execute("DROP DATABASE zatva")  # as if the process that started it had been killed before
     second.acquire(ask=False)
     assert second.url == first.url
     assert not _answers(second.url)
@@ -277,7 +277,7 @@ def test_a_server_that_was_trusted_too_soon_gets_its_database(data: Path) -> Non
     first.release()
 
 
-def test_a_server_that_runs_and_refuses_connections_is_given_up_with_its_reason(data: Path) -> None:
+def test_a_server_that_refuses_connections_is_reported_with_the_reason(data: Path) -> None:
     server, second = EmbeddedServer(data), EmbeddedServer(data, going_seconds=0)
     server.acquire()
     cluster = cluster_folder(data)
@@ -298,12 +298,12 @@ def test_a_server_that_runs_and_refuses_connections_is_given_up_with_its_reason(
 
 
 def _set_rules(cluster: Path, rules: str) -> None:
-    """Set whom the running server lets in."""
+    """Set the access rules of the running server."""
     (cluster / "pg_hba.conf").write_text(rules)
     os.kill(keeper.postmaster_pid(cluster) or 0, signal.SIGHUP)
 
 
-def test_a_server_that_hangs_is_given_up(data: Path) -> None:
+def test_a_server_that_hangs_is_reported(data: Path) -> None:
     server, second = EmbeddedServer(data), EmbeddedServer(data, going_seconds=0)
     server.acquire()
     pid = keeper.postmaster_pid(cluster_folder(data))
@@ -318,6 +318,6 @@ def test_a_server_that_hangs_is_given_up(data: Path) -> None:
     server.release()
 
 
-def test_no_folder_is_opened_to_others_for_it(data: Path) -> None:
+def test_the_folders_of_the_server_stay_closed_to_other_users(data: Path) -> None:
     assert data.parent.stat().st_mode & 0o777 == 0o700
     assert cluster_folder(data).stat().st_mode & 0o077 == 0

@@ -1,4 +1,4 @@
-"""A full disk and a database that goes away end a command with words, and not with a trace."""
+"""Full disks and lost databases end a command with a message instead of a traceback."""
 
 import errno
 import logging
@@ -29,7 +29,7 @@ RAISE = "DO $$ BEGIN RAISE EXCEPTION USING ERRCODE = '{}', MESSAGE = '{}'; END $
 
 @pytest.fixture(scope="module")
 def settings(shared_settings: Settings) -> Settings:
-    """One database for all: no command of these tests writes anything."""
+    """Use one database for all tests, because their commands write nothing."""
     return shared_settings
 
 
@@ -85,7 +85,7 @@ def fails_in_one_of_several_tasks(_: Invocation) -> int:
     raise ExceptionGroup("tasks", [ExceptionGroup("tasks", [ZatvaError("the port is taken")])])
 
 
-def test_a_full_disk_of_the_database_is_told_with_its_place_and_what_to_do(
+def test_a_full_disk_of_the_database_is_reported_with_its_address_and_advice(
     capsys: pytest.CaptureFixture[str], settings: Settings
 ) -> None:
     code = command("executes", RAISE.format("53100", FULL))
@@ -96,7 +96,7 @@ def test_a_full_disk_of_the_database_is_told_with_its_place_and_what_to_do(
     )
 
 
-def test_the_password_is_not_told(
+def test_errors_do_not_show_the_password(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     address = os.environ["ZATVA_DATABASE_URL"]
@@ -108,7 +108,7 @@ def test_the_password_is_not_told(
     assert ("s3cret" in stderr, ":***@" in stderr) == (False, True)
 
 
-def test_the_trace_with_the_statement_comes_when_asked_for(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_traceback_with_the_statement_is_printed_with_verbose(capsys: pytest.CaptureFixture[str]) -> None:
     statement = RAISE.format("53100", FULL)
     command("executes", "-v", statement)
     stderr = capsys.readouterr().err
@@ -116,7 +116,7 @@ def test_the_trace_with_the_statement_comes_when_asked_for(capsys: pytest.Captur
     assert f"[SQL: {statement}]" in stderr
 
 
-def test_a_limit_of_the_server_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_limit_of_the_server_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     code = command(
         "executes", "SET work_mem = '64kB'", "SET temp_file_limit = 0",
         "SELECT count(*) FROM (SELECT n FROM generate_series(1, 200000) AS n ORDER BY n DESC) AS sorted",
@@ -129,7 +129,7 @@ def test_a_limit_of_the_server_is_told(capsys: pytest.CaptureFixture[str]) -> No
     )
 
 
-def test_a_database_that_goes_away_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lost_connection_to_the_database_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     assert command("loses_its_connection") == ExitCode.NOT_READY
     stderr = capsys.readouterr().err
     assert "terminating connection due to administrator command; check that the server is running" in stderr
@@ -157,7 +157,7 @@ def test_a_database_that_goes_away_is_told(capsys: pytest.CaptureFixture[str]) -
         ("ZZ999", ExitCode.FAULT),
     ],
 )
-def test_the_exit_code_tells_who_has_to_do_something(
+def test_the_exit_code_depends_on_the_sqlstate(
     capsys: pytest.CaptureFixture[str], state: str, code: ExitCode
 ) -> None:
     assert command("executes", RAISE.format(state, "no luck")) == code
@@ -172,7 +172,7 @@ def test_the_exit_code_tells_who_has_to_do_something(
         (psycopg.errors.AdminShutdown, FailureCode.DATABASE),
     ],
 )
-def test_a_value_that_the_database_cannot_hold_is_no_failure_of_the_database(
+def test_an_unstorable_value_is_an_internal_error_and_not_a_database_failure(
     error: type[psycopg.Error], code: FailureCode
 ) -> None:
     found = as_zatva_error(error("no luck"))
@@ -181,7 +181,7 @@ def test_a_value_that_the_database_cannot_hold_is_no_failure_of_the_database(
     assert found.failure.code == code
 
 
-def test_what_should_not_be_has_no_values_and_says_how_the_trace_is_had(
+def test_an_internal_error_shows_no_values_and_names_the_option_verbose(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     code = command("executes", "SELECT CAST(:secret AS text) COLLATE nonsense")
@@ -191,14 +191,14 @@ def test_what_should_not_be_has_no_values_and_says_how_the_trace_is_had(
     assert ("of a reader" in stderr, "SELECT" in stderr) == (False, False)
 
 
-def test_a_full_disk_of_files_is_told(capsys: pytest.CaptureFixture[str], settings: Settings) -> None:
+def test_a_full_disk_of_files_is_reported(capsys: pytest.CaptureFixture[str], settings: Settings) -> None:
     assert command("fills_a_device") == ExitCode.FAULT
     stderr = capsys.readouterr().err
     assert "No space left on device; free some space or inodes (`df -i`) there" in stderr
     assert str(settings.data) in stderr
 
 
-def test_a_used_up_quota_is_told_with_the_file(
+def test_an_exceeded_disk_quota_is_reported_with_the_file(
     capsys: pytest.CaptureFixture[str], settings: Settings
 ) -> None:
     assert command("finds_no_room") == ExitCode.FAULT
@@ -208,12 +208,14 @@ def test_a_used_up_quota_is_told_with_the_file(
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
-def test_a_copy_for_which_a_disk_has_no_room_is_named_and_not_its_source(number: int) -> None:
+def test_a_failed_copy_is_reported_with_its_target(number: int) -> None:
     refused = OSError(number, os.strerror(number), "source", None, "copy")
     assert str(as_zatva_error(refused)).startswith(f"copy: {os.strerror(number)}; ")
 
 
-def test_the_error_of_one_of_several_tasks_is_told_as_itself(capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_error_in_a_group_of_tasks_is_reported_without_the_group(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
     assert command("fails_in_one_of_several_tasks") == ExitCode.FAULT
     assert capsys.readouterr().err == "zatva: the port is taken\n"
 
@@ -234,7 +236,7 @@ def test_the_error_of_one_of_several_tasks_is_told_as_itself(capsys: pytest.Capt
         (errno.ENOTCONN, "check the network drive and its server, mount it again if necessary"),
     ],
 )
-def test_a_place_that_cannot_be_used_is_told_with_what_to_do(number: int, advice: str) -> None:
+def test_an_unusable_path_is_reported_with_advice(number: int, advice: str) -> None:
     error = OSError(number, os.strerror(number), "/srv/records")
     found = as_zatva_error(error)
     assert type(found) is ZatvaError
@@ -276,31 +278,31 @@ def test_a_removed_working_folder_is_reported(
     assert "the current folder no longer exists; change to another one" in capsys.readouterr().err
 
 
-def test_a_place_as_bytes_is_told_as_text() -> None:
+def test_a_path_of_bytes_is_shown_as_text() -> None:
     error = PermissionError(errno.EACCES, "Permission denied", b"/srv/\xc5\xbelu\xc5\xa5")
     assert str(as_zatva_error(error)).startswith("/srv/žluť: Permission denied; ")
 
 
-def test_a_fault_of_ours_is_not_translated() -> None:
+def test_unexpected_exceptions_are_not_translated() -> None:
     assert as_zatva_error(RuntimeError("a fault")) is None
     assert as_zatva_error(PermissionError(errno.EPERM, "Operation not permitted")) is None
     assert as_zatva_error(FileNotFoundError(2, "No such file or directory", "gone")) is None
 
 
-def test_without_settings_no_place_is_told(database: Database) -> None:
+def test_without_settings_a_database_error_shows_no_address(database: Database) -> None:
     with database.session() as session, pytest.raises(OperationalError) as raised:
         session.execute(text(RAISE.format("53100", FULL)))
     assert str(as_zatva_error(raised.value)).startswith("database: could not extend file")
 
 
-def test_the_error_of_another_process_is_told_like_our_own(database: Database) -> None:
+def test_a_pickled_error_of_another_process_is_translated_alike(database: Database) -> None:
     with database.session() as session, pytest.raises(OperationalError) as raised:
         session.execute(text(RAISE.format("53100", FULL)))
     carried = pickle.loads(pickle.dumps(raised.value))  # noqa: S301 our own
     assert str(as_zatva_error(carried)) == str(as_zatva_error(raised.value))
 
 
-def test_the_embedded_database_is_told_by_its_folder(tmp_path: Path) -> None:
+def test_the_embedded_database_is_shown_by_its_folder(tmp_path: Path) -> None:
     assert "postgres" in place(Settings(data=tmp_path, database_url=None))
 
 
@@ -322,7 +324,7 @@ def test_the_address_is_shown_without_the_driver_and_the_password() -> None:
     assert place(settings) == "postgresql://zatva:***@db.example/zatva"
 
 
-def test_a_server_that_is_read_only_for_a_moment_counts_as_one_that_does_not_answer(
+def test_a_temporarily_read_only_server_is_handled_as_unavailable(
     settings: Settings,
 ) -> None:
     with open_database(settings) as database, database.session() as session:

@@ -1,4 +1,4 @@
-"""What earlier versions wrote as sentences gets codes, once, with the migration that adds them."""
+"""The migration that adds failure codes sets them for sentences that earlier versions wrote."""
 
 import json
 from collections.abc import Iterator
@@ -162,7 +162,7 @@ def migrated(shared_settings: Settings) -> Iterator[Database]:
                     "INSERT INTO oai_repository (base_url, base_dir) VALUES ('https://x.example/oai', 'x')"
                 )
             )
-            # The run of the refused records is the first.
+            # The first run has the refused records.
             for fill in (_fill_refused, _fill_runs, _fill_schedules, _fill_archive_files, _fill_audits):
                 fill(connection)
         _migrate(database, migrations.head())
@@ -191,7 +191,7 @@ def _fill_runs(connection: sa.Connection) -> None:
     connection.execute(statement, {"reason": None})
 
 
-def test_every_reason_of_a_run_has_a_code_afterwards(migrated: Database) -> None:
+def test_reasons_of_runs_get_failure_codes(migrated: Database) -> None:
     rows = _rows(
         migrated,
         "SELECT failure_reason, failure_code, failure_facts FROM oai_history WHERE status = 'failed'",
@@ -229,7 +229,7 @@ def _fill_refused(connection: sa.Connection) -> None:
     )
 
 
-def test_what_was_refused_and_the_warnings_of_it_are_found_by_their_key(migrated: Database) -> None:
+def test_rejected_records_and_their_warnings_get_codes_and_common_keys(migrated: Database) -> None:
     kept = _rows(
         migrated, "SELECT reason, failure_code, replace(fault_key::text, '-', '') FROM oai_quarantine"
     )
@@ -256,7 +256,7 @@ def _fill_schedules(connection: sa.Connection) -> None:
     )
 
 
-def test_schedules_and_running_harvests_say_why_in_codes(migrated: Database) -> None:
+def test_reasons_of_schedules_and_running_harvests_get_failure_codes(migrated: Database) -> None:
     rows = _rows(migrated, "SELECT state_reason, state_failure FROM oai_recurring_job")
     assert {row[0]: row[1] for row in rows} == SCHEDULES
     ((waiting,),) = _rows(migrated, "SELECT last_failure FROM oai_harvest")
@@ -280,7 +280,7 @@ def _fill_archive_files(connection: sa.Connection) -> None:
 
 
 @pytest.mark.parametrize("table", ["arc_problem", "index_file"])
-def test_reasons_of_archive_files_have_codes_afterwards(migrated: Database, table: str) -> None:
+def test_reasons_of_archive_files_get_failure_codes(migrated: Database, table: str) -> None:
     rows = _rows(migrated, f"SELECT reason, failure_code, failure_facts FROM {table}")  # noqa: S608 our own word
     assert {row[0]: (row[1], row[2]) for row in rows} == ARCHIVE_FILES
     assert {code for code, _ in ARCHIVE_FILES.values()} <= set(FailureCode)
@@ -298,7 +298,7 @@ def _fill_audits(connection: sa.Connection) -> None:
     )
 
 
-def test_audits_of_stores_get_a_state_and_are_not_announced(migrated: Database) -> None:
+def test_store_audits_get_a_state_and_are_marked_as_announced(migrated: Database) -> None:
     columns = "state, failure_code, failure_facts, announced IS NOT NULL"
     rows = _rows(migrated, f"SELECT {columns} FROM oai_store_audit ORDER BY audit_id")  # noqa: S608 our own words
     assert [tuple(row) for row in rows] == [

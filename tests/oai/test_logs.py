@@ -1,4 +1,4 @@
-"""Logs on standard error: entries stay apart, whatever strangers write."""
+"""Logs on standard error: text from outside cannot forge entries."""
 
 import asyncio
 import json
@@ -24,7 +24,7 @@ def _root() -> Iterator[None]:
 
 
 @pytest.mark.parametrize(("verbose", "name"), [(False, ""), (True, "web.faults: ")])
-def test_a_text_from_outside_cannot_forge_an_entry(
+def test_text_from_outside_cannot_forge_a_log_entry(
     capsys: pytest.CaptureFixture[str],
     verbose: bool,  # noqa: FBT001 a parameter
     name: str,

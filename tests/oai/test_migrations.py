@@ -1,4 +1,4 @@
-"""Migrations make the tables that the models describe, once, whoever comes first."""
+"""Migrations create the tables that the models describe, once, also if several processes start."""
 
 import re
 import threading
@@ -55,7 +55,7 @@ _PARTS = (
 )
 
 
-def test_the_migrated_tables_are_those_of_the_models(database: Database) -> None:
+def test_the_migrated_tables_equal_those_of_the_models(database: Database) -> None:
     with database.engine.connect() as connection:
         context = MigrationContext.configure(
             connection,
@@ -69,8 +69,8 @@ def test_the_migrated_tables_are_those_of_the_models(database: Database) -> None
         assert compare_metadata(context, Base.metadata) == []
 
 
-def test_the_migrated_tables_have_the_checks_of_the_models(database: Database) -> None:
-    """The comparison above does not look at them."""
+def test_the_migrated_tables_have_the_check_constraints_of_the_models(database: Database) -> None:
+    """The comparison above does not include them."""
     with database.engine.connect() as connection:
         migrated = _checks(connection)
         connection.execute(sa.text("CREATE SCHEMA anew"))
@@ -81,7 +81,7 @@ def test_the_migrated_tables_have_the_checks_of_the_models(database: Database) -
     assert migrated == made
 
 
-def test_the_triggers_that_a_check_requires_are_those_of_the_migrations(database: Database) -> None:
+def test_the_required_triggers_are_those_that_the_migrations_create(database: Database) -> None:
     query = "SELECT 'trigger ' || tgname || ' of ' || relname FROM pg_trigger, pg_class"
     condition = "tgrelid = pg_class.oid AND NOT tgisinternal AND relname NOT LIKE 'procrastinate%'"
     with database.engine.connect() as connection:
@@ -105,7 +105,7 @@ WHERE entry.contype = 'c' AND entry.connamespace = current_schema()::regnamespac
 """
 
 
-def test_the_revision_known_to_the_kernel_is_the_newest_migration() -> None:
+def test_the_known_head_revision_is_the_newest_migration() -> None:
     assert ScriptDirectory(str(migrations.folder())).get_heads() == [migrations.head()]
 
 
@@ -120,10 +120,10 @@ def _places(database: Database, names: list[str]) -> dict[str, int]:
         return {name: place for name, place in connection.execute(query, {"names": names})}  # noqa: C416 a row is no pair to mypy
 
 
-def test_an_upgrade_gives_way_to_transactions_and_keeps_what_a_provider_of_before_reads(
+def test_an_upgrade_waits_for_transactions_without_blocking_running_providers(
     settings: Settings,
 ) -> None:
-    """To a snapshot from before, a table that was rewritten has no rows (PostgreSQL's manual, 13.6)."""
+    """A rewritten table has no rows in an earlier snapshot (PostgreSQL's manual, 13.6)."""
     names = [table.name for table in Base.metadata.sorted_tables if table.name in _READ_BY_PROVIDERS]
     with open_database(settings, check_tables=False) as database, ThreadPoolExecutor(1) as beside:
         _back_to(database, _RELEASED, _OLD_ROWS, _OLD_CHANGE)
@@ -163,7 +163,7 @@ def test_an_upgrade_has_no_time_limit_for_statements(database: Database) -> None
     engine.dispose()
 
 
-def test_an_upgrade_of_existing_tables_logs_each_step_and_one_of_an_empty_database_none(
+def test_only_an_upgrade_of_existing_tables_logs_its_steps(
     settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level("INFO", "oai.migrations")
@@ -181,7 +181,7 @@ def test_an_upgrade_of_existing_tables_logs_each_step_and_one_of_an_empty_databa
     assert caplog.records == []
 
 
-def test_a_migration_whose_tables_lack_a_part_names_it(settings: Settings) -> None:
+def test_a_migration_reports_the_missing_part_of_a_table(settings: Settings) -> None:
     with open_database(settings, check_tables=False) as database:
         _back_to(database, "0065", "ALTER TABLE bibliographic_import DROP COLUMN failure_facts")
         lacking = 'revision 0065 and lack a part .*: column "failure_facts" does not exist; restore a backup'
@@ -199,7 +199,7 @@ def _columns(database: Database, names: list[str]) -> set[tuple[str, ...]]:
 
 
 def _invalid_indexes(database: Database) -> Sequence[str]:
-    """Those that were built beside others' work, and not completely."""
+    """Return the indexes whose concurrent build was not completed."""
     with database.engine.connect() as connection:
         query = "SELECT indexrelid::regclass::text FROM pg_index WHERE NOT indisvalid"
         return connection.scalars(sa.text(query)).all()
@@ -220,7 +220,7 @@ _READ = sa.text("SELECT count(*) FROM document")
 _WAITS = sa.text("SELECT EXISTS (SELECT FROM pg_locks WHERE NOT granted AND relation = 'document'::regclass)")
 
 
-def test_many_may_open_an_empty_database_at_once(settings: Settings) -> None:
+def test_several_threads_may_open_an_empty_database_at_once(settings: Settings) -> None:
     with open_database(settings, check_tables=False) as database:
         with database.engine.begin() as connection:
             connection.execute(sa.text("DROP SCHEMA public CASCADE"))
@@ -243,7 +243,7 @@ def test_many_may_open_an_empty_database_at_once(settings: Settings) -> None:
         assert migrations.upgrade(database.engine)[0] == migrations.head()
 
 
-def test_an_archive_from_before_is_counted_by_month_and_looked_up_by_spelling_until_it_has_keys(
+def test_an_upgraded_archive_is_counted_by_month_and_searched_until_it_has_keys(
     settings: Settings,
 ) -> None:
     with open_database(settings, check_tables=False) as database:
@@ -265,7 +265,7 @@ def test_an_archive_from_before_is_counted_by_month_and_looked_up_by_spelling_un
             assert len(find_captures(session, query).found) == 1
 
 
-def test_documents_that_were_never_listed_are_counted_and_addresses_in_rules_are_confirmed(
+def test_an_upgrade_counts_unlisted_documents_and_confirms_addresses_in_rules(
     settings: Settings,
 ) -> None:
     with open_database(settings, check_tables=False) as database:
@@ -302,7 +302,7 @@ def _rows_after_upgrade(
             return [tuple(row) for row in connection.execute(sa.text(query))]
 
 
-def test_credentials_of_base_urls_are_removed_from_what_earlier_versions_copied(settings: Settings) -> None:
+def test_credentials_are_removed_from_copies_of_base_urls_after_an_upgrade(settings: Settings) -> None:
     rows = _rows_after_upgrade(
         settings,
         "0062",
@@ -341,10 +341,10 @@ def test_credentials_are_removed_from_the_failures_of_runs_after_an_upgrade(sett
     )  # fmt: skip
 
 
-def test_takedowns_of_directories_in_force_cover_their_front_pages_after_an_upgrade(
+def test_active_takedowns_of_directories_cover_front_pages_after_an_upgrade(
     settings: Settings,
 ) -> None:
-    """Those of hosts, of URLs and of arguments stay as they are, as do those that have ended."""
+    """Take-downs of hosts, of URLs and of arguments stay unchanged, as do ended ones."""
     ranges, unsettled = _upgraded_takedowns(settings, "0063", _OLD_TAKEDOWNS)
     assert ranges == [
         (1, "cz,a)/blog/", False, True),
@@ -361,8 +361,8 @@ def test_takedowns_of_directories_in_force_cover_their_front_pages_after_an_upgr
     assert unsettled == [1, 2]
 
 
-def test_takedowns_of_all_arguments_in_force_cover_session_ids_after_an_upgrade(settings: Settings) -> None:
-    """Those of directories and of single arguments stay as they are, as do those that have ended."""
+def test_active_takedowns_of_all_arguments_cover_session_ids_after_an_upgrade(settings: Settings) -> None:
+    """Take-downs of directories and of single arguments stay unchanged, as do ended ones."""
     ranges, unsettled = _upgraded_takedowns(settings, "0064", _TAKEDOWNS_OF_ARGUMENTS)
     assert ranges == [
         (1, "cz,a)/page?", False, True),
@@ -498,7 +498,7 @@ VALUES (1, 1, 1, now(), 'oai:a:1', 'oai_dc', 'new', '2024-01-01')
 
 
 def _back_to(database: Database, revision: str, *rows: str) -> None:
-    """A database with the tables of an earlier version, and these rows alone."""
+    """Change the database to the tables of an earlier version with only these rows."""
     with database.engine.connect() as connection:
         connection.execute(sa.text("DROP SCHEMA public CASCADE"))
         connection.execute(sa.text("CREATE SCHEMA public"))
@@ -521,7 +521,7 @@ def test_tables_of_another_version_are_refused(
         pass
 
 
-def test_an_unreachable_server_is_named_without_its_password() -> None:
+def test_an_unreachable_server_is_reported_without_its_password() -> None:
     settings = Settings(database_url="postgresql://u:hidden@127.0.0.1:1/none")
     with pytest.raises(sa.exc.OperationalError) as caught, open_database(settings):
         pass
@@ -552,7 +552,7 @@ def test_several_hosts_may_have_ports_as_in_libpq(
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:abc", "[::1", "127.0.0.1:"])
-def test_an_address_with_a_wrong_port_is_refused_without_its_password(host: str) -> None:
+def test_an_address_with_an_invalid_port_is_refused_without_showing_its_password(host: str) -> None:
     settings = Settings(database_url=f"postgresql://u:hidden@{host}/none")
     for use in (lambda: open_database(settings).__enter__(), lambda: place(settings)):
         with pytest.raises(DatabaseNotReadyError, match="database_url: not a valid address") as caught:

@@ -1,4 +1,4 @@
-"""A data folder keeps the server that it had, whoever may enter it and wherever it is now."""
+"""A data folder keeps its server when it is moved or its permissions change."""
 
 import os
 import shutil
@@ -19,7 +19,7 @@ _ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root's server may be 
 
 @pytest.fixture(scope="module")
 def made() -> Iterator[Path]:
-    """A data folder in one that alone closes it to others, whose server has a table."""
+    """A data folder that is private only because of its parent folder; its server has a table."""
     with tempfile.TemporaryDirectory() as closed:
         folder = Path(closed) / "data"
         _use(folder, "CREATE TABLE kept ()")
@@ -31,7 +31,7 @@ def made() -> Iterator[Path]:
 
 @pytest.fixture
 def data(made: Path) -> Iterator[Path]:
-    """The same folder, closed again and with its server stopped after each test."""
+    """The same folder, made private again and with its server stopped after each test."""
     yield made
     made.parent.chmod(0o700)
     keeper.stop(cluster_folder(made))
@@ -54,7 +54,9 @@ def _note(data: Path) -> Path:
 
 
 @pytest.mark.parametrize("noted", [True, False])
-def test_a_data_folder_that_others_may_enter_since_keeps_its_server(data: Path, *, noted: bool) -> None:
+def test_a_data_folder_keeps_its_server_when_its_parent_becomes_accessible(
+    data: Path, *, noted: bool
+) -> None:
     cluster = cluster_folder(data)
     if not noted:
         _note(data).unlink()  # as older versions left it
@@ -64,13 +66,13 @@ def test_a_data_folder_that_others_may_enter_since_keeps_its_server(data: Path, 
     assert _note(data).read_text().startswith("postgres" if cluster.parent == data else str(cluster))
 
 
-def test_a_data_folder_that_was_moved_keeps_its_server(data: Path) -> None:
+def test_a_moved_data_folder_keeps_its_server(data: Path) -> None:
     moved = data.rename(data.with_name("moved"))
     _use(moved)
     _use(moved.rename(data))
 
 
-def test_a_server_that_is_missing_is_named_and_no_other_is_made(data: Path) -> None:
+def test_a_missing_server_folder_is_reported_and_no_new_one_created(data: Path) -> None:
     cluster = cluster_folder(data)
     away = cluster.rename(cluster.with_name(f"{cluster.name}-away"))
     with pytest.raises(DatabaseNotReadyError) as raised:

@@ -20,7 +20,7 @@ def test_a_complete_file_replaces_the_old_one(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [name]
 
 
-def test_nothing_is_left_of_an_incomplete_file(tmp_path: Path) -> None:
+def test_an_incomplete_file_is_removed_and_the_old_one_kept(tmp_path: Path) -> None:
     name = tmp_path / "a.warc.gz"
     name.write_bytes(b"old")
     with pytest.raises(ZeroDivisionError), complete_file(name) as file:
@@ -29,7 +29,7 @@ def test_nothing_is_left_of_an_incomplete_file(tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == [name]
 
 
-def test_a_full_disk_names_the_file_and_other_errors_do_not(tmp_path: Path) -> None:
+def test_only_the_error_of_a_full_disk_gets_the_file_name(tmp_path: Path) -> None:
     name = tmp_path / "a.warc.gz"
     soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (0, hard))  # fails as on a full disk: without a path

@@ -1,20 +1,28 @@
-"""A pooler between Zatva and PostgreSQL that drops the options of a connection, as PgBouncer can."""
+"""A pooler between Zatva and PostgreSQL: PgBouncer, and one that drops the options of a connection."""
 
 import contextlib
+import os
+import shutil
 import socket
 import struct
+import subprocess
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
+import pytest
 from psycopg.conninfo import conninfo_to_dict
 from sqlalchemy import text
 
 from oai.database import Database, open_database
 from oai.settings import Settings
+from tests.commands import zatva
+from tests.ports import free_port
 
 
 def without_options(packet: bytes) -> bytes:
-    """Return the packet that begins a connection without its `options`."""
+    """Return the startup packet of a connection without its `options`."""
     words = packet[8:].rstrip(b"\0").split(b"\0")
     kept = [pair for pair in zip(words[::2], words[1::2], strict=True) if pair[0] != b"options"]
     body = packet[4:8] + b"".join(b"%s\0%s\0" % pair for pair in kept) + b"\0"
@@ -63,7 +71,7 @@ def behind_pooler(database: Database) -> Iterator[Database]:
             yield opened
 
 
-def test_options_that_a_pooler_drops_are_set_all_the_same(database: Database) -> None:
+def test_options_that_a_pooler_drops_are_set_by_statements(database: Database) -> None:
     name = database.url.database
     with database.engine.connect() as connection:
         connection.execute(text(f"ALTER DATABASE \"{name}\" SET timezone = 'Europe/Prague'"))
@@ -72,3 +80,68 @@ def test_options_that_a_pooler_drops_are_set_all_the_same(database: Database) ->
     with behind_pooler(database) as pooled, pooled.session() as session:
         found = [session.scalar(text(f"SHOW {one}")) for one in asked]
     assert found == ["UTC", "77s", "read committed", "off", "64MB"]
+
+
+@pytest.fixture
+def pgbouncer(database: Database, tmp_path: Path) -> Iterator[Callable[[str], str]]:
+    """Starts PgBouncer in the mode given; returns the database's address over it."""
+    program = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+    if program is None:
+        pytest.skip("PgBouncer is not installed: apt-get install pgbouncer")
+    server = conninfo_to_dict(database.conninfo)
+    with contextlib.ExitStack() as ended:
+
+        def start(mode: str) -> str:
+            port, file = free_port(), tmp_path / f"{mode}.ini"
+            target = " ".join(f"{name}={server[name]}" for name in ("host", "port", "user") if name in server)
+            file.write_text(
+                f"[databases]\n* = {target}\n[pgbouncer]\nlisten_addr = 127.0.0.1\nlisten_port = {port}\n"
+                f"unix_socket_dir =\nauth_type = any\npool_mode = {mode}\n"
+                "ignore_startup_parameters = options\n",
+                encoding="utf-8",
+            )
+            # It refuses to run as root.
+            account = ["-u", Path(str(server["host"])).owner()] if os.geteuid() == 0 else []
+            process = subprocess.Popen(
+                [program, *account, str(file)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+            )
+            ended.callback(process.wait)
+            ended.callback(process.kill)
+            wait_for_port(port)
+            url = database.url.set(drivername="postgresql", host="127.0.0.1", port=port, query={})
+            return url.render_as_string(hide_password=False)
+
+        yield start
+
+
+def wait_for_port(port: int) -> None:
+    """Return when something listens on the port."""
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            time.sleep(0.02)
+        else:
+            return
+
+
+@pytest.mark.copied_database("the pooler keeps connections to it")
+@pytest.mark.parametrize("mode", ["transaction", "statement"])
+def test_a_pooler_that_keeps_no_sessions_is_refused(
+    pgbouncer: Callable[[str], str], environment: dict[str, str], mode: str
+) -> None:
+    pooled = {**environment, "ZATVA_DATABASE_URL": pgbouncer(mode)}
+    for words in (["database", "check"], ["doctor"], ["database", "upgrade"], ["job", "history"]):
+        done = zatva(pooled, *words)
+        said = " ".join((done.stdout + done.stderr).split())
+        assert (done.returncode, "not in session mode: set pool_mode = session" in said) == (6, True), said
+
+
+@pytest.mark.copied_database("the pooler keeps connections to it")
+def test_a_pooler_that_keeps_sessions_is_accepted(
+    pgbouncer: Callable[[str], str], environment: dict[str, str]
+) -> None:
+    pooled = {**environment, "ZATVA_DATABASE_URL": pgbouncer("session")}
+    for words in (["database", "check"], ["database", "upgrade"], ["job", "history"]):
+        done = zatva(pooled, *words)
+        assert (done.returncode, done.stderr) == (0, ""), words

@@ -1,4 +1,4 @@
-"""Whose request it is, when there are proxies and liars."""
+"""The client address of a request behind proxies, and forged headers."""
 
 import ipaddress
 
@@ -33,7 +33,9 @@ TRUSTED = [ipaddress.ip_network(text) for text in ("127.0.0.0/8", "::1/128", "10
         ("fe80::1%eth0", [], "fe80::1"),
     ],
 )
-def test_only_what_our_own_proxies_say_is_believed(peer: str, forwarded: list[str], address: str) -> None:
+def test_forwarded_addresses_are_accepted_only_from_trusted_proxies(
+    peer: str, forwarded: list[str], address: str
+) -> None:
     assert str(visitor(peer, forwarded, TRUSTED).address) == address
 
 
@@ -48,7 +50,7 @@ def test_only_what_our_own_proxies_say_is_believed(peer: str, forwarded: list[st
         ("", ["192.0.2.1"], None),
     ],
 )
-def test_clients_are_limited_one_by_one_and_our_own_proxies_are_not(
+def test_clients_are_limited_by_address_or_network_and_trusted_proxies_are_not(
     peer: str | None, forwarded: list[str], limited_as: str | None
 ) -> None:
     assert visitor(peer, forwarded, TRUSTED).limited_as == limited_as
@@ -64,11 +66,11 @@ def test_clients_are_limited_one_by_one_and_our_own_proxies_are_not(
         (None, "whole", ""),
     ],
 )
-def test_addresses_are_kept_as_the_settings_have_it(peer: str | None, how: str, kept: str) -> None:
+def test_client_addresses_are_stored_as_configured(peer: str | None, how: str, kept: str) -> None:
     assert visitor(peer, [], TRUSTED).kept_as(how) == kept
 
 
-def test_a_network_that_is_none_is_named() -> None:
+def test_an_invalid_network_is_refused_with_its_setting() -> None:
     wrong = {"trusted_proxies": ["192.0.2.1/24"]}
     with pytest.raises(SettingsError, match=r"provider\.trusted_proxies.*'192\.0\.2\.1/24' is not a network"):
         load_settings(provider=wrong)

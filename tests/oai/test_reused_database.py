@@ -1,4 +1,4 @@
-"""The database that tests use one after the other: nothing of a test is left for the next one."""
+"""The database that tests share in turn: the changes of a test are undone before the next one."""
 
 import psycopg
 import pytest
@@ -29,7 +29,7 @@ State = dict[str, object]
 
 @pytest.fixture(scope="module")
 def new(maintenance: psycopg.Connection, server_url: URL, template: str) -> State:
-    """What is in a new copy."""
+    """The state of a new copy."""
     made = ReusedDatabase(maintenance, server_url, template)
     with connected(made) as connection:
         found = state(connection)
@@ -46,7 +46,7 @@ def end(reused: ReusedDatabase) -> None:
     reused.empty(frozenset(), lambda: None)
 
 
-def test_connections_and_locks_are_gone(reused: ReusedDatabase) -> None:
+def test_connections_and_locks_of_a_test_are_ended(reused: ReusedDatabase) -> None:
     with connected(reused) as connection:
         connection.execute("SELECT pg_advisory_lock(1)")
         name = reused.name
@@ -60,7 +60,7 @@ def test_connections_and_locks_are_gone(reused: ReusedDatabase) -> None:
 
 
 def state(connection: psycopg.Connection) -> State:
-    """All rows, the last values of sequences, and what plans are made from."""
+    """Return all rows, the last values of sequences, and the statistics of the planner."""
     tables = [
         name for (name,) in connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'")
     ]
@@ -86,7 +86,7 @@ def state(connection: psycopg.Connection) -> State:
         [_MANY.format(300)],
     ],
 )
-def test_rows_sequences_and_statistics_are_as_in_a_new_copy(
+def test_rows_sequences_and_statistics_are_reset_to_those_of_a_new_copy(
     reused: ReusedDatabase, new: State, changes: list[str]
 ) -> None:
     with connected(reused) as connection:
@@ -100,7 +100,7 @@ def test_rows_sequences_and_statistics_are_as_in_a_new_copy(
         assert state(connection) == new
 
 
-def test_connections_that_stay_may_have_temporary_tables(reused: ReusedDatabase) -> None:
+def test_temporary_tables_of_open_connections_are_emptied(reused: ReusedDatabase) -> None:
     with connected(reused) as connection:
         name = reused.name
         connection.execute("CREATE TEMP TABLE more (id bigint PRIMARY KEY DEFAULT 1)")
@@ -131,9 +131,7 @@ def test_connections_that_stay_may_have_temporary_tables(reused: ReusedDatabase)
         "ALTER TABLE collection ENABLE ROW LEVEL SECURITY",
     ],
 )
-def test_what_cannot_be_emptied_leads_to_another_copy(
-    reused: ReusedDatabase, new: State, change: str
-) -> None:
+def test_changes_of_the_schema_lead_to_a_new_copy(reused: ReusedDatabase, new: State, change: str) -> None:
     with connected(reused) as connection:
         name = reused.name
         connection.execute(change.encode())
@@ -143,7 +141,7 @@ def test_what_cannot_be_emptied_leads_to_another_copy(
         assert state(connection) == new
 
 
-def test_another_copy_is_made_if_its_connection_was_ended(reused: ReusedDatabase) -> None:
+def test_a_new_copy_is_made_if_the_connection_of_the_old_one_was_ended(reused: ReusedDatabase) -> None:
     with connected(reused) as connection:
         before = reused.name
         connection.execute(
@@ -155,7 +153,7 @@ def test_another_copy_is_made_if_its_connection_was_ended(reused: ReusedDatabase
         assert reused.name != before
 
 
-def test_a_test_with_a_copy_has_no_connection_to_the_reused_one(
+def test_a_test_with_its_own_copy_has_no_connection_to_the_shared_one(
     engine: Engine, reused: ReusedDatabase, request: pytest.FixtureRequest
 ) -> None:
     engine.url = reused.open()

@@ -1,4 +1,4 @@
-"""Why the embedded server does not start is told from its disk and its log."""
+"""The reason why the embedded server does not start is found from its disk and its log."""
 
 import shutil
 import tempfile
@@ -32,7 +32,7 @@ def cluster(tmp_path: Path) -> Iterator[Path]:
         ("shared_preload_libraries = 'nonsense'", 'could not access file "nonsense": No such file'),
     ],
 )
-def test_a_server_that_refuses_to_start_is_reported_in_its_own_words(
+def test_a_server_that_does_not_start_is_reported_with_the_message_in_its_log(
     cluster: Path, tmp_path: Path, setting: str, reason: str
 ) -> None:
     (cluster / "postgresql.conf").write_text(f"{setting}\n")
@@ -44,18 +44,18 @@ def test_a_server_that_refuses_to_start_is_reported_in_its_own_words(
     assert "pg_ctl" not in message
 
 
-def test_a_full_disk_is_told_before_all_else(tmp_path: Path) -> None:
+def test_a_full_disk_has_precedence_over_other_reasons(tmp_path: Path) -> None:
     (tmp_path / "server.log").write_text("FATAL:  something else\n")
     assert why_not(tmp_path, "no idea", needed=2**62).startswith("no space left on device")
 
 
 @pytest.mark.parametrize("error", ["FATAL:  could not map memory", "initdb: error: could not map memory"])
-def test_of_the_output_of_initdb_the_error_is_shown(tmp_path: Path, error: str) -> None:
+def test_only_the_error_in_the_output_of_initdb_is_shown(tmp_path: Path, error: str) -> None:
     output = f"initdb -D there ended with 1: creating directory ... ok\n{error}\ninitdb: removing contents"
     assert why_not(tmp_path, output) == "could not map memory"
 
 
-def test_what_was_in_the_log_before_the_start_is_no_reason(tmp_path: Path) -> None:
+def test_log_entries_before_the_start_are_not_reported_as_reason(tmp_path: Path) -> None:
     log = tmp_path / "server.log"
     assert why_not(tmp_path, "no idea") == "no idea"
     log.write_text("FATAL:  ended a connection\n")
@@ -67,20 +67,20 @@ def test_what_was_in_the_log_before_the_start_is_no_reason(tmp_path: Path) -> No
 
 @pytest.fixture
 def parent() -> Iterator[Path]:
-    """A folder with a path short enough for a socket, and open, so that root's server uses it, too."""
+    """A folder with a path short enough for a socket, and accessible to the server that root starts."""
     with tempfile.TemporaryDirectory() as folder:
         Path(folder).chmod(0o755)
         yield Path(folder)
 
 
-def test_a_folder_with_an_apostrophe_and_other_odd_characters_is_used(parent: Path) -> None:
+def test_a_folder_with_an_apostrophe_and_other_special_characters_is_used(parent: Path) -> None:
     server = EmbeddedServer(parent / "o'brien & \\(sons) #1")
     server.acquire()
     server.release()
     assert list(parent.glob("*/postgres/PG_VERSION"))
 
 
-def test_what_killed_first_starts_left_is_removed(parent: Path) -> None:
+def test_folders_left_by_killed_first_starts_are_removed(parent: Path) -> None:
     for left in ("1", "4194304"):
         (parent / f"postgres.{left}.new" / "base").mkdir(parents=True)
     server = EmbeddedServer(parent)

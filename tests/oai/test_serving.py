@@ -1,4 +1,4 @@
-"""Listeners are named by the address at which they are reached."""
+"""The address of a listener, and the address at which it is reached."""
 
 import socket
 
@@ -16,7 +16,7 @@ from oai.serving import address, open_listener, own_address
         ("::", "[::]", "[::1]"),
     ],
 )
-def test_a_listener_is_reached_at_its_own_address(host: str, named: str, reached: str) -> None:
+def test_the_address_at_which_a_listener_is_reached_is_computed(host: str, named: str, reached: str) -> None:
     if ":" in host and not socket.has_ipv6:
         pytest.skip("no IPv6 here")
     with open_listener(host, 0) as listener:

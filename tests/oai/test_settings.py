@@ -21,7 +21,7 @@ def _a_folder_without_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
         monkeypatch.delenv(name, raising=False)
 
 
-def test_there_need_not_be_any_settings() -> None:
+def test_defaults_apply_without_any_settings() -> None:
     assert load_settings().provider.records_per_answer == 500
 
 
@@ -44,7 +44,7 @@ def test_an_override_wins_over_a_variable(tmp_path: Path, monkeypatch: pytest.Mo
     assert next(one.source for one in settings_in_effect(settings) if one.name == "data") == "--data"
 
 
-def test_a_user_without_a_home_folder_is_shown_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_user_without_home_folder_gets_an_error_with_advice(monkeypatch: pytest.MonkeyPatch) -> None:
     def no_entry(_number: int) -> None:
         raise KeyError
 
@@ -89,13 +89,13 @@ def test_the_password_is_not_shown() -> None:
         ("[openid]\nissuer = 'https://a.b'\nclient_secret = 'c'", "toml:1.*: issuer needs client_id$"),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_is_allowed(tmp_path: Path, text: str, words: str) -> None:
+def test_an_invalid_setting_is_refused_with_the_allowed_values(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "zatva.toml").write_text(text)
     with pytest.raises(SettingsError, match=words):
         load_settings()
 
 
-def test_a_wrong_setting_in_a_variable_is_named_with_the_variable(
+def test_an_invalid_setting_in_a_variable_is_refused_with_its_name(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "zatva.toml").write_text("[provider]\nthreads = 2\n")
@@ -105,7 +105,7 @@ def test_a_wrong_setting_in_a_variable_is_named_with_the_variable(
         load_settings()
 
 
-def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
+def test_a_settings_file_that_is_not_utf_8_is_refused_with_its_name(tmp_path: Path) -> None:
     (tmp_path / "zatva.toml").write_bytes(b'[provider]\nrepository_name = "\xe8e\xbb"\n')
     with pytest.raises(
         SettingsError, match=r"zatva.toml: not UTF-8 \(byte 31, in line 2\); save it as UTF-8"
@@ -113,7 +113,7 @@ def test_a_file_that_is_not_utf_8_is_named(tmp_path: Path) -> None:
         load_settings()
 
 
-def test_a_folder_and_a_link_without_an_end_are_no_settings_files(tmp_path: Path) -> None:
+def test_folders_and_circular_links_are_refused_as_settings_files(tmp_path: Path) -> None:
     (tmp_path / "loop.toml").symlink_to("loop.toml")
     for name, kind in (("", "a folder"), ("loop.toml", "neither a file nor a link to one")):
         with pytest.raises(SettingsError, match=f"{tmp_path / name} is {kind}; give another"):
@@ -131,7 +131,7 @@ def test_a_byte_order_mark_is_not_part_of_the_settings(tmp_path: Path) -> None:
     assert lines["provider.records_per_answer"] == "zatva.toml:2"
 
 
-def test_a_section_in_another_case_has_effect_and_is_shown(tmp_path: Path) -> None:
+def test_section_names_are_case_insensitive(tmp_path: Path) -> None:
     (tmp_path / "zatva.toml").write_text("Data = '/x'\n[Provider]\nthreads = 2\n")
     settings = load_settings()
     assert (settings.data, settings.provider.threads) == (Path("/x"), 2)
@@ -139,13 +139,13 @@ def test_a_section_in_another_case_has_effect_and_is_shown(tmp_path: Path) -> No
     assert (lines["data"], lines["provider.threads"]) == ("zatva.toml:1", "zatva.toml:3")
 
 
-def test_a_section_in_two_cases_is_refused(tmp_path: Path) -> None:
+def test_a_section_written_in_two_cases_is_refused(tmp_path: Path) -> None:
     (tmp_path / "zatva.toml").write_text("[provider]\nthreads = 2\n[PROVIDER]\nthreads = 3\n")
     with pytest.raises(SettingsError, match="'PROVIDER' is there twice, in different cases; use 'provider'"):
         load_settings()
 
 
-def test_a_variable_that_is_not_json_is_named_with_its_section(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_variable_that_is_not_json_is_refused_with_its_section(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZATVA_PROVIDER__SEEDER_LISTS", '{"Closed"="withheld"}')
     with pytest.raises(
         SettingsError, match=r'field "provider".*delimiter.*write a list as \["a", "b"\], a table'
@@ -183,7 +183,7 @@ def test_the_dashboards_address_has_no_path_query_or_credentials(given: str) -> 
         WebSettings(base_url=given)
 
 
-def test_a_missing_file_is_named(tmp_path: Path) -> None:
+def test_a_missing_settings_file_is_reported_with_its_name(tmp_path: Path) -> None:
     with pytest.raises(
         SettingsError, match=f"no such settings file.*zatva init --config {tmp_path}/none.toml"
     ):
@@ -191,7 +191,7 @@ def test_a_missing_file_is_named(tmp_path: Path) -> None:
     assert load_settings(tmp_path / "none.toml", may_be_missing=True).toml_file is None
 
 
-def test_an_empty_database_url_stands_for_the_embedded_one(
+def test_an_empty_database_url_selects_the_embedded_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "zatva.toml").write_text("database_url = 'postgresql://u@host/db'\n")

@@ -26,7 +26,7 @@ def _by_name(file: Path) -> dict[str, SettingLine]:
     return {line.name: line for line in settings_in_effect(load_settings(file))}
 
 
-def test_each_setting_tells_its_value_and_its_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_settings_are_listed_with_value_and_source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "zatva.toml"
     file.write_text(_FILE)
     monkeypatch.delenv("ZATVA_DATABASE_URL", raising=False)

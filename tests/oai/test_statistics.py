@@ -1,4 +1,4 @@
-"""Tables that were just filled get statistics; those that have good ones are left alone."""
+"""Recently filled tables get statistics; tables with current ones are not analysed again."""
 
 from sqlalchemy import text
 
@@ -10,7 +10,7 @@ FILL = text(
 
 
 def rows_expected(database: Database, table: str = "oai_metadata_format") -> int:
-    """How many rows PostgreSQL takes the table to have; -1 for one that it knows nothing about."""
+    """Return the number of rows in PostgreSQL's statistics; -1 without statistics."""
     with database.engine.connect() as connection:
         found = connection.execute(
             text("SELECT reltuples FROM pg_class WHERE relname = :table"), {"table": table}
@@ -24,14 +24,14 @@ def fill(database: Database, rows: int) -> None:
         connection.execute(FILL, {"n": rows})
 
 
-def test_a_table_that_was_just_filled_gets_statistics(database: Database) -> None:
+def test_a_recently_filled_table_gets_statistics(database: Database) -> None:
     fill(database, 1000)
     assert rows_expected(database) == -1
     make_statistics(database.engine, "oai_metadata_format", "oai_set")
     assert (rows_expected(database), rows_expected(database, "oai_set")) == (1000, -1)
 
 
-def test_a_table_with_statistics_is_looked_at_again_only_when_it_has_doubled(database: Database) -> None:
+def test_a_table_with_statistics_is_analysed_again_only_after_doubling(database: Database) -> None:
     fill(database, 1000)
     make_statistics(database.engine, "oai_metadata_format")
     with database.engine.begin() as connection:

@@ -1,4 +1,4 @@
-"""The protocol's words are whole and agree with each other."""
+"""The vocabulary of the protocol is complete and consistent."""
 
 import pytest
 
@@ -9,7 +9,7 @@ def test_every_verb_has_a_rule() -> None:
     assert set(RULES) == set(Verb)
 
 
-def test_the_protocol_has_eight_errors_and_each_verb_but_unknown_ones_can_have_a_bad_argument() -> None:
+def test_there_are_eight_error_codes_and_every_verb_allows_bad_argument() -> None:
     assert len(ErrorCode) == 8
     assert all(ErrorCode.BAD_ARGUMENT in rule.errors for rule in RULES.values())
     assert set().union(*(rule.errors for rule in RULES.values())) == set(ErrorCode) - {ErrorCode.BAD_VERB}

@@ -1,4 +1,4 @@
-"""Reads the provider's answers in tests: each is held to the grammar before anything else is asked of it."""
+"""Reads the provider's responses in tests; each is validated by the grammar first."""
 
 from dataclasses import dataclass
 from functools import cache
@@ -79,7 +79,7 @@ class Reply:
 
 
 def read_reply(body: bytes) -> Reply:
-    """Read an answer, which has to be valid: by our grammar, and by the official schemas where they are."""
+    """Read a response, which must be valid by the grammar, and by the official schemas if available."""
     root = etree.fromstring(body)
     _grammar().assertValid(root)
     for capture in root.iter(f"{{{webarchive.NAMESPACE}}}capture"):

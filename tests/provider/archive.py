@@ -31,7 +31,7 @@ EARLIER_TABLES = (
 
 
 def let_keys_be_missing(database: Database) -> None:
-    """Give the tables what an archive of an earlier version keeps until `zatva provider reindex-keys`."""
+    """Change the tables to the state of an earlier version before `zatva provider reindex-keys`."""
     with database.engine.begin() as connection:
         for statement in EARLIER_TABLES:
             connection.execute(text(statement))
@@ -59,9 +59,9 @@ class Archive:
         deleted: bool = False,
         **columns: object,
     ) -> str:
-        """Add a document, in these collections (full setSpecs), and give its OAI identifier.
+        """Add a document to these collections (full setSpecs), and return its OAI identifier.
 
-        `columns` are further columns of the document as they are to be, whatever the collections say.
+        `columns` are values of further columns, which override those that follow from the collections.
         """
         with self.database.session() as session:
             key = self._add(

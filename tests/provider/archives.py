@@ -1,8 +1,8 @@
-"""Writes ARC and WARC files for tests, plain or compressed by their name; damage is put in by the test.
+"""Writes ARC and WARC files for tests, plain or compressed by their name; tests add damage themselves.
 
     write_archive(tmp_path / "a.warc.gz", [warc_info(), warc_record(Page(url="http://a.example/"))])
 
-Records are bytes, so a test can cut, garble or join them; `offsets` tells where each one begins in the file.
+Records are bytes, so that tests can cut, damage or join them; `offsets` returns where each begins.
 """
 
 import base64

@@ -1,4 +1,4 @@
-"""What the provider's tests share: an archive to fill, and the provider over real HTTP on its own port."""
+"""Fixtures of the provider's tests: an archive to fill, and the provider over HTTP on a separate port."""
 
 import os
 from collections.abc import AsyncIterator, Iterator, Sequence
@@ -93,7 +93,7 @@ class Kept:
 
 @pytest.fixture(scope="module")
 def kept(shared_settings: Settings, engine: Engine) -> Kept:
-    """One for each module, empty; fixtures of the module fill it. That is a third of a small test's time."""
+    """An empty database per module, filled by its fixtures; this saves a third of a small test's time."""
     return Kept(settings=shared_settings, engine=engine)
 
 
@@ -116,7 +116,7 @@ def kept_database(kept: Kept) -> Database:
 
 @pytest.fixture(scope="module")
 def standing_server(kept: Kept) -> Iterator[SharedServer]:
-    """The provider with the same small pages, on the module's database, over connections of its own."""
+    """The provider with the same small pages, on the module's database, with separate connections."""
     with open_database(kept.settings, check_tables=False) as database:
         app = create_app(small_pages(kept.settings), database, base_url=BASE_URL)
         with shared_server(app) as server:
@@ -125,7 +125,7 @@ def standing_server(kept: Kept) -> Iterator[SharedServer]:
 
 @pytest.fixture
 async def reading(standing_server: SharedServer) -> AsyncIterator[Provider]:
-    """A client of its own of the module's provider, for a test that only reads."""
+    """A separate client of the module's provider, for a test that only reads."""
     async with TestClient(standing_server) as client:
         yield Provider(client=client)
 

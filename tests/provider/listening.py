@@ -1,4 +1,4 @@
-"""The provider as it is served, on a port of its own, and what tests under load wait for."""
+"""The provider on a separate port, and conditions for which tests under load wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
@@ -21,7 +21,7 @@ SECONDS = 60.0
 
 @asynccontextmanager
 async def listening(app: web.Application) -> AsyncIterator[int]:
-    """The application as it is served, and its port."""
+    """Serve the application; yield its port."""
     with open_listener("127.0.0.1", 0) as listener:
         async with serving(create_runner(app), listener):
             yield int(address(listener).rpartition(":")[2])
@@ -33,7 +33,7 @@ def app_of(database: Database, settings: Settings, **changes: object) -> web.App
 
 @asynccontextmanager
 async def locked(database: Database) -> AsyncIterator[None]:
-    """Nobody can read the documents for the time of the block."""
+    """Lock the table of documents against reading for the block."""
     async with await psycopg.AsyncConnection.connect(database.conninfo) as connection:
         await connection.execute("LOCK TABLE document IN ACCESS EXCLUSIVE MODE")
         yield
@@ -41,7 +41,7 @@ async def locked(database: Database) -> AsyncIterator[None]:
 
 
 async def waiting_statements(database: Database, number: int) -> None:
-    """Wait until so many statements wait for a lock."""
+    """Wait until this number of statements wait for a lock."""
     async with await psycopg.AsyncConnection.connect(database.conninfo, autocommit=True) as connection:
         async with asyncio.timeout(SECONDS):
             while (await connection.execute("SELECT FROM pg_locks WHERE NOT granted")).rowcount != number:  # noqa: ASYNC110 it is the server's event

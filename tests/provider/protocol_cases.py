@@ -1,6 +1,6 @@
-"""The cases of the protocol as tables: what is asked, and what has to come.
+"""The cases of the protocol as tables of queries and expected responses.
 
-Sources: OAI-PMH 2.0, sections 2.5 to 4.6, and its implementation guidelines. In a query `{known}` stands for
+Sources: OAI-PMH 2.0, sections 2.5 to 4.6, and its implementation guidelines. In a query, `{known}` means
 a record's identifier, `{deleted}` for a deleted one's, and `{token:ListRecords}` for a token of that verb.
 """
 

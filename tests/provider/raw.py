@@ -1,4 +1,4 @@
-"""Clients below HTTP: bytes onto a socket and bytes from it, as slowly or wrongly as a test likes."""
+"""Clients that send and receive raw bytes on a socket, so that tests can be slow or send invalid HTTP."""
 
 import asyncio
 import socket
@@ -13,7 +13,7 @@ class RawClient:
     writer: asyncio.StreamWriter
 
     async def rest(self) -> bytes:
-        """All that comes until the server closes the connection, or resets it."""
+        """Return all bytes received until the server closes or resets the connection."""
         found = b""
         try:
             while piece := await self.reader.read(65_536):
@@ -37,7 +37,7 @@ async def connect(port: int, *, receive_buffer: int | None = None) -> RawClient:
         connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, receive_buffer)
     connection.setblocking(False)  # noqa: FBT003 its only argument
     await asyncio.get_running_loop().sock_connect(connection, ("127.0.0.1", port))
-    # A small limit, for what the stream keeps in its own memory counts as taken.
+    # A small limit, because bytes in the stream's own buffer count as received.
     reader, writer = await asyncio.open_connection(sock=connection, limit=1024)
     return RawClient(reader=reader, writer=writer)
 

@@ -1,4 +1,4 @@
-"""`zatva provider serve` as a real process, and what tests ask about it from outside."""
+"""`zatva provider serve` as a real process, with functions to inspect it."""
 
 import signal
 import socket
@@ -24,7 +24,7 @@ class Served:
         self.process = Process(environment, "provider", "serve", *options, stderr=subprocess.PIPE)
 
     def address(self) -> str:
-        """Where it says that it listens, once it does."""
+        """Wait until it listens; return the address that it prints."""
         assert self.process.stderr is not None
         for line in self.process.stderr:
             if line.startswith("provider at "):
@@ -49,7 +49,7 @@ def ask(address: str, query: str = "verb=Identify") -> Reply:
 
 
 def until(condition: Callable[[], Any]) -> Any:
-    """Wait for the condition, and give what it gives."""
+    """Wait until the condition returns a true value, and return it."""
     deadline = time.monotonic() + SECONDS
     while not (met := condition()):
         assert time.monotonic() < deadline

@@ -10,7 +10,7 @@ from aiohttp.web import Application
 
 
 class SharedServer(TestServer):
-    """A server that outlives its clients. It is started and ended on an event loop of its own."""
+    """A server that outlives its clients. It is started and ended on a separate event loop."""
 
     async def close(self) -> None:
         """Do nothing at the end of a client: the next one needs the server as well."""
@@ -22,9 +22,9 @@ class SharedServer(TestServer):
 
 @contextmanager
 def shared_server(app: Application) -> Iterator[SharedServer]:
-    """Serve the application in a thread for the time of the block.
+    """Serve the application in a thread for the block.
 
-    The event loop of a test ends with the test, and what runs on it does too.
+    The event loop of a test ends with the test, and so do the servers that run on it.
     """
     loop = asyncio.new_event_loop()
     thread = Thread(target=loop.run_forever)

@@ -1,4 +1,4 @@
-"""The provider over HTTP: methods, headers, compression, hostile bytes, and what happens under load."""
+"""The provider over HTTP: methods, headers, compression, hostile bytes, and behaviour under load."""
 
 import asyncio
 import gzip
@@ -42,7 +42,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
         ("POST", "/other", 404),
     ],
 )
-async def test_the_path_is_oai_and_the_methods_are_three(
+async def test_only_get_head_and_post_of_the_oai_path_are_answered(
     reading: Provider, method: str, path: str, status: int
 ) -> None:
     response = await reading.client.request(method, path, allow_redirects=False)
@@ -58,7 +58,7 @@ def filled(kept: Kept) -> None:
 
 
 @pytest.mark.usefixtures("filled")
-async def test_head_has_the_headers_of_get_and_no_body(reading: Provider) -> None:
+async def test_head_returns_the_headers_of_get_without_a_body(reading: Provider) -> None:
     plain = {"Accept-Encoding": "identity"}
     path = "/oai?verb=ListRecords&metadataPrefix=oai_dc"
     whole = await reading.client.get(path, headers=plain)
@@ -85,7 +85,7 @@ async def test_head_has_the_headers_of_get_and_no_body(reading: Provider) -> Non
         ("gzip;q=inf", False),
     ],
 )
-async def test_gzip_is_given_where_it_is_accepted(
+async def test_responses_are_compressed_if_the_client_accepts_gzip(
     reading: Provider,
     accepted: str,
     compressed: bool,  # noqa: FBT001 from the table above
@@ -111,12 +111,14 @@ async def test_gzip_is_given_where_it_is_accepted(
     ],
 )
 @pytest.mark.usefixtures("filled")
-async def test_only_a_closed_window_may_be_cached(reading: Provider, query: str, caching: str) -> None:
+async def test_only_lists_with_an_until_in_the_past_are_cacheable(
+    reading: Provider, query: str, caching: str
+) -> None:
     response = await reading.client.get(f"/oai?{query}")
     assert response.headers["Cache-Control"] == caching
 
 
-async def test_a_page_behind_a_token_may_be_cached_for_half_a_tokens_life(
+async def test_a_page_of_a_token_is_cacheable_for_half_the_lifetime_of_tokens(
     archive: Archive, database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     archive.add_many(4)
@@ -139,7 +141,7 @@ async def test_a_form_that_ends_in_a_line_break_is_read(reading: Provider) -> No
     assert not answer.codes
 
 
-async def test_another_kind_of_body_is_refused(reading: Provider) -> None:
+async def test_a_body_of_another_content_type_is_refused_with_415(reading: Provider) -> None:
     multipart = FormData({"verb": "Identify"}, default_to_multipart=True)
     assert (await reading.client.post("/oai", data=multipart)).status == 415
     assert (await reading.client.post("/oai", json={"verb": "Identify"})).status == 415
@@ -154,7 +156,7 @@ async def test_a_very_long_body_is_refused(reading: Provider) -> None:
 
 @asynccontextmanager
 async def locked(database: Database) -> AsyncIterator[None]:
-    """Nobody can read the documents for the time of the block."""
+    """Lock the table of documents against reading for the block."""
     async with await psycopg.AsyncConnection.connect(database.conninfo) as connection:
         await connection.execute("LOCK TABLE document IN ACCESS EXCLUSIVE MODE")
         yield
@@ -174,14 +176,14 @@ def assert_try_later(response: ClientResponse) -> None:
 
 
 async def blocked(database: Database) -> None:
-    """Wait until somebody waits for the documents."""
+    """Wait until a statement waits for the documents."""
     async with await psycopg.AsyncConnection.connect(database.conninfo, autocommit=True) as connection:
         while not (await connection.execute("SELECT FROM pg_locks WHERE NOT granted")).rowcount:  # noqa: ASYNC110 it is the server's event
             await asyncio.sleep(0.01)
 
 
 @pytest.mark.parametrize("room", [{"waiting_room": 0}, {"waiting_room": 9, "wait_seconds": 0.1}])
-async def test_a_full_provider_asks_to_come_back_and_recovers(
+async def test_an_overloaded_provider_sends_503_with_retry_after_and_recovers(
     archive: Archive,
     database: Database,
     settings: Settings,
@@ -210,7 +212,7 @@ async def test_a_request_that_waits_for_a_thread_gets_one(
     assert all(len(answer.identifiers) == 1 for answer in answers)
 
 
-async def test_a_slow_statement_asks_to_come_back(
+async def test_a_slow_statement_gets_503_with_retry_after(
     archive: Archive, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     archive.add()
@@ -222,7 +224,7 @@ async def test_a_slow_statement_asks_to_come_back(
         await provider.client.close()
 
 
-async def test_a_database_that_has_gone_asks_to_come_back(
+async def test_an_unavailable_database_gets_503_with_retry_after(
     database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     provider = await served(aiohttp_client, database, settings)
@@ -244,7 +246,7 @@ def sibling(database: Database, name: str) -> str:
     return url.render_as_string(hide_password=False)
 
 
-async def test_a_client_that_leaves_frees_its_place(
+async def test_a_client_that_disconnects_releases_its_place(
     archive: Archive, database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     archive.add()
@@ -259,6 +261,6 @@ async def test_a_client_that_leaves_frees_its_place(
     assert not (await provider.ask(verb="Identify")).codes
 
 
-async def test_the_base_url_is_the_configured_one_whatever_the_host(reading: Provider) -> None:
+async def test_the_base_url_does_not_depend_on_the_host_header(reading: Provider) -> None:
     response = await reading.client.get(URL(IDENTIFY, encoded=True), headers={"Host": "evil.example"})
     assert (await reply(response)).texts("//o:baseURL") == [BASE_URL]

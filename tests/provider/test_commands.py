@@ -39,7 +39,7 @@ def objects(environment: dict[str, str], *arguments: str | Path) -> list[Any]:
 
 
 def indexed(database: Database, path: Path, pages: Sequence[Page]) -> None:
-    """Index them as the command does, for tests of what comes after."""
+    """Index the pages as the command does, for tests of later commands."""
     index_file(database, write_pages(path, pages), IndexOptions(margin=1))
 
 
@@ -53,7 +53,7 @@ def test_the_status_names_files_of_the_same_name(
     assert objects(environment, "status")[0]["shared_names"] == ["same.warc"]
 
 
-def test_a_folder_is_indexed_and_told_file_by_file(environment: dict[str, str], tmp_path: Path) -> None:
+def test_indexing_a_folder_reports_each_file(environment: dict[str, str], tmp_path: Path) -> None:
     for name in ("a.warc.gz", "b.warc.gz"):
         write_pages(tmp_path / name, [Page(url=f"http://{name}.example/")])
     one, two, total = objects(environment, "index", tmp_path, "--jobs", "1")
@@ -72,7 +72,7 @@ def test_a_folder_is_indexed_and_told_file_by_file(environment: dict[str, str], 
     }
 
 
-def test_damage_is_told_with_its_place_and_in_the_exit_code(
+def test_damage_is_reported_with_its_offset_and_by_exit_code(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     good = packed(tmp_path / "x.warc.gz", warc_record(PAGES[0]))
@@ -90,7 +90,7 @@ def test_damage_is_told_with_its_place_and_in_the_exit_code(
     assert again["problems"][0]["failure_facts"] == {"bytes": 7}
 
 
-def test_files_that_cannot_be_indexed_are_named_with_what_to_do(
+def test_files_that_cannot_be_indexed_are_reported_with_advice(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     write_pages(tmp_path / "a.warc.gz", PAGES)
@@ -111,7 +111,7 @@ def test_files_that_cannot_be_indexed_are_named_with_what_to_do(
     assert "b.warc.bz2: not indexed: files packed as .bz2 are not read" in queued.stderr
 
 
-def test_a_file_name_neither_controls_the_terminal_nor_begins_a_line(
+def test_control_characters_in_file_names_are_escaped_in_output(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     name = "e\x1b[31mred\x07\nforged.warc.gz"
@@ -126,7 +126,7 @@ def test_a_file_name_neither_controls_the_terminal_nor_begins_a_line(
     assert objects(environment, "status", "--run", "1")[0]["path"] == str(tmp_path / name)
 
 
-def test_what_is_impossible_is_a_usage_error(environment: dict[str, str], tmp_path: Path) -> None:
+def test_invalid_arguments_are_usage_errors(environment: dict[str, str], tmp_path: Path) -> None:
     nothing = zatva(environment, "index", tmp_path / "nothing")
     assert (nothing.returncode, nothing.stdout) == (2, "")
     assert "no such file or folder" in nothing.stderr
@@ -139,13 +139,13 @@ def test_what_is_impossible_is_a_usage_error(environment: dict[str, str], tmp_pa
     assert objects(environment, "collection", "list") == []
 
 
-def test_an_empty_folder_is_no_fault(environment: dict[str, str], tmp_path: Path) -> None:
+def test_indexing_an_empty_folder_succeeds(environment: dict[str, str], tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     done = zatva(environment, "index", tmp_path / "empty")
     assert (done.returncode, done.stdout.splitlines()[0]) == (0, "no ARC, WARC or CDX files found there")
 
 
-def test_collections_are_made_filled_and_listed(environment: dict[str, str], tmp_path: Path) -> None:
+def test_collections_are_created_filled_and_listed(environment: dict[str, str], tmp_path: Path) -> None:
     write_pages(tmp_path / "x.warc.gz", PAGES)
     objects(environment, "index", tmp_path, "--collection", "serials:nov07")
     objects(environment, "collection", "add", "crawls", "--name", "Crawls", "--description", "All of them")
@@ -178,7 +178,7 @@ def test_a_document_is_hidden_by_identifier_or_url(
     assert (status["documents"], status["hidden"], status["files"]) == (3, 0, 1)
 
 
-def test_a_url_hides_what_find_lists_in_any_spelling(
+def test_hiding_a_url_hides_all_spellings_that_find_lists(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     urls = ["http://A.example:80/Port", "https://www.a.example/port#top", "http://a.example/other"]
@@ -212,7 +212,7 @@ def test_hiding_without_any_document_is_noted(
         assert ("takedown add" in done.stderr) is (command == "hide")
 
 
-def test_hiding_counts_what_a_takedown_already_withholds(
+def test_hiding_counts_documents_already_hidden_by_a_takedown(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     indexed(database, tmp_path / "x.warc.gz", PAGES)
@@ -227,7 +227,7 @@ def test_hiding_counts_what_a_takedown_already_withholds(
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
-def test_an_interrupted_run_leaves_whole_files_and_can_go_on(
+def test_an_interrupted_run_leaves_complete_files_and_can_be_resumed(
     environment: dict[str, str], database: Database, tmp_path: Path, jobs: str
 ) -> None:
     small = write_pages(tmp_path / "a.warc.gz", PAGES)
@@ -251,7 +251,7 @@ def test_an_interrupted_run_leaves_whole_files_and_can_go_on(
 
 
 def _interrupt(process_id: int) -> None:
-    """Send what Ctrl+C on a terminal sends: to the process and to those that it has started."""
+    """Send the signal of Ctrl+C on a terminal to the process and to its children."""
     children = Path(f"/proc/{process_id}/task/{process_id}/children").read_text().split()
     for one in (process_id, *map(int, children)):
         with contextlib.suppress(ProcessLookupError):  # one of its processes may have ended meanwhile
@@ -287,7 +287,7 @@ def test_a_collection_is_moved_and_dropped(environment: dict[str, str], tmp_path
     ]
 
 
-def test_whole_files_and_domains_are_hidden_and_found(
+def test_documents_are_hidden_and_found_by_file_and_domain(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     indexed(database, tmp_path / "x.warc.gz", PAGES)
@@ -304,7 +304,7 @@ def test_whole_files_and_domains_are_hidden_and_found(
     assert zatva(environment, "find", "/nothing").returncode == 2
 
 
-def test_captures_are_picked_and_put_in_order(
+def test_found_captures_are_filtered_collapsed_and_sorted(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     pages = [
@@ -330,7 +330,7 @@ def test_captures_are_picked_and_put_in_order(
     ) == (2, True)
 
 
-def test_an_asterisk_looks_further_as_it_does_for_cdx_servers(
+def test_an_asterisk_widens_a_search_as_in_cdx_servers(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     pages = [Page(url=f"http://www.a.example/{name}") for name in ("1", "2", "x")]
@@ -363,7 +363,7 @@ def test_a_file_whose_name_is_not_utf_8_is_indexed_queued_verified_and_hidden(
     assert objects(environment, "hide", "--arc", path) == [{"documents": 3, "taken_down": 0}]
 
 
-def test_indexing_says_when_harvesters_find_new_documents(
+def test_indexing_reports_when_harvesters_will_find_new_documents(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     write_pages(tmp_path / "a.warc.gz", PAGES)
@@ -411,12 +411,12 @@ def test_a_takedown_is_previewed_entered_listed_and_lifted(
 
 
 def test_only_line_feeds_separate_the_lines_of_a_list(tmp_path: Path) -> None:
-    """URLs that were archived with bytes that are not UTF-8 have other characters that Python splits at."""
+    """URLs archived with bytes that are not UTF-8 contain other characters at which Python splits."""
     (tmp_path / "list.txt").write_bytes("http://a.example/\x85\u2028x\r\n\nb.example\n".encode())
     assert lines_of_list(tmp_path / "list.txt") == ["http://a.example/\x85\u2028x", "b.example"]
 
 
-def test_the_register_is_listed_whole_unless_a_limit_is_given(
+def test_all_takedowns_are_listed_unless_a_limit_is_given(
     environment: dict[str, str], database: Database
 ) -> None:
     with database.session() as session:
@@ -432,7 +432,7 @@ def test_the_register_is_listed_whole_unless_a_limit_is_given(
     assert [row["takedown_id"] for row in limited] == numbers[:101]
 
 
-def test_a_command_is_one_load_unless_it_finds_nothing_new(
+def test_an_indexing_command_creates_one_load_if_it_adds_documents(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     for name in ("a", "b"):
@@ -454,7 +454,7 @@ def _audited(database: Database, *actions: str) -> list[AuditEntry]:
         return list(session.scalars(wanted))
 
 
-def test_the_audit_log_has_what_commands_change_in_collections(
+def test_changes_of_collections_by_commands_are_audited(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     indexed(database, tmp_path / "x.warc.gz", PAGES)
@@ -486,7 +486,7 @@ def test_the_audit_log_has_what_commands_change_in_collections(
     assert (drop.before["access"], drop.after) == ("withheld", None)
 
 
-def test_the_audit_log_has_what_commands_hide(
+def test_hiding_and_takedowns_by_commands_are_audited(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     indexed(database, tmp_path / "x.warc.gz", PAGES)

@@ -1,4 +1,4 @@
-"""A database that goes and comes back under a provider that stays."""
+"""A running provider whose database stops and starts again."""
 
 import asyncio
 import shutil
@@ -26,7 +26,7 @@ def own_server(tmp_path: Path) -> Iterator[Settings]:
     shutil.rmtree(cluster_folder(data))
 
 
-async def test_a_database_that_is_stopped_amid_requests_and_started_again(own_server: Settings) -> None:
+async def test_a_provider_recovers_after_its_database_is_stopped_and_started(own_server: Settings) -> None:
     restarted = EmbeddedServer(own_server.data)
     seen: set[int] = set()
     with open_database(own_server, pool_size=4, statement_seconds=30) as database:

@@ -1,7 +1,7 @@
-"""Harvests never miss anything, whatever is indexed, hidden and filed anew while they run.
+"""Harvests miss no change, whatever is indexed, hidden and reassigned while they run.
 
-Publishing goes on in threads of their own, in transactions of random length, and harvesters walk beside it.
-Each run is told by its seed; threads make its course differ, but what is asserted holds for every course.
+Publishing runs in separate threads, in transactions of random length, at the same time as harvests.
+Each run has a seed; because of the threads its course varies, but the assertions hold for every course.
 """
 
 import functools
@@ -80,14 +80,14 @@ class Scene:
     def ask(self, chance: random.Random, **arguments: str) -> Reply:
         pairs = [(name.rstrip("_"), value) for name, value in arguments.items()]
         answer = chance.choice(self.instances).answer(pairs)
-        # The schemas that answers are held to are made at the first reading, and not for several threads.
+        # The schemas for validation are loaded at the first reading, which is not thread-safe.
         with self.reading:
             reply = read_reply(answer.body)
         assert all(stamp <= reply.response_date for stamp, *_ in headers(reply).values())
         return reply
 
     def walk(self, chance: random.Random, **arguments: str) -> Iterator[Reply]:
-        """A list page by page, with pauses, on any instance; a token is used again now and then."""
+        """Yield a list page by page, with pauses, from any instance; a token is sometimes reused."""
         page = self.ask(chance, metadataPrefix="oai_dc", **arguments)
         while True:
             yield page
@@ -101,7 +101,7 @@ class Scene:
             page = self.ask(chance, **following)
 
     def existing(self, scope: str | None) -> dict[str, tuple[datetime, bool]]:
-        """What the tables have of a scope up to the mark, by identifier."""
+        """Return the stored documents of a scope up to the mark, by identifier."""
         due = select(PublicationMark.moment).scalar_subquery()
         rows = select(Document.key, Document.datestamp, Document.deleted).where(Document.datestamp <= due)
         if scope is not None:
@@ -124,7 +124,7 @@ def scene(settings: Settings, tmp_path: Path) -> Iterator[Scene]:
 
 @pytest.fixture
 def replicated_scene(settings: Settings, quick_folder: Path, tmp_path: Path) -> Iterator[Scene]:
-    """The same on two replicas, each of which stops replaying now and then."""
+    """The same scene on two replicas, each of which sometimes stops replaying."""
     with replicated(quick_folder, copies=2) as servers:
         copies = [copy.database for copy in servers.copies]
         replicas = Replicas(servers.primary, copies, most_behind=60)
@@ -162,21 +162,21 @@ def load(scene: Scene, chance: random.Random, name: str, *, pages: int) -> None:
     assert report.merged.new == pages, report
 
 
-def go_on_loading(scene: Scene, chance: random.Random, name: str) -> None:
+def keep_loading(scene: Scene, chance: random.Random, name: str) -> None:
     load(scene, chance, f"{name}-{chance.random()}", pages=chance.randint(1, 25))
 
 
 def hide_or_show(scene: Scene, chance: random.Random, _: str) -> None:
     with scene.database.session() as session:
-        chance.choice((hide, hide, unhide))(session, some(chance), margin=MARGIN)
+        chance.choice((hide, hide, unhide))(session, random_selection(chance), margin=MARGIN)
 
 
-def file_anew(scene: Scene, chance: random.Random, _: str) -> None:
+def reassign(scene: Scene, chance: random.Random, _: str) -> None:
     with scene.database.session() as session:
-        chance.choice((assign, remove))(session, LEAF, some(chance), margin=MARGIN)
+        chance.choice((assign, remove))(session, LEAF, random_selection(chance), margin=MARGIN)
 
 
-def some(chance: random.Random) -> Selection:
+def random_selection(chance: random.Random) -> Selection:
     return Selection(url_prefix=f"{chance.choice(HOSTS)}beginning/{chance.randint(1, 5)}")
 
 
@@ -184,7 +184,7 @@ Action = Callable[[Scene, random.Random, str], None]
 
 
 def settle(scene: Scene) -> None:
-    """Wait until the mark has reached everything that is published."""
+    """Wait until the mark has reached all published changes."""
     with scene.database.session() as session:
         due = select(PublicationMark.moment).scalar_subquery()
         while not session.scalar(select(func.max(Document.datestamp) <= due)):
@@ -198,8 +198,8 @@ def publish_beside(
     harvests: list[Callable[[], None]],
     have_enough: Callable[[], bool] = lambda: True,
 ) -> None:
-    """Let harvests run while publishing goes on, for so many rounds and until they have met enough of it."""
-    actions: list[Action] = [*[go_on_loading] * INDEXING, *[hide_or_show] * HIDING, *[file_anew] * FILING]
+    """Run harvests during publishing, for this number of rounds and until they have seen enough changes."""
+    actions: list[Action] = [*[keep_loading] * INDEXING, *[hide_or_show] * HIDING, *[reassign] * FILING]
 
     def work(number: int) -> None:
         chance = random.Random(f"{seed} {number}")
@@ -222,7 +222,7 @@ def publish_beside(
 
 
 def keep_walking(scene: Scene, seed: str) -> None:
-    """Read whole lists: each has what was there before it and is there after it."""
+    """Read complete lists; each must contain the records that exist both before and after it."""
     chance = random.Random(seed)
     while not scene.done.is_set():
         scope = chance.choice(SCOPES)
@@ -246,7 +246,7 @@ def by_response_date(pages: list[Reply]) -> str:
 
 
 def by_latest_datestamp(pages: list[Reply]) -> str:
-    """As harvesters do that do not trust the other side's clock."""
+    """Return the next `from` as harvesters compute it that do not trust the server's clock."""
     return max((stamp for page in pages for stamp, *_ in headers(page).values()), default="")
 
 
@@ -254,7 +254,7 @@ def by_latest_datestamp(pages: list[Reply]) -> str:
     ("seed", "next_from"),
     [(3, by_response_date), pytest.param(4, by_latest_datestamp, marks=pytest.mark.long)],
 )
-def test_a_walk_misses_nothing_and_incremental_harvests_end_as_a_full_one(
+def test_full_lists_are_complete_and_incremental_harvests_equal_a_full_one(
     scene: Scene, seed: int, next_from: Callable[[list[Reply]], str]
 ) -> None:
     walks = [functools.partial(keep_walking, scene, f"{seed} walk {number}") for number in range(2)]
@@ -268,7 +268,7 @@ def harvest_beside(
     next_from: Callable[[list[Reply]], str],
     others: Sequence[Callable[[], None]] = (),
 ) -> None:
-    """Harvest what is new again and again while others publish: in the end, nothing is missing."""
+    """Harvest changes repeatedly while others publish; in the end, none is missing."""
     chance = random.Random(seed)
     state: State = {}
     since: list[str] = []
@@ -298,7 +298,7 @@ def harvest_beside(
     assert state == full
 
 
-def test_incremental_harvests_from_replicas_end_as_a_full_one(replicated_scene: Scene) -> None:
+def test_incremental_harvests_from_replicas_equal_a_full_one(replicated_scene: Scene) -> None:
     servers = replicated_scene.servers
     assert servers is not None
 

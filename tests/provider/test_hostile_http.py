@@ -1,4 +1,4 @@
-"""Whatever bytes come in, only 2xx, 4xx and 503 go out, and the provider goes on."""
+"""Arbitrary bytes are answered only with 2xx, 4xx or 503, and the provider keeps running."""
 
 import asyncio
 import logging
@@ -57,7 +57,7 @@ _BODIES = [
 
 
 def hostile_request(pick: random.Random) -> bytes:
-    """One request, with something wrong in it more often than not."""
+    """Return one request, which is usually invalid in some way."""
     usual = pick.random() < 0.5
     query = b"".join(pick.choices(_TOKENS, k=pick.randint(0, 6)))
     if usual:
@@ -70,19 +70,19 @@ def hostile_request(pick: random.Random) -> bytes:
     headers = [*_HEADERS[:1], *pick.choices(_HEADERS, k=pick.randint(0, 1 if usual else 6))]
     lines = [b" ".join(line), *headers]
     newline = b"\r\n" if pick.random() < 0.9 else b"\n"
-    # Bytes behind a request without a body are read as the next request.
+    # Bytes after a request without a body are read as the next request.
     body = pick.choice(_BODIES) if line[0] == b"POST" or not usual else b""
     return newline.join(lines) + newline * 2 + body
 
 
 def pipelined(pick: random.Random) -> bytes:
-    """Several requests at once, good and bad."""
+    """Return several requests at once, valid and invalid ones."""
     good = get("verb=Identify")
     return b"".join(pick.choice([good, hostile_request(pick)]) for _ in range(pick.randint(2, 40)))
 
 
 def torn(pick: random.Random) -> bytes:
-    """A request with bytes changed, or that breaks off."""
+    """Return a truncated request, or one with changed bytes."""
     whole = bytearray(hostile_request(pick))
     for _ in range(pick.randint(1, 3)):
         whole[pick.randrange(len(whole))] = pick.randrange(256)
@@ -90,7 +90,7 @@ def torn(pick: random.Random) -> bytes:
 
 
 async def statuses(port: int, sent: bytes) -> list[int]:
-    """The statuses of all that is answered to these bytes."""
+    """Return the statuses of all responses to these bytes."""
     client = await connect(port)
     client.writer.write(sent)
     answer = await asyncio.wait_for(client.rest(), 60)
@@ -98,10 +98,10 @@ async def statuses(port: int, sent: bytes) -> list[int]:
     return [int(status) for status in re.findall(rb"HTTP/1\.[01] (\d{3}) [A-Z]", answer)]
 
 
-async def assert_survives(
+async def assert_answered_without_server_error(
     database: Database, settings: Settings, make: Callable[[random.Random], bytes], seed: int
 ) -> None:
-    """Send many such requests, some at a time, and look at what comes back."""
+    """Send many such requests, several at a time, and check the responses."""
     pick = random.Random(seed)
     requests = [make(pick) for _ in range(_ROUNDS)]
     seen: set[int] = set()
@@ -119,33 +119,33 @@ async def assert_survives(
     assert {200, 400} <= seen
 
 
-def assert_nothing_went_wrong(caplog: pytest.LogCaptureFixture) -> None:
-    """Nobody can fill our log, and nothing was caught only at the very end."""
+def assert_no_error_logged(caplog: pytest.LogCaptureFixture) -> None:
+    """Check that nothing was logged as an error."""
     assert [record.getMessage() for record in caplog.records if record.levelno >= logging.ERROR] == []
 
 
-async def test_hostile_requests(
+async def test_hostile_requests_are_answered_with_2xx_4xx_or_503(
     archive: Archive, database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     archive.add_many(4)
-    await assert_survives(database, settings, hostile_request, 1)
-    assert_nothing_went_wrong(caplog)
+    await assert_answered_without_server_error(database, settings, hostile_request, 1)
+    assert_no_error_logged(caplog)
 
 
-async def test_pipelined_requests(
+async def test_pipelined_requests_are_answered_with_2xx_4xx_or_503(
     archive: Archive, database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     archive.add()
-    await assert_survives(database, settings, pipelined, 2)
-    assert_nothing_went_wrong(caplog)
+    await assert_answered_without_server_error(database, settings, pipelined, 2)
+    assert_no_error_logged(caplog)
 
 
-async def test_torn_requests(
+async def test_damaged_requests_are_answered_with_2xx_4xx_or_503(
     archive: Archive, database: Database, settings: Settings, caplog: pytest.LogCaptureFixture
 ) -> None:
     archive.add()
-    await assert_survives(database, settings, torn, 20)
-    assert_nothing_went_wrong(caplog)
+    await assert_answered_without_server_error(database, settings, torn, 20)
+    assert_no_error_logged(caplog)
 
 
 HOSTILE = [
@@ -177,7 +177,7 @@ HOSTILE = [
 
 
 @pytest.mark.parametrize("sent", HOSTILE, ids=range(len(HOSTILE)))
-async def test_nothing_that_a_client_sends_is_answered_with_500(reading: Provider, sent: bytes) -> None:
+async def test_hostile_bytes_are_never_answered_with_500(reading: Provider, sent: bytes) -> None:
     reader, writer = await asyncio.open_connection("127.0.0.1", reading.client.port)
     writer.write(sent)
     writer.write_eof()
@@ -191,10 +191,10 @@ async def test_nothing_that_a_client_sends_is_answered_with_500(reading: Provide
     assert not (await reading.ask(verb="Identify")).codes
 
 
-async def test_a_form_that_is_not_what_its_encoding_says_is_a_bad_request_and_nothing_of_ours(
+async def test_a_form_that_does_not_match_its_content_encoding_is_answered_with_400(
     provider: Provider, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """The server takes the request up before its body is there, so it is the handler that fails at it."""
+    """The server starts the request before its body has arrived, so the handler meets the error."""
     assert provider.client.port is not None
     client = await connect(provider.client.port)
     client.writer.write(
@@ -208,4 +208,4 @@ async def test_a_form_that_is_not_what_its_encoding_says_is_a_bad_request_and_no
     assert answer.startswith(b"HTTP/1.1 400 ")
     assert b"the form's bytes do not match its headers" in answer
     assert not (await provider.ask(verb="Identify")).codes
-    assert_nothing_went_wrong(caplog)
+    assert_no_error_logged(caplog)

@@ -1,4 +1,4 @@
-"""Slow, vanishing and greedy clients."""
+"""Slow clients, clients that disconnect, and clients that send too many requests."""
 
 import asyncio
 import threading
@@ -33,7 +33,7 @@ def long_records(archive: Archive, number: int) -> None:
         archive.add(f"http://example.cz/{index}/" + "a" * 2000, title="t" * 200_000)
 
 
-async def test_a_client_that_vanishes_has_its_statement_cancelled(
+async def test_the_statement_of_a_client_that_disconnects_is_cancelled(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     archive.add()
@@ -50,7 +50,7 @@ async def test_a_client_that_vanishes_has_its_statement_cancelled(
             assert await status_of(port, get("verb=ListMetadataFormats")) == 200
 
 
-async def test_a_client_that_vanishes_from_the_waiting_room_leaves_no_work(
+async def test_a_waiting_request_of_a_client_that_disconnects_is_dropped(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     archive.add()
@@ -68,7 +68,7 @@ async def test_a_client_that_vanishes_from_the_waiting_room_leaves_no_work(
         assert await status_of(port) == 200
 
 
-async def test_a_slow_reader_holds_no_thread_and_is_cut_off(
+async def test_a_slow_reader_occupies_no_thread_and_is_disconnected(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     long_records(archive, 30)
@@ -85,7 +85,7 @@ async def test_a_slow_reader_holds_no_thread_and_is_cut_off(
         await slow.close()
 
 
-async def test_a_reader_that_keeps_to_the_least_rate_gets_everything(
+async def test_a_reader_at_the_minimum_rate_gets_the_complete_response(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     long_records(archive, 5)
@@ -105,7 +105,7 @@ async def test_a_reader_that_keeps_to_the_least_rate_gets_everything(
 
 
 @pytest.mark.parametrize("sent", [b"", b"GET /oai?verb=Ident", IDENTIFY[:-2], IDENTIFY + b"GET"])
-async def test_a_connection_without_a_whole_request_is_closed(
+async def test_a_connection_without_a_complete_request_is_closed(
     database: Database, settings: Settings, sent: bytes
 ) -> None:
     async with listening(app_of(database, settings, idle_seconds=0.3)) as port:
@@ -115,7 +115,9 @@ async def test_a_connection_without_a_whole_request_is_closed(
         await client.close()
 
 
-async def test_dripping_headers_do_not_keep_a_connection(database: Database, settings: Settings) -> None:
+async def test_a_connection_with_slowly_sent_headers_is_closed(
+    database: Database, settings: Settings
+) -> None:
     async with listening(app_of(database, settings, idle_seconds=0.3)) as port:
         client = await connect(port)
         client.writer.write(b"GET /oai?verb=Identify HTTP/1.1\r\n")
@@ -129,7 +131,7 @@ async def test_dripping_headers_do_not_keep_a_connection(database: Database, set
         await client.close()
 
 
-async def test_a_dripping_form_is_answered_with_408(database: Database, settings: Settings) -> None:
+async def test_a_slowly_sent_form_is_answered_with_408(database: Database, settings: Settings) -> None:
     async with listening(app_of(database, settings, body_seconds=0.3)) as port:
         client = await connect(port)
         client.writer.write(
@@ -141,7 +143,7 @@ async def test_a_dripping_form_is_answered_with_408(database: Database, settings
         await client.close()
 
 
-async def test_a_client_over_its_limit_is_asked_to_come_back_and_others_are_not(
+async def test_only_the_client_over_its_limit_gets_503(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     archive.add()
@@ -158,7 +160,7 @@ async def test_a_client_over_its_limit_is_asked_to_come_back_and_others_are_not(
         assert await status_of(port, greedy) == 200
 
 
-async def test_an_unread_answer_counts_as_under_way(
+async def test_an_unread_response_counts_as_a_running_request(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     long_records(archive, 30)
@@ -174,20 +176,22 @@ async def test_an_unread_answer_counts_as_under_way(
         assert await status_of(port, get("verb=Identify", whose)) == 200
 
 
-async def test_the_proxy_itself_is_not_limited(database: Database, settings: Settings) -> None:
+async def test_the_trusted_proxy_itself_is_not_limited(database: Database, settings: Settings) -> None:
     app = app_of(database, settings, client_rate=1)
     async with listening(app) as port:
         assert [await status_of(port) for _ in range(3)] == [200, 200, 200]
 
 
-async def test_whoever_is_no_trusted_proxy_speaks_for_itself(database: Database, settings: Settings) -> None:
+async def test_x_forwarded_for_of_an_untrusted_sender_is_ignored(
+    database: Database, settings: Settings
+) -> None:
     app = app_of(database, settings, client_rate=1, trusted_proxies=())
     async with listening(app) as port:
         forged = [get("verb=Identify", f"X-Forwarded-For: 192.0.2.{number}") for number in range(3)]
         assert [await status_of(port, sent) for sent in forged] == [200, 503, 503]
 
 
-async def test_the_503_says_when_to_come_back(database: Database, settings: Settings) -> None:
+async def test_a_503_response_has_retry_after_and_the_reason(database: Database, settings: Settings) -> None:
     app = app_of(database, settings, client_rate=1, trusted_proxies=())
     async with listening(app) as port, ClientSession() as session:
         answers = [await session.get(f"http://127.0.0.1:{port}/oai?verb=Identify") for _ in range(2)]
@@ -196,7 +200,7 @@ async def test_the_503_says_when_to_come_back(database: Database, settings: Sett
         assert "more than 1 requests in a minute" in await answers[1].text()
 
 
-async def test_many_clients_see_no_error_but_503_and_leave_nothing_behind(
+async def test_many_clients_get_no_error_but_503_and_all_resources_are_released(
     archive: Archive, settings: Settings
 ) -> None:
     identifiers = archive.add_many(8)
@@ -204,7 +208,7 @@ async def test_many_clients_see_no_error_but_503_and_leave_nothing_behind(
         app = app_of(own, settings, threads=2, waiting_room=8, wait_seconds=1)
         async with listening(app) as port:
             assert await status_of(port) == 200
-            before = standing()
+            before = open_resources()
             async with ClientSession(f"http://127.0.0.1:{port}") as session:
                 lists = [read_out(session) for _ in range(16)]
                 records = get_records(session, identifiers)
@@ -213,18 +217,18 @@ async def test_many_clients_see_no_error_but_503_and_leave_nothing_behind(
             assert 200 in statuses
             await eventually(lambda: app[ADMISSION].working == app[ADMISSION].waiting == 0)
             assert app[OBSERVERS].limits.remembered == 0
-            await eventually(lambda: standing()[0] <= before[0] and standing()[2] <= before[2])
-            # The pool's second thread and the resolver's may have come to be.
-            assert standing()[1] <= before[1] + 4
+            await eventually(lambda: open_resources()[0] <= before[0] and open_resources()[2] <= before[2])
+            # The pool's second thread and the resolver's may have been started.
+            assert open_resources()[1] <= before[1] + 4
 
 
-def standing() -> tuple[int, int, int]:
-    """Tasks, threads and open files at the moment."""
+def open_resources() -> tuple[int, int, int]:
+    """Return the present numbers of tasks, threads and open files."""
     return len(asyncio.all_tasks()), threading.active_count(), len(list(Path("/proc/self/fd").iterdir()))
 
 
 async def read_out(session: ClientSession) -> set[int]:
-    """Read a list to its end, trying again what was refused; gives the statuses seen."""
+    """Read a list to its end, repeating refused requests; return the statuses."""
     statuses, query = set(), {"verb": "ListIdentifiers", "metadataPrefix": "oai_dc"}
     while query:
         async with session.get("/oai", params=query) as response:
@@ -245,7 +249,7 @@ async def get_records(session: ClientSession, identifiers: list[str]) -> set[int
     return statuses
 
 
-async def test_lists_and_look_ups_leave_half_of_the_threads_to_others(database: Database) -> None:
+async def test_lists_and_look_ups_use_at_most_half_of_the_threads(database: Database) -> None:
     doors = Admission(threads=4, waiting_room=10, wait_seconds=20, statements=Statements([database.engine]))
     begun, over = threading.Semaphore(0), threading.Event()
 

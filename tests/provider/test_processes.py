@@ -1,4 +1,4 @@
-"""Several processes under one parent: they share a port, take over from each other, and end with it."""
+"""Several processes under one parent: they share a port, are replaced, and end with the parent."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from tests.provider.archive import Archive
 from tests.provider.served import SECONDS, Serve, Served, alive, ask, refuses_connections, until
 
 
-def test_several_processes_share_the_port_and_one_that_is_killed_is_replaced(serve: Serve) -> None:
+def test_processes_share_the_port_and_a_killed_one_is_replaced(serve: Serve) -> None:
     served = serve("--processes", "3")
     address = served.address()
     assert len(served.children()) == 3
@@ -36,7 +36,7 @@ def test_several_processes_share_the_port_and_one_that_is_killed_is_replaced(ser
     assert not ask(address).codes
 
 
-def test_a_killed_parent_takes_its_processes_along(serve: Serve) -> None:
+def test_the_processes_of_a_killed_parent_end(serve: Serve) -> None:
     served = serve("--processes", "2")
     served.address()
     children = served.children()
@@ -46,10 +46,10 @@ def test_a_killed_parent_takes_its_processes_along(serve: Serve) -> None:
     until(lambda: not any(map(alive, children)))
 
 
-def test_processes_can_be_replaced_one_by_one_while_a_list_is_read(
+def test_processes_can_be_replaced_in_turn_while_a_list_is_read(
     environment: dict[str, str], serve: Serve, archive: Archive
 ) -> None:
-    """Any process goes on with the tokens of any other, the new ones included."""
+    """Every process accepts the tokens of all others, including new ones."""
     environment["ZATVA_PROVIDER__HEADERS_PER_ANSWER"] = "1"
     identifiers = archive.add_many(24)
     served = serve("--processes", "2")
@@ -67,7 +67,7 @@ def until_replaced(served: Served, pid: int) -> None:
 
 
 class ListReading:
-    """Reads a list page by page, each over a new connection, which any process may take."""
+    """Reads a list page by page, each over a new connection, which any process may accept."""
 
     def __init__(self, address: str) -> None:
         self._address = address
@@ -95,7 +95,7 @@ class ListReading:
         pytest.fail("nobody answers")
 
 
-def test_each_process_has_a_port_for_its_figures(environment: dict[str, str], serve: Serve) -> None:
+def test_each_process_serves_metrics_at_its_own_port(environment: dict[str, str], serve: Serve) -> None:
     first = two_free_ports()
     environment["ZATVA_PROVIDER__METRICS_PORT"] = str(first)
     served = serve("--processes", "2")
@@ -110,7 +110,7 @@ def test_each_process_has_a_port_for_its_figures(environment: dict[str, str], se
 
 
 def two_free_ports() -> int:
-    """The first of two ports side by side that nobody listens on."""
+    """Return the first of two adjacent free ports."""
     while True:
         with socket.create_server(("127.0.0.1", 0)) as first:
             port: int = first.getsockname()[1]
@@ -122,7 +122,7 @@ def two_free_ports() -> int:
 
 
 def identified(port: int) -> int:
-    """How many Identify requests the figures at the port tell."""
+    """Return the number of Identify requests in the metrics at the port."""
     with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics", timeout=SECONDS) as response:
         count = re.search(rb'requests_total.outcome="ok",request="Identify". (\d+)', response.read())
     return int(count[1]) if count else 0

@@ -25,7 +25,7 @@ FORM = {"Content-Type": "application/x-www-form-urlencoded"}
 
 @dataclass(frozen=True, kw_only=True)
 class Words:
-    """What stands for the words in braces."""
+    """The values of the words in braces."""
 
     values: Mapping[str, str]
 
@@ -90,9 +90,9 @@ POSTS = ["POST", "POST in the URL", "POST in both"]
 
 
 def ways(number: int, config: pytest.Config) -> Sequence[str]:
-    """How the case with this number is asked: by GET, and each third by one kind of POST as well.
+    """Return how the case with this number is requested: by GET, and every third also by a kind of POST.
 
-    The kinds of POST differ in where the arguments are read from, whatever they are. `--long` asks each case
+    The kinds of POST differ in the place of the arguments, whatever they are. `--long` requests each case
     in all ways.
     """
     if config.getoption("--long"):
@@ -100,12 +100,12 @@ def ways(number: int, config: pytest.Config) -> Sequence[str]:
     return ["GET"] if number % 3 else ["GET", POSTS[number // 3 % 3]]
 
 
-def test_there_are_enough_cases() -> None:
+def test_the_tables_have_at_least_150_cases() -> None:
     assert cases(REFUSED) + cases(ANSWERED) >= 150
 
 
 @pytest.mark.parametrize("about", REFUSED)
-async def test_what_is_wrong_is_told(
+async def test_invalid_requests_get_the_expected_error_codes(
     reading: Provider, words: Words, about: str, pytestconfig: pytest.Config
 ) -> None:
     for number, (case, codes) in enumerate(REFUSED[about]):
@@ -120,7 +120,7 @@ async def test_what_is_wrong_is_told(
 
 
 @pytest.mark.parametrize("verb", ANSWERED)
-async def test_what_is_right_is_answered_and_repeated(
+async def test_valid_requests_are_answered_with_the_expected_elements(
     reading: Provider, words: Words, verb: str, pytestconfig: pytest.Config
 ) -> None:
     for number, (case, elements) in enumerate(ANSWERED[verb]):
@@ -137,7 +137,7 @@ async def test_what_is_right_is_answered_and_repeated(
 
 
 @pytest.mark.parametrize("table", [REFUSED, ANSWERED], ids=["refused", "answered"])
-async def test_head_says_of_the_body_what_get_gives(
+async def test_head_returns_the_content_headers_of_get(
     reading: Provider, words: Words, table: Mapping[str, Sequence[tuple[str, object]]]
 ) -> None:
     plain = {"Accept-Encoding": "identity"}
@@ -145,7 +145,7 @@ async def test_head_says_of_the_body_what_get_gives(
         url = URL(f"/oai?{words.put(case)}", encoded=True)
         earlier = await reading.client.get(url, headers=plain)
         head = await reading.client.head(url, headers=plain)
-        # A token says until when it is good, compressed: from one second to the next it can be longer.
+        # A token contains its expiry, compressed; its length can change from one second to the next.
         later = await reading.client.get(url, headers=plain)
         assert await head.read() == b""
         for header in ("Content-Type", "Content-Length", "Cache-Control"):
@@ -169,7 +169,7 @@ async def test_head_says_of_the_body_what_get_gives(
         ("OPTIONS", {}, b"", 405),
     ],
 )
-async def test_what_is_no_request_of_the_protocol_is_an_error_of_http(
+async def test_requests_outside_the_protocol_get_an_http_status(
     reading: Provider, method: str, headers: Mapping[str, str], body: bytes, status: int
 ) -> None:
     response = await reading.client.request(method, "/oai", data=body or None, headers=headers)

@@ -1,4 +1,4 @@
-"""`zatva provider serve` as real processes: it starts, answers, and ends as it should."""
+"""`zatva provider serve` as real processes: start, responses and termination."""
 
 import signal
 import socket
@@ -25,7 +25,7 @@ from tests.provider.storage.file_server import file_server
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_it_tells_its_address_answers_and_ends_on_sigterm(serve: Serve, processes: str) -> None:
+def test_the_command_prints_its_address_answers_and_ends_on_sigterm(serve: Serve, processes: str) -> None:
     served = serve("--processes", processes)
     address = served.address()
     assert address.startswith("http://127.0.0.1:")
@@ -35,25 +35,27 @@ def test_it_tells_its_address_answers_and_ends_on_sigterm(serve: Serve, processe
     assert not any(map(alive, children))
 
 
-def test_an_interrupt_ends_it_with_exit_code_0(serve: Serve) -> None:
+def test_an_interrupt_ends_the_command_with_exit_code_0(serve: Serve) -> None:
     served = serve()
     served.address()
     served.process.send_signal(signal.SIGINT)
     assert served.process.wait(SECONDS) == 0
 
 
-def test_the_base_url_can_be_given(serve: Serve) -> None:
+def test_the_base_url_can_be_set_by_an_option(serve: Serve) -> None:
     served = serve("--base-url", "https://archive.example/oai")
     assert ask(served.address()).texts("//o:baseURL") == ["https://archive.example/oai"]
 
 
-def test_the_base_url_can_be_set(environment: dict[str, str], serve: Serve) -> None:
+def test_the_base_url_can_be_set_by_a_setting(environment: dict[str, str], serve: Serve) -> None:
     environment["ZATVA_PROVIDER__BASE_URL"] = "https://set.example/oai"
     served = serve()
     assert ask(served.address()).texts("//o:baseURL") == ["https://set.example/oai"]
 
 
-def test_open_answers_are_finished_first(serve: Serve, archive: Archive, database: Database) -> None:
+def test_open_responses_are_completed_before_the_end(
+    serve: Serve, archive: Archive, database: Database
+) -> None:
     archive.add()
     served = serve()
     address = served.address()
@@ -71,7 +73,7 @@ def test_open_answers_are_finished_first(serve: Serve, archive: Archive, databas
     assert [answer.codes for answer in answers] == [[]]
 
 
-def test_it_ends_although_the_server_of_an_archive_file_does_not_answer(
+def test_the_command_ends_although_an_archive_file_server_does_not_answer(
     serve: Serve, database: Database, tmp_path: Path
 ) -> None:
     write_pages(tmp_path / "x.warc.gz", [Page(url="http://a.example/")])
@@ -106,7 +108,7 @@ def waiting_for_the_lock(database: Database) -> bool:
 
 
 @pytest.mark.parametrize(("records", "length"), [(60, 20_000), (40, 400)], ids=["large", "all in memory"])
-def test_an_answer_that_is_read_slowly_is_finished_before_the_end(
+def test_a_slowly_read_response_is_completed_before_the_end(
     serve: Serve, archive: Archive, records: int, length: int
 ) -> None:
     for number in range(records):
@@ -129,7 +131,7 @@ def test_an_answer_that_is_read_slowly_is_finished_before_the_end(
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_a_port_that_is_taken_is_refused(serve: Serve, processes: str) -> None:
+def test_an_occupied_port_is_refused(serve: Serve, processes: str) -> None:
     first = serve("--processes", processes)
     port = first.address().rpartition(":")[2].partition("/")[0]
     second = serve("--processes", processes, "--port", port)
@@ -140,7 +142,7 @@ def test_a_port_that_is_taken_is_refused(serve: Serve, processes: str) -> None:
 
 
 @pytest.mark.parametrize("processes", ["1", "2"])
-def test_without_a_database_it_says_so_once(
+def test_an_unreachable_database_is_reported_once(
     environment: dict[str, str], serve: Serve, processes: str
 ) -> None:
     environment["ZATVA_DATABASE_URL"] = "postgresql://127.0.0.1:1/nowhere"
@@ -160,7 +162,7 @@ def test_without_a_database_it_says_so_once(
         (("--port", "99999"), "99999"),
     ],
 )
-def test_what_is_impossible_is_refused(serve: Serve, options: tuple[str, ...], named: str) -> None:
+def test_invalid_options_are_refused(serve: Serve, options: tuple[str, ...], named: str) -> None:
     served = serve(*options)
     _, errors = served.process.communicate(timeout=SECONDS)
     assert served.process.returncode == 2

@@ -15,7 +15,7 @@ from tests.provider.workload import Workload
 
 @pytest.mark.slow
 @pytest.mark.parametrize("seconds", [2, pytest.param(600, marks=pytest.mark.long)])
-def test_nothing_is_missed_on_replicas_and_through_a_failover(
+def test_harvests_from_replicas_miss_nothing_during_a_failover(
     quick_folder: Path, tmp_path: Path, environment: dict[str, str], serve: Serve, seconds: float
 ) -> None:
     with (

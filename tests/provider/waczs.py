@@ -1,4 +1,4 @@
-"""Writes WACZ files for tests; what is wrong with one is put in by the test itself."""
+"""Writes WACZ files for tests; tests add faults themselves."""
 
 import hashlib
 import io

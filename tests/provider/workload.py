@@ -1,4 +1,4 @@
-"""Indexing and harvesting at the same time, and what was indexed and harvested."""
+"""Indexing and harvesting at the same time, with records of both."""
 
 import http.client
 import random
@@ -26,7 +26,7 @@ _MARGIN = 1.0
 
 @dataclass
 class Workload:
-    """Indexing and harvesting side by side, and what was indexed and harvested so far."""
+    """Indexing and harvesting at the same time, and the documents indexed and harvested so far."""
 
     addresses: list[str]
     """Of the providers; each request goes to one of them at random."""
@@ -62,7 +62,7 @@ class Workload:
             self.harvest()
 
     def harvest(self) -> None:
-        """Harvest what is new since the date of the last harvest's first answer, as the guidelines say."""
+        """Harvest the changes since the first response date of the last harvest, as the guidelines say."""
         query = f"verb=ListRecords&metadataPrefix=oai_dc{f'&from={self.since}' if self.since else ''}"
         first = page = self._ask(query)
         while True:
@@ -83,7 +83,7 @@ class Workload:
                 reply = ask(chance.choice(self.addresses), query)
             except urllib.error.HTTPError as error:
                 error.close()
-                # While there is no primary, and a list has to be decided by it.
+                # While there is no primary, and the list needs it.
                 if error.code != HTTPStatus.SERVICE_UNAVAILABLE:
                     raise
                 self.unanswered += 1

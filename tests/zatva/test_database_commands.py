@@ -538,6 +538,86 @@ def test_tables_whose_version_is_missing_are_not_created_again(
     assert zatva(environment, "check").returncode == 0
 
 
+_OTHER_PROGRAMS = """
+DROP SCHEMA public CASCADE; CREATE SCHEMA public;
+CREATE TABLE alembic_version (version_num text);
+INSERT INTO alembic_version VALUES ('0a1b2c3d4e5f');
+CREATE TABLE seeds (seed_id serial PRIMARY KEY);
+INSERT INTO seeds DEFAULT VALUES;
+"""
+"""Makes the database one of another program, which uses Alembic, too."""
+
+
+@pytest.mark.copied_database("tables are dropped")
+def test_a_database_of_another_program_is_refused(database: Database, environment: dict[str, str]) -> None:
+    execute(database, _OTHER_PROGRAMS)
+    found = "the schema public has tables, views or sequences of another program (alembic_version, seeds)"
+    for words in (["database", "check"], ["doctor"], ["database", "upgrade"], ["job", "history"], ["init"]):
+        done = commands.zatva(environment, *words)
+        assert done.returncode == 6, words
+        said = done.stdout + done.stderr
+        assert found in said, words
+        assert "set database_url to it" in said, words
+    assert tables(database) == ["alembic_version", "seeds"]
+
+
+@pytest.mark.copied_database("tables are dropped")
+@pytest.mark.parametrize(
+    "made", ["TABLE seeds (url text)", "VIEW seeds AS SELECT 1 AS url", "SEQUENCE seeds"]
+)
+def test_a_new_installation_does_not_begin_beside_others_tables(
+    database: Database, environment: dict[str, str], made: str
+) -> None:
+    execute(database, f"DROP SCHEMA public CASCADE; CREATE SCHEMA public; CREATE {made}")
+    refused = zatva(environment, "upgrade")
+    assert (refused.returncode, "of another program (seeds)" in refused.stderr) == (6, True)
+    assert "schema public has tables" in commands.zatva(environment, "doctor").stdout
+
+
+@pytest.mark.copied_database("tables are dropped")
+def test_only_with_force_does_a_restore_replace_what_is_in_the_schema(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    assert zatva(environment, "backup", file).returncode == 0
+    for change, whose in (
+        ("DROP TABLE alembic_version", "Zatva (access_list, aggregate_count, "),
+        (_OTHER_PROGRAMS, "another program (alembic_version, seeds)"),
+    ):
+        execute(database, change)
+        before = tables(database)
+        refused = zatva(environment, "restore", file)
+        expected = f"zatva: the schema public already has tables, views or sequences of {whose}"
+        assert refused.returncode == 2
+        assert refused.stderr.startswith(expected)
+        assert "restore into an empty database" in refused.stderr
+        assert tables(database) == before
+    assert zatva(environment, "restore", file, "--force").returncode == 0
+    assert zatva(environment, "check").returncode == 0
+
+
+@pytest.mark.copied_database("tables are dropped")
+def test_an_empty_schema_needs_no_force_for_a_restore(
+    database: Database, environment: dict[str, str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zatva.dump"
+    assert zatva(environment, "backup", file).returncode == 0
+    execute(database, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
+    assert zatva(environment, "restore", file).returncode == 0
+    assert zatva(environment, "check").returncode == 0
+
+
+def execute(database: Database, statements: str) -> None:
+    with psycopg.connect(libpq(database)) as connection:
+        connection.execute(statements.encode())
+
+
+def tables(database: Database) -> list[str]:
+    with psycopg.connect(libpq(database)) as connection:
+        query = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
+        return [name for (name,) in connection.execute(query)]
+
+
 @pytest.mark.copied_database("an index is dropped")
 def test_a_check_of_an_upgraded_archive_says_how_its_url_keys_are_completed(
     database: Database, environment: dict[str, str]

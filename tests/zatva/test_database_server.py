@@ -118,6 +118,26 @@ def test_tables_are_refused_outside_the_schema_that_backups_contain(
         assert "SET search_path = public" in zatva(environment, "upgrade").stderr
 
 
+def test_a_search_path_without_a_usable_schema_is_explained(guarded_server: URL, guarded: Settings) -> None:
+    environment = for_processes(guarded)
+    owner = as_administrator(guarded_server.set(database="guarded"))
+    in_path = "run `ALTER ROLE … IN DATABASE … SET search_path = public`"
+    with psycopg.connect(owner, autocommit=True) as connection:
+        connection.execute("CREATE SCHEMA kept")
+        for change, explained in (
+            ('SET search_path = Archiv, "Zo Zo"', f'"Zo Zo" but there is no schema archiv, Zo Zo; {in_path}'),
+            ("SET search_path = kept", f"kept but librarian can use none of its schemas; {in_path}"),
+            ("SET search_path = ''", f'"" but it names no schema; {in_path}'),
+        ):
+            connection.execute(f"ALTER ROLE librarian IN DATABASE guarded {change}".encode())
+            done = zatva(environment, "upgrade")
+            assert (done.returncode, explained in done.stderr) == (6, True), done
+            assert "no schema public" not in done.stderr
+        connection.execute("ALTER ROLE librarian IN DATABASE guarded RESET search_path")
+        connection.execute("DROP SCHEMA public CASCADE")
+        assert "the database has no schema public" in commands.zatva(environment, "doctor").stdout
+
+
 def test_a_backup_and_the_doctor_name_rights_that_a_restore_needs(
     guarded_server: URL, guarded: Settings, tmp_path: Path
 ) -> None:

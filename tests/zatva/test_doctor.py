@@ -190,6 +190,43 @@ def test_the_disks_of_temporary_files_exports_and_repositories_are_checked(
     assert found == [f"1.0 GB in {tmp_path}/elsewhere"]
 
 
+def _add_repositories(database: Database, *folders: str) -> None:
+    with database.session() as session:
+        session.add_all(Repository(base_url="http://a.example/oai", base_dir=folder) for folder in folders)
+        session.commit()
+
+
+def _repository_folders(settings: Settings) -> list[tuple[bool, str, str]]:
+    checked = CHECKS["database"](settings)
+    return [(one.well, one.found, one.advice) for one in checked if one.check == "repository folders"]
+
+
+def test_folders_of_repositories_that_cannot_be_written_are_findings_by_cause(
+    settings: Settings, database: Database, tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "link").symlink_to("nowhere")
+    within = [f"{tmp_path}/file/{number}" for number in range(7)]
+    _add_repositories(database, "in-the-store", f"{tmp_path}/new/folder", *within, f"{tmp_path}/link/a")
+    not_a_folder = f"{tmp_path}/file: Not a directory; make it writable for this user"
+    link = f"{tmp_path}/link is a symbolic link that leads to no folder; correct it"
+    assert _repository_folders(settings) == [
+        (False, f"{', '.join(within[:5])} and 2 more", not_a_folder),
+        (False, f"{tmp_path}/link/a", link),
+    ]
+    assert not (tmp_path / "new").exists()
+
+
+def test_of_many_causes_the_first_ten_are_listed(
+    settings: Settings, database: Database, tmp_path: Path
+) -> None:
+    for number in range(12):
+        (tmp_path / f"{number:02}").touch()
+    _add_repositories(database, *(f"{tmp_path}/{number:02}" for number in range(12)))
+    found = [found for _, found, _ in _repository_folders(settings)]
+    assert found == [*(f"{tmp_path}/{number:02}" for number in range(10)), "2 more"]
+
+
 def test_a_data_folder_that_cannot_be_read_is_a_finding(environment: dict[str, str], tmp_path: Path) -> None:
     embedded = {**environment, "ZATVA_DATA": str(tmp_path / ("x" * 300))}
     del embedded["ZATVA_DATABASE_URL"]

@@ -1,4 +1,4 @@
-"""A fake repository that is harvested and given out again as the set `fake`."""
+"""A fake repository that is harvested and published again as the set `fake`."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -45,7 +45,7 @@ async def fake() -> AsyncIterator[FakeRepository]:
 
 @pytest.fixture
 async def library(hub: Hub, fake: FakeRepository) -> Library:
-    """The fake repository, harvested and given out as the set `fake`."""
+    """The fake repository, harvested and published as the set `fake`."""
     library = hub.library(fake, "first")
     await library.run()
     hub.add(library.repository_id, name="fake")

@@ -1,4 +1,4 @@
-"""A fake repository, harvested, given out again over HTTP, and harvested from there: all of it real."""
+"""A fake repository, harvested, published again over HTTP, and harvested from there, without mocks."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -37,7 +37,7 @@ _MAKE_DUE = (
 
 @dataclass(kw_only=True)
 class Hub:
-    """What is harvested into a database and given out of it again."""
+    """Repositories harvested into a database and published from it again."""
 
     database: Database
     settings: Settings
@@ -59,7 +59,7 @@ class Hub:
             session.commit()
 
     def update(self, *, due: bool = True, together: int | None = None) -> int:
-        """Publish what there is, and wait for nothing: it is due at once."""
+        """Publish all changes with datestamps that are due immediately."""
         with updater(self.database.engine, self.settings) as mine:
             assert mine is not None
             if together is not None:
@@ -85,12 +85,12 @@ class Hub:
         return make_aggregate(self.settings, self.database, HOME)
 
     def ask(self, **arguments: str) -> "OaiAnswer":
-        """What the aggregate answers, without HTTP."""
+        """Return the response of the aggregate, without HTTP."""
         pairs = [(name.rstrip("_"), value) for name, value in arguments.items()]
         return OaiAnswer(root=etree.fromstring(self.repository().answer(pairs).body))
 
     def listed(self, **arguments: str) -> dict[str, etree._Element]:
-        """All records of a list, in all its pages, by identifier."""
+        """Return all records of a list, from all its pages, by identifier."""
         arguments = {"metadataPrefix": "oai_dc", **arguments}
         page = self.ask(verb="ListRecords", **arguments)
         found = page.records()
@@ -151,7 +151,7 @@ def set_specs(record: etree._Element) -> list[str]:
 
 
 def metadata(record: etree._Element) -> bytes:
-    """What the metadata hold in exclusive canonical form, comments included."""
+    """Return the content of the metadata in exclusive canonical form with comments."""
     (held,) = record.iterfind(f"{OAI}metadata")
     (content,) = held.iterchildren(etree.Element)
     return etree.tostring(content, method="c14n", exclusive=True, with_comments=True, with_tail=False)

@@ -1,4 +1,4 @@
-"""Harvested records given out again: the same metadata, sets, deletions, and where they are from."""
+"""Harvested records published again: metadata, sets, deletions, and provenance."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -18,7 +18,9 @@ from tests.harvester.library import Library
 SCHEMA = Path(__file__).parents[4] / "shared" / "schemas" / "provenance.xsd"
 
 
-async def test_what_is_harvested_again_is_the_same(hub: Hub, library: Library, fake: FakeRepository) -> None:
+async def test_records_harvested_from_the_aggregate_have_the_same_metadata(
+    hub: Hub, library: Library, fake: FakeRepository
+) -> None:
     async with hub.served() as address:
         again = hub.library(FakeRepository(url=address), "second")
         outcome = await again.run()
@@ -33,12 +35,12 @@ async def test_what_is_harvested_again_is_the_same(hub: Hub, library: Library, f
     assert set_specs(second["oai:fake.example:hard"]) == ["fake:serials:nov07"]
     assert set_specs(second["oai:fake.example:two"]) == ["fake:odd!2Fset!20!C3!A9", "fake:serials"]
     assert set_specs(second["oai:fake.example:0"]) == ["fake"]
-    # A prefix in an attribute's value means what it meant.
+    # A prefix in an attribute's value keeps its namespace.
     (date,) = second["oai:fake.example:hard"].iter("{http://purl.org/dc/elements/1.1/}date")
     assert date.nsmap["dcterms"] == "urn:terms"
 
 
-async def test_sets_are_those_of_the_source_below_its_own(hub: Hub, library: Library) -> None:
+async def test_the_sets_of_a_source_are_listed_below_its_own_set(hub: Hub, library: Library) -> None:
     with hub.database.session() as session:
         facts = await identify_repository(library.fake.url, hub.settings)
         note_facts(session, library.repository_id, facts)
@@ -62,7 +64,7 @@ async def test_sets_are_those_of_the_source_below_its_own(hub: Hub, library: Lib
     assert hub.ask(verb="ListRecords", metadataPrefix="oai_dc", set="fake").size == "8"
 
 
-async def test_a_deletion_is_passed_on_and_keeps_its_sets(
+async def test_a_deletion_is_published_with_the_sets_of_the_record(
     hub: Hub, library: Library, fake: FakeRepository
 ) -> None:
     fake.items[5] = Item(identifier="oai:fake.example:hard", datestamp="2030-01-01T00:00:00Z", deleted=True)
@@ -87,7 +89,7 @@ async def test_a_deletion_is_passed_on_and_keeps_its_sets(
         assert (await again.run()).counts["deleted"] == 2
 
 
-async def test_what_has_not_changed_is_not_told_again(
+async def test_unchanged_records_are_not_published_again(
     hub: Hub, library: Library, fake: FakeRepository
 ) -> None:
     before = hub.rows("SELECT * FROM aggregate_record ORDER BY id")
@@ -103,7 +105,7 @@ async def test_what_has_not_changed_is_not_told_again(
     assert b">Another<" in metadata(hub.listed()["oai:fake.example:0"])
 
 
-async def test_provenance_keeps_the_chain_over_two_hops(hub: Hub, library: Library) -> None:
+async def test_provenance_contains_both_repositories_after_two_harvests(hub: Hub, library: Library) -> None:
     del library
     async with hub.served() as address:
         again = hub.library(FakeRepository(url=address), "second")
@@ -128,7 +130,9 @@ async def test_provenance_keeps_the_chain_over_two_hops(hub: Hub, library: Libra
     assert inner.findtext(f"{PROVENANCE}datestamp") == "2024-01-01T00:00:00Z"
 
 
-async def test_rights_that_a_record_came_with_go_with_it(hub: Hub, fake: FakeRepository) -> None:
+async def test_rights_and_provenance_of_a_harvested_record_are_published(
+    hub: Hub, fake: FakeRepository
+) -> None:
     rights = '<about><rights xmlns="http://www.openarchives.org/OAI/2.0/rights/">yes</rights></about>'
     old = (
         '<about><p:provenance xmlns:p="http://www.openarchives.org/OAI/2.0/provenance"><p:originDescription'
@@ -150,7 +154,7 @@ async def test_rights_that_a_record_came_with_go_with_it(hub: Hub, fake: FakeRep
     ]
 
 
-async def test_formats_are_those_harvested_and_an_item_tells_its_own(
+async def test_harvested_formats_are_listed_in_all_and_for_each_record(
     hub: Hub, library: Library, fake: FakeRepository
 ) -> None:
     fake.items = [replace(item, metadata='<r xmlns="urn:other"/>') for item in fake.items]
@@ -172,7 +176,7 @@ async def test_formats_are_those_harvested_and_an_item_tells_its_own(
     assert hub.ask(verb="GetRecord", metadataPrefix="other", **one).texts("identifier")
 
 
-async def test_two_formats_of_one_prefix_are_told_apart(hub: Hub, library: Library) -> None:
+async def test_two_formats_with_the_same_prefix_are_distinguished(hub: Hub, library: Library) -> None:
     del library
     item = Item(identifier="oai:b.example:1", metadata='<r xmlns="urn:b"/>')
     async with serve(FakeRepository(items=[item])) as other:
@@ -188,7 +192,9 @@ async def test_two_formats_of_one_prefix_are_told_apart(hub: Hub, library: Libra
     assert hub.listed(metadataPrefix="oai_dc.2").keys() == {"oai:b.example:1"}
 
 
-async def test_a_source_that_is_removed_is_told_as_deleted_and_comes_back(hub: Hub, library: Library) -> None:
+async def test_records_of_a_removed_source_are_deleted_and_restored_with_it(
+    hub: Hub, library: Library
+) -> None:
     hub.withdraw(library.repository_id)
     assert hub.update(together=3) == 8
     assert all(map(is_deleted, hub.listed().values()))
@@ -202,7 +208,7 @@ async def test_a_source_that_is_removed_is_told_as_deleted_and_comes_back(hub: H
     assert hub.ask(verb="ListRecords", metadataPrefix="oai_dc").size == "8"
 
 
-async def test_other_identifiers_make_other_records(hub: Hub, library: Library) -> None:
+async def test_a_source_with_other_identifiers_has_new_records(hub: Hub, library: Library) -> None:
     with pytest.raises(UsageError, match="remove it first"):
         hub.add(library.repository_id, identifiers="own")
     hub.withdraw(library.repository_id)

@@ -1,4 +1,4 @@
-"""The aggregate where sources, files or the change feed are not as they should be; and from outside."""
+"""The aggregate with conflicting sources, missing files or a pruned change feed; and over HTTP."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ VALID = (
 )
 
 
-async def test_of_two_sources_with_the_same_identifier_one_is_listed_and_the_other_steps_in(
+async def test_of_two_sources_with_the_same_identifier_one_is_listed_at_a_time(
     hub: Hub, library: Library
 ) -> None:
     async with serve(FakeRepository(items=many(2))) as other:
@@ -51,7 +51,7 @@ async def test_of_two_sources_with_the_same_identifier_one_is_listed_and_the_oth
     assert hub.ask(verb="ListRecords", metadataPrefix="oai_dc").size == "8"
 
 
-async def test_a_page_with_a_lost_file_is_asked_for_again_and_nothing_is_told_as_deleted(
+async def test_a_record_with_a_missing_file_gets_503_and_is_not_listed_as_deleted(
     hub: Hub, library: Library
 ) -> None:
     lost = library.folder / library.records()["oai:fake.example:hard"].filename  # type: ignore[operator]
@@ -75,7 +75,7 @@ async def test_a_page_with_a_lost_file_is_asked_for_again_and_nothing_is_told_as
     assert hub.rows("SELECT count(*) FROM aggregate_unreadable") == [(0,)]
 
 
-async def test_records_of_a_missing_folder_stay_as_they_are(
+async def test_records_of_a_missing_folder_are_not_changed(
     hub: Hub, library: Library, tmp_path: Path
 ) -> None:
     library.folder.rename(tmp_path / "away")
@@ -89,7 +89,7 @@ async def test_records_of_a_missing_folder_stay_as_they_are(
     assert len(hub.listed()) == 8
 
 
-async def test_a_feed_that_was_pruned_or_never_kept_is_made_good(
+async def test_changes_missing_from_a_pruned_change_feed_are_found(
     hub: Hub, library: Library, fake: FakeRepository
 ) -> None:
     fake.items[0] = replace(fake.items[0], title="Another", datestamp="2024-02-01T00:00:00Z")
@@ -105,8 +105,8 @@ async def test_a_feed_that_was_pruned_or_never_kept_is_made_good(
     assert hub.update() == 1
 
 
-async def test_the_checker_finds_nothing_wrong(hub: Hub, fake: FakeRepository) -> None:
-    # What a source's metadata lack, nobody makes good.
+async def test_the_provider_check_of_the_aggregate_finds_no_faults(hub: Hub, fake: FakeRepository) -> None:
+    # Metadata that are not valid in the source stay so in the aggregate.
     fake.items = [replace(item, metadata=VALID, sets=item.sets or ("maps",)) for item in fake.items]
     library = hub.library(fake, "first")
     await library.run()
@@ -120,14 +120,14 @@ async def test_the_checker_finds_nothing_wrong(hub: Hub, fake: FakeRepository) -
     assert len(findings) > 100
 
 
-async def test_without_a_source_there_is_no_aggregate(hub: Hub) -> None:
+async def test_without_sources_the_aggregate_is_answered_with_404(hub: Hub) -> None:
     async with hub.served() as address, ClientSession() as session:
         for headers in ({}, {"Accept": "text/html,application/xhtml+xml"}):
             async with session.get(address, headers=headers) as response:
                 assert response.status == 404
 
 
-async def test_the_landing_page_names_the_sources_and_the_archive_takes_no_token_of_the_aggregate(
+async def test_the_landing_page_lists_sources_and_the_archive_refuses_aggregate_tokens(
     hub: Hub, library: Library
 ) -> None:
     async with hub.served() as address, ClientSession() as session:

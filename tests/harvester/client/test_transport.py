@@ -117,14 +117,28 @@ def _answer(*header: str, body: bytes = _IDENTIFY) -> RawServer:
         _answer(f"Content-Length: {_SIZE}", "Transfer-Encoding: chunked", body=_CHUNKS),
         _answer("Transfer-Encoding : chunked", "Content-Length: 7", body=_CHUNKS),
         _answer("X-Powered-By : PHP", f"Content-Length: {_SIZE}"),
+        _answer("Transfer-Encoding: identity", f"Content-Length: {_SIZE}"),
+        _answer(f"Content-Length: {_SIZE}", "Transfer-encoding:Identity"),
     ],
-    ids=["repeated", "as a list", "and chunked", "wrong and chunked", "blank before colon"],
+    ids=[
+        "repeated",
+        "as a list",
+        "and chunked",
+        "wrong and chunked",
+        "blank before colon",
+        "identity",
+        "last",
+    ],
 )
 async def test_a_header_with_a_clear_meaning_is_read_even_if_it_breaks_the_rules(server: RawServer) -> None:
     async with serve_raw(server), open_client(server.url, _QUICK) as client:
         assert (await client.identify()).repository_name == "Fake"
         assert (await client.identify()).repository_name == "Fake"
     assert len(server.asked) == 3, "the server's later answers are read leniently at once"
+
+
+async def test_an_answer_whose_transfer_encoding_is_identity_is_read_until_the_connection_closes() -> None:
+    assert await _name(_answer("Transfer-Encoding: identity")) == "Fake"
 
 
 async def test_a_correct_header_is_not_changed() -> None:

@@ -258,10 +258,92 @@ async def test_no_record_is_deleted_if_the_list_became_shorter_while_it_was_read
     assert (outcome.verdict, outcome.counts["disappeared"], len(library.living())) == ("complete", 0, 25)
     shortened, kept = outcome.warnings
     assert shortened.startswith("the list became shorter while it was read")
-    assert kept.startswith("records that are missing from the list were not deleted")
+    assert kept.startswith("1 record missing from the list was kept, because the list changed")
     outcome = await library.run(full=True)
     assert (outcome.warnings, outcome.counts["disappeared"]) == ((), 1)
     assert "oai:fake.example:0" not in library.living()
+
+
+def move_while_listed(library: Library, number: int) -> None:
+    """Let a record be changed while each list is read: it moves to the end, and the next page skips one."""
+
+    async def move(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith("10|"):
+            place = [item.identifier for item in library.fake.items].index(f"oai:fake.example:{number}")
+            del library.fake.items[place]
+            library.fake.items.append(newer(number))
+
+    library.fake.before = move
+
+
+async def test_a_list_that_repeats_records_deletes_only_those_missing_from_the_next_full_list_too(
+    library: Library,
+) -> None:
+    library.forgets()
+    library.fake.sizes = False
+    await library.run()
+    del library.fake.items[20]
+    move_while_listed(library, 0)
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.counts["repeated"], outcome.counts["disappeared"]) == ("complete", 1, 0)
+    (kept,) = outcome.warnings
+    assert kept.startswith("2 records missing from the list were kept, because the list changed")
+    assert len(library.living()) == 25
+    assert (await library.run()).warnings == ()
+
+    move_while_listed(library, 1)  # the list skips a record that the one before had
+    outcome = await library.run(full=True)
+    assert (outcome.counts["disappeared"], outcome.counts["repeated"]) == (1, 1)
+    assert [warning[:32] for warning in outcome.warnings] == ["1 record missing from the list w"]
+    assert library.living() == {f"oai:fake.example:{number}" for number in range(25) if number != 20}
+
+    library.fake.before = None
+    outcome = await library.run(full=True)
+    assert (outcome.warnings, outcome.counts["disappeared"], staged(library)) == ((), 0, 0)
+
+
+async def test_records_that_a_changing_list_missed_are_deleted_by_a_list_without_repetitions(
+    library: Library,
+) -> None:
+    library.forgets()
+    library.fake.sizes = False
+    await library.run()
+    del library.fake.items[20]
+    move_while_listed(library, 0)
+    await library.run(full=True)
+    library.fake.before = None
+    outcome = await library.run(full=True)
+    assert (outcome.warnings, outcome.counts["disappeared"], staged(library)) == ((), 1, 0)
+    assert "oai:fake.example:20" not in library.living()
+
+
+async def test_an_incremental_run_that_receives_a_missed_record_takes_back_that_it_was_missing(
+    library: Library,
+) -> None:
+    library.forgets()
+    library.fake.sizes = False
+    await library.run()
+    move_while_listed(library, 0)
+    await library.run(full=True)
+    missed = "oai:fake.example:10"
+    with library.database.session() as session:
+        waiting = select(Record.identifier).join(HeldDeletion, HeldDeletion.record_id == Record.record_id)
+        assert list(session.scalars(waiting)) == [missed]
+    library.fake.before = None
+    await library.run(harvest_from="2000-01-01")
+    assert staged(library) == 0
+
+
+async def test_repetitions_cast_no_doubt_on_a_list_of_the_stated_size(library: Library) -> None:
+    library.forgets()
+    await library.run()
+    del library.fake.items[20]
+    library.fake.items.insert(5, library.fake.items[3])
+    library.fake.fault = lambda _, good: good.replace(b">persistent<", b">no<").replace(
+        b'completeListSize="25"', b'completeListSize="24"'
+    )
+    outcome = await library.run(full=True)
+    assert (outcome.counts["repeated"], outcome.counts["disappeared"], outcome.warnings) == (1, 1, ())
 
 
 async def test_a_resumed_run_remembers_that_one_of_its_lists_became_shorter(library: Library) -> None:

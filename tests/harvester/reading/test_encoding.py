@@ -36,6 +36,9 @@ def test_readable_bytes_are_unchanged(body: bytes, content_type: str) -> None:
         (_said("cp1250", "UTF-8"), "text/xml; charset=windows-1250", True),
         (_said("utf-8", "ISO-8859-1"), "text/xml", True),
         (_said("utf-8", "x-unknown"), "", True),
+        (_said("utf-8", "utf8"), "", True),
+        (_said("utf-8", "US-ASCII"), "text/xml; charset=UTF-8", True),
+        (_said("cp1250", "US-ASCII"), "text/xml; charset=windows-1250", True),
         (_said("cp1250", "x-unknown"), "text/xml; charset=windows-1250", True),
     ],
 )
@@ -45,6 +48,19 @@ def test_the_body_becomes_utf_8_if_evidence_is_clear(body: bytes, content_type: 
     assert bool(found.note) is noted
 
 
+@pytest.mark.parametrize("declared", ["UTF8", "US-ASCII", "ISO-8859-1"])
+def test_a_wrong_declaration_is_reported_with_what_it_should_be(declared: str) -> None:
+    assert readable(_said("utf-8", declared)).note == (
+        f'the XML declaration has encoding="{declared}", but the answer is in UTF-8; it should be'
+        ' encoding="UTF-8"'
+    )
+
+
+def test_ascii_bytes_may_be_declared_as_ascii() -> None:
+    body = b'<?xml version="1.0" encoding="US-ASCII"?><a>x</a>'
+    assert readable(body, "text/xml; charset=us-ascii") == Readable(body=body)
+
+
 @pytest.mark.parametrize("encoding", ["unicode_escape", "utf-7", "rot13", "punycode", "base64"])
 def test_no_codec_that_does_more_than_decode_is_used(encoding: str) -> None:
     body = b"<a>\xff\\u0041+AGE-</a>"
@@ -52,5 +68,5 @@ def test_no_codec_that_does_more_than_decode_is_used(encoding: str) -> None:
 
 
 def test_the_declaration_is_found_in_either_quotes() -> None:
-    assert declared_encoding(b"<?xml version='1.0' encoding='ISO-8859-2'?><a/>") == "iso-8859-2"
+    assert declared_encoding(b"<?xml version='1.0' encoding='ISO-8859-2'?><a/>") == "ISO-8859-2"
     assert declared_encoding(b"<a>encoding='x'</a>") == ""

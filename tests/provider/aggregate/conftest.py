@@ -13,7 +13,7 @@ def harvested(database: Database, settings: Settings) -> Harvested:
 
 
 def begun(database: Database, settings: Settings) -> Harvested:
-    """One with no records yet, published a second ahead, in pages of five."""
+    """A source without records yet; records are dated one second ahead and listed in pages of five."""
     sizes = {"records_per_answer": 5, "headers_per_answer": 7, "publish_margin": 1}
     provider = settings.provider.model_copy(update=sizes)
     made = Harvested(database=database, settings=settings.model_copy(update={"provider": provider}))

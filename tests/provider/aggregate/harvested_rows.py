@@ -37,7 +37,7 @@ SELECT CAST(CAST(pg_current_xact_id() AS text) AS bigint), 1, 1, now(), :identif
 
 @dataclass(frozen=True, kw_only=True)
 class Harvested:
-    """A repository that is harvested and given out again as the set `one`."""
+    """A repository that is harvested and published again as the set `one`."""
 
     database: Database
     settings: Settings
@@ -96,6 +96,6 @@ class Harvested:
 
 
 def state_of(record: etree._Element) -> tuple[bool, str]:
-    """Whether a record is told as deleted, and its version."""
+    """Whether a record is listed as deleted, and its version."""
     deleted = record.find(f"{OAI}header[@status='deleted']") is not None
     return deleted, "" if deleted else str(record.findtext(f"{OAI}metadata/{{urn:v}}v"))

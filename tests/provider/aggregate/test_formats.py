@@ -12,7 +12,7 @@ _SCHEMA = "http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd"
 
 
 def _schema(harvested: Harvested) -> str:
-    """Return the schema of the source's format, of which the aggregate learns in a transaction of its own."""
+    """Return the schema of the source's format, which the aggregate stores in a separate transaction."""
     with harvested.database.session() as session:
         found = Formats(session=session, store=harvested.settings.store).number(1, "v")
         session.commit()
@@ -34,14 +34,14 @@ def _replace(harvested: Harvested, name: str, *, by: str) -> None:
     file.write_bytes(file.read_bytes().replace(b'<v xmlns="urn:v"', f'<v xmlns="{by}"'.encode()))
 
 
-def test_the_schema_is_that_of_any_record_that_names_one_also_later(sent: Harvested) -> None:
+def test_the_schema_of_a_format_is_read_from_the_first_record_that_declares_one(sent: Harvested) -> None:
     assert _schema(sent) == ""
     named = 'urn:v" xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="urn:v v.xsd'
     _replace(sent, "3", by=named)
     assert _schema(sent) == "v.xsd"
 
 
-def test_a_well_known_format_has_its_schema_although_no_record_names_it(sent: Harvested) -> None:
+def test_a_well_known_format_has_its_schema_if_no_record_declares_one(sent: Harvested) -> None:
     for name in ("1", "2", "3"):
         _replace(sent, name, by=_SLIM)
     assert _schema(sent) == _SCHEMA

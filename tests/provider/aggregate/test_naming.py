@@ -1,4 +1,4 @@
-"""Identifiers and sets are spelt so that the protocol allows them, and no two alike."""
+"""Generated identifiers and setSpecs are valid and unique."""
 
 import re
 
@@ -21,33 +21,33 @@ def own(identifier: str) -> str:
 
 
 @given(texts, texts)
-def test_own_identifiers_are_allowed_and_differ(one: str, other: str) -> None:
+def test_generated_identifiers_are_valid_and_unique(one: str, other: str) -> None:
     assert OWN.fullmatch(own(one))
     assert is_uri(own(one))
     assert (own(one) == own(other)) == (one == other)
 
 
 @given(texts)
-def test_an_original_identifier_is_given_out_if_it_can_be_asked_for(identifier: str) -> None:
+def test_an_original_identifier_is_published_if_it_is_a_uri(identifier: str) -> None:
     found = given_identifier(identifier, how="original", namespace=lambda: "a.example", source="lib")
     assert found == (identifier if is_uri(identifier) else own(identifier))
     assert is_uri(found)
 
 
 @given(st.text(st.characters(exclude_categories=["Cs"])), st.text(st.characters(exclude_categories=["Cs"])))
-def test_sets_are_allowed_and_differ(one: str, other: str) -> None:
+def test_generated_set_specs_are_valid_and_unique(one: str, other: str) -> None:
     assert is_set_spec(given_set("lib", one))
     assert (given_set("lib", one) == given_set("lib", other)) == (one == other)
     assert given_set("lib", f"{one}:x").startswith(given_set("lib", one))
 
 
-def test_a_set_keeps_its_spelling_where_that_is_allowed() -> None:
+def test_a_set_spec_is_escaped_only_where_its_characters_are_invalid() -> None:
     assert given_set("lib", "serials:nov-07_(x)") == "lib:serials:nov-07_(x)"
     assert given_set("lib", "a b::!") == "lib:a!20b:!:!21"
 
 
 @pytest.mark.parametrize("name", ["", "a:b", "a b", "x" * 61, "é"])
-def test_a_name_that_is_no_set_is_refused(name: str) -> None:
+def test_a_source_name_that_is_not_a_valid_set_spec_is_refused(name: str) -> None:
     with pytest.raises(UsageError, match="letters"):
         source_name(name)
 

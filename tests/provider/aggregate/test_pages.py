@@ -32,7 +32,7 @@ def filled(kept: Kept) -> None:
         for number in range(6):
             harvested.write(session, str(number), sets=["a:b"])
         session.commit()
-    # Whatever else has a transaction on the server, such as its own upkeep, holds publishing back.
+    # Other transactions on the server, such as its maintenance, delay publishing.
     until(lambda: harvested.update() == 6)
 
 
@@ -68,7 +68,7 @@ def test_a_page_is_one_range_scan_of_its_index(
 
 
 def _plan(database: Database, statement: tuple[str, Any]) -> dict[str, Any]:
-    """The plan that is chosen for many rows: these few would be read and sorted otherwise."""
+    """Return the plan as for many rows; with these few, PostgreSQL would read and sort all of them."""
     with database.engine.connect() as connection:
         for setting in ("enable_seqscan", "enable_bitmapscan", "enable_sort"):
             connection.execute(text(f"SET {setting} = off"))

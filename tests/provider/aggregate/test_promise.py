@@ -15,7 +15,7 @@ from tests.provider.aggregate.harvested_rows import OAI, Harvested, state_of
 
 WRITERS, NAMES = 3, 12
 PASSES = 2
-"""So often is something published while records are written."""
+"""Number of updates while records are written."""
 MARGIN = 0.3
 
 # Statements are slow, and commits slower than records are dated ahead.
@@ -33,7 +33,7 @@ CREATE CONSTRAINT TRIGGER slow_commit AFTER UPDATE ON aggregate_feed
 
 @dataclass(kw_only=True)
 class Replica:
-    """What an incremental harvester has."""
+    """The records of an incremental harvester."""
 
     repository: Repository
     set_spec: str | None
@@ -42,7 +42,7 @@ class Replica:
     since: str | None = None
 
     def harvest(self) -> None:
-        """Ask for what is new since the last harvest's first answer, in all pages."""
+        """Request the changes since the first response of the last harvest, in all pages."""
         asked = [("set", self.set_spec), ("from", self.since)]
         selection = [(name, value) for name, value in asked if value is not None]
         page = self._ask([("metadataPrefix", "oai_dc"), *selection])
@@ -60,7 +60,7 @@ class Replica:
         return etree.fromstring(self.repository.answer([("verb", "ListRecords"), *pairs]).body)
 
 
-def test_a_harvester_that_asks_for_what_is_new_ends_with_everything(harvested: Harvested) -> None:
+def test_incremental_harvests_of_the_aggregate_miss_no_change(harvested: Harvested) -> None:
     provider = harvested.settings.provider.model_copy(update={"publish_margin": MARGIN})
     settings = harvested.settings.model_copy(update={"provider": provider})
     with open_database(settings, pool_size=12) as database:
@@ -86,7 +86,7 @@ def test_a_harvester_that_asks_for_what_is_new_ends_with_everything(harvested: H
 
 @dataclass(frozen=True, kw_only=True)
 class _Stage:
-    """What goes on beside the harvests."""
+    """Writers and updates that run at the same time as the harvests."""
 
     slow: Harvested
     enough: threading.Event = field(default_factory=threading.Event)
@@ -103,7 +103,7 @@ class _Stage:
         while not self.enough.is_set():
             version += 1
             with self.slow.database.session() as session:
-                # Each writer has names of its own: which version is the last is then known.
+                # Each writer uses separate names, so that the last version is known.
                 for name in sorted(chance.sample(range(NAMES), 4)):
                     deleted = chance.random() < 0.2
                     self.slow.write(
@@ -117,7 +117,7 @@ class _Stage:
         try:
             while not self.done.is_set():
                 passes += self.slow.update() > 0
-                time.sleep(0.05)  # what is not written yet cannot be published
+                time.sleep(0.05)  # records that are not written yet cannot be published
                 if passes >= PASSES:
                     self.enough.set()
         finally:
@@ -130,7 +130,7 @@ class _Stage:
 
 
 def _harvest_beside(slow: Harvested, replicas: list[Replica]) -> None:
-    """Let records be written, published and harvested, all at once."""
+    """Write, publish and harvest records at the same time."""
     stage = _Stage(slow=slow)
     with ThreadPoolExecutor(WRITERS + 1 + len(replicas)) as pool:
         beside = [pool.submit(stage.publish)]
@@ -147,7 +147,7 @@ def _harvest_beside(slow: Harvested, replicas: list[Replica]) -> None:
 
 
 def _settle(database: Database) -> None:
-    """Wait until everything that is published is due."""
+    """Wait until the datestamps of all published records are in the past."""
     deadline = time.monotonic() + 60
     with database.session() as session:
         while not session.scalar(

@@ -1,4 +1,4 @@
-"""Stored records are given out with every namespace in scope, and refused where they are not theirs."""
+"""Stored records are published with all their namespace declarations; files of other records are refused."""
 
 from pathlib import Path
 
@@ -29,7 +29,7 @@ def content(metadata: str) -> etree._Element:
     return answer[0][0]
 
 
-def test_prefixes_declared_further_up_are_still_declared(tmp_path: Path) -> None:
+def test_prefixes_declared_on_the_record_element_are_kept(tmp_path: Path) -> None:
     found = content(
         stored(
             tmp_path,
@@ -41,7 +41,7 @@ def test_prefixes_declared_further_up_are_still_declared(tmp_path: Path) -> None
     assert found.tag == "{urn:p}r"
 
 
-def test_what_the_answers_root_declares_is_not_declared_again(tmp_path: Path) -> None:
+def test_declarations_of_the_response_root_are_not_repeated_in_the_metadata(tmp_path: Path) -> None:
     xsi = "http://www.w3.org/2001/XMLSchema-instance"
     record = '<r xmlns="urn:r" xsi:schemaLocation="urn:r r.xsd"/>'
     opening = f'<record xmlns="{OAI}" xmlns:xsi="{xsi}" xmlns:q="urn:q">'
@@ -50,14 +50,14 @@ def test_what_the_answers_root_declares_is_not_declared_again(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("repaired", [True, False])
-def test_a_repaired_record_is_known_as_such(tmp_path: Path, repaired: bool) -> None:  # noqa: FBT001 a parameter
+def test_a_repaired_record_is_recognised_by_its_about_element(tmp_path: Path, repaired: bool) -> None:  # noqa: FBT001 a parameter
     mark = f'<about><repaired xmlns="{REPAIRED_NAMESPACE}">ampersand</repaired></about>' if repaired else ""
     stored(tmp_path, f'<record xmlns="{OAI}">{HEADER}<metadata><r xmlns=""/></metadata>{mark}</record>')
     assert read_stored(tmp_path, "1.xml", "oai:x:1").repaired is repaired
 
 
 @pytest.mark.parametrize("inner", ["<r/>", '<r xmlns=""/>'])
-def test_names_without_a_namespace_stay_without(tmp_path: Path, inner: str) -> None:
+def test_elements_without_a_namespace_get_none(tmp_path: Path, inner: str) -> None:
     header = HEADER.replace("</", "</o:").replace("<h", "<o:h").replace("<i", "<o:i").replace("<d", "<o:d")
     text = f'<o:record xmlns:o="{OAI}">{header}<o:metadata>{inner}</o:metadata></o:record>'
     assert content(stored(tmp_path, text)).tag == "r"
@@ -74,18 +74,20 @@ def test_names_without_a_namespace_stay_without(tmp_path: Path, inner: str) -> N
         ('<!DOCTYPE r [<!ENTITY e "x">]><r>&e;</r>', "DOCTYPE"),
     ],
 )
-def test_what_is_not_the_record_is_refused_by_file_and_reason(tmp_path: Path, text: str, words: str) -> None:
+def test_a_file_without_the_expected_record_is_refused_with_name_and_reason(
+    tmp_path: Path, text: str, words: str
+) -> None:
     with pytest.raises(UnreadableRecordError, match=words) as caught:
         stored(tmp_path, text)
     assert "1.xml" in str(caught.value)
 
 
-def test_a_file_that_is_gone_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
     with pytest.raises(UnreadableRecordError, match=r"gone\.xml: No such file"):
         read_stored(tmp_path, "gone.xml", "oai:x:1")
 
 
-def test_the_vocabulary_is_what_the_metadata_name(tmp_path: Path) -> None:
+def test_namespace_and_schema_are_read_from_the_metadata_root(tmp_path: Path) -> None:
     location = (
         'xmlns:xsi="http://www.w3.org/2001/XMLSchema-instance" xsi:schemaLocation="urn:o o.xsd urn:p p.xsd"'
     )

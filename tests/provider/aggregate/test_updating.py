@@ -1,4 +1,4 @@
-"""Publishing can be killed at any moment: nothing is half done, and the next one goes on."""
+"""An update that is killed leaves no partial changes, and the next one completes it."""
 
 import os
 import signal
@@ -46,7 +46,7 @@ UPDATE aggregate_record SET identifier = 'oai:former.example:one:oai:one:1',
     identifier_key = gen_random_uuid(), datestamp = '2024-01-01'
 WHERE harvested_identifier = 'oai:one:1' RETURNING id
 """
-# Kept counts and memberships against what they count.
+# Stored counts and memberships compared with the records.
 FAULTS = """
 SELECT 'count', set_id, format_id, records FROM aggregate_count WHERE records <> 0
 EXCEPT SELECT 'count', id, format_id, number FROM (
@@ -65,7 +65,7 @@ HAVING count(membership.set_id) <> CASE WHEN record.datestamp < '9999-01-01' THE
 """
 
 
-def test_a_kill_in_the_middle_leaves_nothing_half_done(
+def test_a_killed_update_leaves_no_partial_changes_and_the_next_one_completes_it(
     harvested: Harvested, environment: dict[str, str], database: Database
 ) -> None:
     with database.session() as session:
@@ -73,7 +73,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half_done(
         for number in range(RECORDS):
             harvested.write(session, str(number), sets=["a:b"])
         session.commit()
-    _kill_in_the_middle(environment, database)
+    _kill_during_an_update(environment, database)
     assert _published(database) == 0
     _until_free(database)
     harvested.update()
@@ -82,7 +82,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half_done(
         for number in range(0, RECORDS, 2):
             harvested.write(session, str(number), version=1, deleted=number % 4 == 0, sets=["a:b"])
         session.commit()
-    _kill_in_the_middle(environment, database)
+    _kill_during_an_update(environment, database)
     _until_free(database)
     assert harvested.update() == RECORDS / 2
     assert harvested.update() == 0
@@ -93,7 +93,7 @@ def test_a_kill_in_the_middle_leaves_nothing_half_done(
     assert deleted == RECORDS / 4
 
 
-def _kill_in_the_middle(environment: dict[str, str], database: Database) -> None:
+def _kill_during_an_update(environment: dict[str, str], database: Database) -> None:
     slow = {**environment, "ZATVA_PROVIDER__PUBLISH_MARGIN": "1"}
     process = Process(slow, "provider", "aggregate", "update")
     _wait(database, "SELECT count(*) FROM pg_stat_activity WHERE wait_event = 'PgSleep'")
@@ -124,7 +124,9 @@ def _published(database: Database) -> int:
         return session.scalar(text("SELECT count(*) FROM aggregate_record")) or 0
 
 
-def test_only_one_publishes_at_a_time(harvested: Harvested, environment: dict[str, str]) -> None:
+def test_only_one_process_updates_the_aggregate_at_a_time(
+    harvested: Harvested, environment: dict[str, str]
+) -> None:
     with updater(harvested.database.engine, harvested.settings) as mine:
         assert mine is not None
         with updater(harvested.database.engine, harvested.settings) as other:
@@ -132,7 +134,7 @@ def test_only_one_publishes_at_a_time(harvested: Harvested, environment: dict[st
     assert results(environment, "provider", "aggregate", "update") == [{"records": 0}]
 
 
-def test_no_piece_goes_through_the_whole_source_for_what_is_not_harvested_any_more_or_withdrawn(
+def test_removing_dropped_or_withdrawn_records_does_not_scan_the_source_per_batch(
     harvested: Harvested,
 ) -> None:
     _write_many(harvested)
@@ -141,11 +143,11 @@ def test_no_piece_goes_through_the_whole_source_for_what_is_not_harvested_any_mo
         session.execute(text("DELETE FROM oai_record WHERE record_id % 2 = 0"))
         walk_everything(session)
         session.commit()
-    assert _rows_gone_through(harvested) == (MANY / 2, 0), "not harvested any more"
+    assert _rows_changed_and_large_scans(harvested) == (MANY / 2, 0), "not harvested any more"
     with harvested.database.session() as session:
         withdraw_source(session, 1)
         session.commit()
-    assert _rows_gone_through(harvested) == (MANY / 2, 0), "withdrawn"
+    assert _rows_changed_and_large_scans(harvested) == (MANY / 2, 0), "withdrawn"
 
 
 def _write_many(harvested: Harvested) -> None:
@@ -155,10 +157,10 @@ def _write_many(harvested: Harvested) -> None:
         session.commit()
 
 
-def _rows_gone_through(harvested: Harvested) -> tuple[int, int]:
-    """How many records an update in small pieces changed, and how many statements read very many rows.
+def _rows_changed_and_large_scans(harvested: Harvested) -> tuple[int, int]:
+    """Return how many records an update in small batches changed, and how many statements scanned many rows.
 
-    What leaves is listed by one statement, and one more finds that nothing is left.
+    One statement lists the records to remove, and another one finds none left; both are not counted.
     """
     database = harvested.database
     with (
@@ -171,7 +173,7 @@ def _rows_gone_through(harvested: Harvested) -> tuple[int, int]:
     return changed, len(many) - 2
 
 
-def test_an_update_does_not_go_through_all_memberships(harvested: Harvested) -> None:
+def test_an_update_does_not_scan_all_memberships(harvested: Harvested) -> None:
     for version in (0, 1):
         with harvested.database.session() as session:
             for number in range(300):
@@ -247,7 +249,7 @@ def test_a_source_published_after_the_namespace_changed_has_the_new_one(
     assert _identifiers(database) == [("oai:other.example:one:oai:one:1", False)]
 
 
-def test_an_unreadable_record_of_a_former_identifier_leaves_the_list(
+def test_a_dropped_record_with_a_former_identifier_is_deleted_and_not_unreadable(
     harvested: Harvested, database: Database
 ) -> None:
     with database.session() as session:
@@ -282,7 +284,7 @@ def test_identify_describes_the_identifiers_that_are_published(
     assert f"<sampleIdentifier>oai:{namespace}:one:1</sampleIdentifier>" in body
 
 
-def test_identify_describes_no_scheme_that_some_identifiers_do_not_follow(
+def test_identify_omits_the_identifier_scheme_if_some_identifiers_do_not_follow_it(
     harvested: Harvested, database: Database
 ) -> None:
     with database.session() as session:
@@ -315,7 +317,9 @@ def test_identify_describes_the_scheme_that_all_sources_follow(
     assert "oai-identifier" not in other
 
 
-def test_a_repository_that_is_two_sources_is_one_friend(harvested: Harvested, database: Database) -> None:
+def test_a_repository_that_is_two_sources_is_listed_once_in_friends(
+    harvested: Harvested, database: Database
+) -> None:
     with database.session() as session:
         _add_a_second_source(session)
     assert _identify(harvested).count("<baseURL>http://o/</baseURL>") == 1

@@ -1,4 +1,4 @@
-"""The table of faults: what is wrong with a provider, and all the checks that find it."""
+"""The table of faults of a provider, with all checks that find each."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Ways in which a provider can be wrong, each of which some check has to find."""
+"""Faults of a provider, each of which must be found by a check."""
 
 import gzip
 import re
@@ -16,7 +16,7 @@ After = Callable[[Sent, Received], Received]
 
 @dataclass(frozen=True, kw_only=True)
 class Fault:
-    """What is wrong, how the small provider is made so, and the checks that fail."""
+    """A fault, the attributes that give it to the small provider, and the checks that fail."""
 
     name: str
     parts: dict[str, Any]
@@ -24,7 +24,7 @@ class Fault:
 
 
 def text(pattern: str, new: str, *, where: str = "") -> dict[str, After]:
-    """Change what matches in answers to requests that have `where` in them."""
+    """Replace matching text in answers to requests that contain `where`."""
 
     def after(sent: Sent, received: Received) -> Received:
         if where not in str(sent) or sent.encoding == "gzip":
@@ -61,24 +61,24 @@ def method(name: str, status: int) -> dict[str, After]:
 
 
 def without(name: str) -> dict[str, Callable[[dict[str, str]], dict[str, str]]]:
-    """Overlook an argument."""
+    """Ignore an argument."""
     return {
         "ask": lambda given: {key: value for key, value in given.items() if key != name or "Token" in key}
     }
 
 
 def only(choose: Callable[[Item, dict[str, str]], bool | None]) -> dict[str, Any]:
-    """List by another rule."""
+    """Filter lists by another rule."""
     return {"chosen": choose}
 
 
 def shown(**changes: Any) -> dict[str, Any]:
-    """Show every item so in lists and alone."""
+    """Change every item in lists and in GetRecord."""
     return {"served": lambda item, _verb: replace(item, **changes)}
 
 
 def fault(name: str, parts: dict[str, Any], fails: str) -> Fault:
-    """A row of the table; the ids of checks are parted by blanks."""
+    """Return a row of the table; the ids of checks are separated by blanks."""
     return Fault(name=name, parts=parts, fails=frozenset(fails.split()))
 
 
@@ -131,7 +131,7 @@ def missing_as_header(item: Item, given: dict[str, str]) -> bool | None:
 
 
 def status(code: int, of: bytes) -> dict[str, After]:
-    """Answer with this HTTP status where request or answer have this in them."""
+    """Answer with this HTTP status if request or answer contain this text."""
 
     def after(sent: Sent, received: Received) -> Received:
         return changed(received, status=code) if of in sent.url.encode() + received.body else received
@@ -140,7 +140,7 @@ def status(code: int, of: bytes) -> dict[str, After]:
 
 
 def forced_gzip() -> dict[str, After]:
-    """Compress for those, too, who cannot unpack."""
+    """Compress although the client does not accept it."""
 
     def after(sent: Sent, received: Received) -> Received:
         if sent.encoding == "gzip" or sent.method == "HEAD":
@@ -174,13 +174,13 @@ def latin_1() -> dict[str, After]:
 
 
 def further_format(prefix: str) -> dict[str, After]:
-    """Offer a format more, in which nothing can be had."""
+    """Offer a further format, in which no record is available."""
     offered = FORMATS.replace("oai_dc<", f"{prefix}<").replace("oai_dc/", "other/")
     return text("</ListMetadataFormats>", f"{offered}</ListMetadataFormats>")
 
 
 def unavailable() -> dict[str, After]:
-    """Offer a format, and know no item in it."""
+    """Offer a format in which no item exists."""
     offering = further_format("other")["after"]
 
     def after(sent: Sent, received: Received) -> Received:
@@ -194,12 +194,12 @@ def unavailable() -> dict[str, After]:
 
 
 def shifted(**by: int) -> dict[str, Any]:
-    """Date all items so much later."""
+    """Move the datestamps of all items by this amount."""
     return {"items": [replace(item, moment=item.moment + timedelta(**by)) for item in items()]}
 
 
 class Shuffled(list[Item]):
-    """The items in another order each time."""
+    """Items in a different order each time."""
 
     def __iter__(self) -> Iterator[Item]:
         self.append(self.pop(0))

@@ -68,7 +68,7 @@ def items() -> list[Item]:
 
 @dataclass(kw_only=True)
 class SmallProvider:
-    """Answers as a transport does. Every attribute that a test sets makes it faulty in one way."""
+    """Answers as a transport does. Each attribute that a test sets introduces one fault."""
 
     granularity: Granularity = Granularity.SECOND
     items: Sequence[Item] = field(default_factory=items)

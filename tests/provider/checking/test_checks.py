@@ -1,4 +1,4 @@
-"""Every check passes on a correct provider, and finds the fault that it is there for."""
+"""Every check passes on a correct provider, and finds the fault for which it was written."""
 
 from typing import Any
 
@@ -32,14 +32,14 @@ def failed(found: list[Finding]) -> set[str]:
 
 
 @pytest.mark.parametrize("granularity", Granularity)
-def test_a_correct_provider_passes_all(granularity: Granularity) -> None:
+def test_a_correct_provider_passes_all_checks(granularity: Granularity) -> None:
     found = findings(SmallProvider(granularity=granularity))
     not_passed = {finding.check.id for finding in found if finding.result is not CheckResult.PASSED}
     assert not_passed <= {"records.deleted-policy", "error.date-finer"}
 
 
 @pytest.mark.parametrize("fault", FAULTS, ids=lambda fault: fault.name)
-def test_a_fault_is_found_by_its_checks_alone(fault: Fault) -> None:
+def test_a_fault_fails_only_its_own_checks(fault: Fault) -> None:
     found = findings(SmallProvider(**fault.parts))
     assert failed(found) == fault.fails
     for finding in found:
@@ -66,12 +66,12 @@ def test_after_errors_the_specification_does_not_require_repeated_arguments() ->
     ]
 
 
-def test_each_check_says_what_to_do() -> None:
+def test_each_check_has_a_unique_id_a_title_a_section_and_advice() -> None:
     assert len({check.id for check in CHECKS}) == len(CHECKS) >= 60
     assert all(check.advice.endswith(".") and check.title and check.section for check in CHECKS)
 
 
-def test_no_more_is_asked_than_allowed() -> None:
+def test_checking_stops_at_the_maximum_number_of_requests() -> None:
     asked: list[Sent] = []
     small = SmallProvider()
 
@@ -85,7 +85,7 @@ def test_no_more_is_asked_than_allowed() -> None:
     assert not failed(found)
 
 
-def test_a_busy_provider_is_waited_for_as_it_asks() -> None:
+def test_checking_waits_as_retry_after_asks() -> None:
     small, waits = SmallProvider(), list[float]()
     busy = [True, True]
 
@@ -99,7 +99,7 @@ def test_a_busy_provider_is_waited_for_as_it_asks() -> None:
     assert waits.count(7.0) == 2
 
 
-def test_a_silent_provider_is_unreachable() -> None:
+def test_a_provider_that_never_answers_is_reported_as_unreachable() -> None:
     def silent(sent: Sent) -> Received:
         raise UnreachableError(f"{sent}: nobody there")
 
@@ -107,7 +107,7 @@ def test_a_silent_provider_is_unreachable() -> None:
         findings(silent)
 
 
-def test_a_provider_that_falls_silent_leaves_checks_undone() -> None:
+def test_checks_are_not_done_if_the_provider_stops_answering() -> None:
     small = SmallProvider()
 
     def falling_silent(sent: Sent) -> Received:
@@ -130,7 +130,7 @@ def test_a_provider_that_falls_silent_leaves_checks_undone() -> None:
         b"<OAI-PMH xmlns='http://www.openarchives.org/OAI/2.0/'/>",
     ],
 )
-def test_what_is_no_oai_pmh_fails_in_good_order(body: bytes) -> None:
+def test_a_response_that_is_not_oai_pmh_fails_checks_without_an_exception(body: bytes) -> None:
     found = findings(lambda _: Received(status=200, headers={}, body=body))
     broken = {finding.check.id for finding in found if finding.check.severity is Severity.MUST} & failed(
         found
@@ -139,7 +139,7 @@ def test_what_is_no_oai_pmh_fails_in_good_order(body: bytes) -> None:
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate", "br"])
-def test_what_cannot_be_unpacked_is_said_so(coding: str) -> None:
+def test_a_body_that_cannot_be_decompressed_fails_a_check(coding: str) -> None:
     small = SmallProvider()
 
     def garbled(sent: Sent) -> Received:

@@ -1,4 +1,4 @@
-"""`zatva provider check` against our own provider, and against nobody: real processes, real sockets."""
+"""`zatva provider check` against Zatva's provider and against a closed port, with real processes."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ def fill(archive: Archive) -> None:
     archive.describe("collection:serials", "What comes again & again")
 
 
-def test_our_provider_passes_all_of_it_as_far_as_requests_are_allowed(
+def test_zatvas_provider_passes_all_checks_within_the_request_limit(
     archive: Archive, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     fill(archive)
@@ -51,7 +51,7 @@ def test_our_provider_passes_all_of_it_as_far_as_requests_are_allowed(
     assert counts["could not be done"] > counts["passed"] > 0
 
 
-def test_an_empty_provider_has_little_to_be_checked_and_nothing_wrong(
+def test_an_empty_provider_fails_no_check_and_list_checks_are_not_applicable(
     environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     with running(environment, tmp_path / "log", "provider", "serve", "--port", "0", ready="provider at") as (
@@ -65,7 +65,7 @@ def test_an_empty_provider_has_little_to_be_checked_and_nothing_wrong(
     assert found["error.date-nonsense"] == "passed"
 
 
-def test_what_failed_is_told_in_words(
+def test_failed_checks_are_printed_with_received_and_expected_values(
     archive: Archive, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     fill(archive)
@@ -79,13 +79,13 @@ def test_what_failed_is_told_in_words(
     assert "1 failed" in done.stderr
 
 
-def test_nobody_there_is_exit_code_4(environment: Mapping[str, str]) -> None:
+def test_an_unreachable_provider_gives_exit_code_4(environment: Mapping[str, str]) -> None:
     done = check(environment, "http://127.0.0.1:9/oai")
     assert done.returncode == 4
     assert done.stderr.startswith("zatva: GET http://127.0.0.1:9/oai?verb=Identify: ")
 
 
-def test_a_file_is_no_address(environment: Mapping[str, str]) -> None:
+def test_a_file_url_is_refused(environment: Mapping[str, str]) -> None:
     done = check(environment, "file:///etc/hostname")
     assert done.returncode == 2
     assert "write it as http://host/path" in done.stderr

@@ -1,4 +1,4 @@
-"""An archive with a capture for every way in which an export treats one."""
+"""An archive with captures of every kind that exports treat differently."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -50,7 +50,7 @@ READ_BY_ALL = (OLD, NEW, SAME, FILE, CHUNKED)
 
 
 def make_archive(database: Database, folder: Path) -> None:
-    """Index all of them, set the rules, and lose and damage what is to be lost and damaged."""
+    """Index all captures, set the rules, and remove and damage some of the files."""
     refers = (f"WARC-Refers-To-Target-URI: {ROOM.url}", f"WARC-Refers-To-Date: {ROOM.date}")
     _index(database, folder / "a.arc.gz", arc_record(OLD))
     _index(

@@ -1,4 +1,4 @@
-"""`zatva provider export`: what an export has, whose rights it has, and what it says about the rest."""
+"""`zatva provider export`: contents, access rights, and the report of what was left out."""
 
 import io
 import json
@@ -57,13 +57,15 @@ def archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
     make_archive(kept.open(), tmp_path_factory.mktemp("archive"))
 
 
-def test_a_header_has_urls_as_archived_and_no_line_breaks() -> None:
+def test_a_warc_header_has_the_archived_url_without_line_breaks() -> None:
     """U+0085, U+2028 and U+2029 are in URLs that were archived with bytes that are not UTF-8."""
     header = other_header("metadata", 1, kind="a\r\n b", target="http://a.example/\x85\u2028\u2029").decode()
     assert "WARC-Target-URI: http://a.example/\x85\u2028\u2029\r\nContent-Type: a  b\r\n" in header
 
 
-def test_a_host_as_wacz_for_an_anonymous_reader(tmp_path: Path, kept_environment: dict[str, str]) -> None:
+def test_a_host_is_exported_as_wacz_with_openly_accessible_captures_only(
+    tmp_path: Path, kept_environment: dict[str, str]
+) -> None:
     out = tmp_path / "out" / "site.wacz"
     out.parent.mkdir()
     (report,) = results(kept_environment, "provider", "export", "a.example", "--host", "--out", out, expect=3)
@@ -99,11 +101,13 @@ def _check_manifest(manifest: dict[str, Any]) -> None:
     assert (resolved["url"], resolved["date"], resolved["original_date"]) == (NEW.url, SAME.date, NEW.date)
 
 
-def test_a_file_does_not_show_what_is_withheld(tmp_path: Path, kept_environment: dict[str, str]) -> None:
+def test_an_exported_file_does_not_reveal_withheld_documents(
+    tmp_path: Path, kept_environment: dict[str, str]
+) -> None:
     out = tmp_path / "site.wacz"
     (tmp_path / "urls").write_text(f"{SECRET.url}\n\n{UNKNOWN.url}\nhttp://a.example/none\n{OLD.url}\n")
     done = zatva(kept_environment, "provider", "export", "--list", tmp_path / "urls", "--out", out)
-    assert (done.returncode, done.stdout) == (0, f"{_told(out)}; left out: 1 withheld\n")
+    assert (done.returncode, done.stdout) == (0, f"{_summary_of(out)}; left out: 1 withheld\n")
     wacz = read_wacz(out)
     assert wacz.manifest["without_captures"] == [UNKNOWN.url, "http://a.example/none"]
     assert {url for url, _ in wacz.captures} == {OLD.url}
@@ -113,15 +117,13 @@ def test_a_file_does_not_show_what_is_withheld(tmp_path: Path, kept_environment:
     assert b"never-listed" not in content
 
 
-def _told(out: Path) -> str:
+def _summary_of(out: Path) -> str:
     with zipfile.ZipFile(out) as file:
         manifest = json.loads(file.read("zatva/manifest.json"))
     return f"{manifest['captures']} capture, {manifest['record_bytes']:,} bytes"
 
 
-def test_staff_export_what_the_reading_room_may_read(
-    tmp_path: Path, kept_environment: dict[str, str]
-) -> None:
+def test_staff_can_export_reading_room_documents(tmp_path: Path, kept_environment: dict[str, str]) -> None:
     out = tmp_path / "room.wacz"
     words = ("a.example/*", "--format", "wacz", "--reading-room", "--out", out)
     (report,) = results(kept_environment, "provider", "export", *words, expect=3)
@@ -132,7 +134,7 @@ def test_staff_export_what_the_reading_room_may_read(
     assert EMBARGO.url not in {url for url, _ in wacz.captures}
 
 
-def test_sets_times_and_several_urls(kept: Kept, tmp_path: Path) -> None:
+def test_captures_are_exported_by_set_by_time_and_by_several_urls(kept: Kept, tmp_path: Path) -> None:
     out = tmp_path / "some.wacz"
     for words, pages in (
         ("--set domain:example:a --from 2009-01-01", (NEW, SAME)),
@@ -155,7 +157,7 @@ def export_here(settings: Settings, *words: str) -> ExitCode:
 
 
 @pytest.mark.parametrize("name", ["none.wacz", "none.warc.gz"])
-def test_an_export_of_nothing_but_withheld_captures_writes_nothing_and_says_why(
+def test_an_export_of_withheld_captures_only_writes_no_file_and_gives_the_reason(
     kept: Kept, tmp_path: Path, name: str
 ) -> None:
     message = "no captures that may be in the file; left out: 1 withheld; nothing is written"
@@ -172,7 +174,7 @@ def test_standard_output_stays_empty_if_all_captures_are_withheld(
     assert capsysbinary.readouterr().out == b""
 
 
-def test_warc_goes_to_standard_output(
+def test_a_warc_export_is_written_to_standard_output(
     database: Database, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     make_archive(database, tmp_path)
@@ -216,7 +218,7 @@ def _records(path: Path) -> list[tuple[str, str, str, bytes]]:
         (("a.example", "--title", "A", "--out", "x.warc.gz"), "a WARC file has no title"),
     ],
 )
-def test_what_cannot_be_exported_is_refused_with_what_to_do(
+def test_invalid_export_arguments_are_refused_with_a_reason(
     kept: Kept, tmp_path: Path, words: tuple[str, ...], message: str
 ) -> None:
     words = tuple(str(tmp_path / word) if word == "x.warc.gz" else word for word in words)

@@ -1,4 +1,4 @@
-"""A file prepared for download: what stops it, and what makes it unusable afterwards."""
+"""Files prepared for download: failures, and documents that make a file unusable afterwards."""
 
 import io
 from argparse import Namespace
@@ -97,7 +97,7 @@ def found(database: Database, export_id: int) -> PreparedExport:
         return find_export(session, export_id)
 
 
-def test_a_file_that_is_ready_says_what_it_has_and_lacks(archive: Database, apart: Settings) -> None:
+def test_a_ready_file_has_counts_of_exported_and_omitted_captures(archive: Database, apart: Settings) -> None:
     export_id = queued(archive, _HOST, title="A host")
     code, row = prepare(archive, apart, export_id)
     assert (code, row.state, row.captures, row.chosen, row.examined) == (0, "ready", 5, 12, 12)
@@ -117,7 +117,9 @@ def test_a_file_that_is_ready_says_what_it_has_and_lacks(archive: Database, apar
     assert sum(map(len, documents)) >= row.captures
 
 
-def test_a_title_has_what_is_in_its_ranges_and_not_carved_out(archive: Database, apart: Settings) -> None:
+def test_an_export_of_a_title_has_its_ranges_without_carved_out_ones(
+    archive: Database, apart: Settings
+) -> None:
     with archive.engine.begin() as connection:
         connection.exec_driver_sql(
             "INSERT INTO title (title_id, key, source, source_key, name, public, datestamp)"
@@ -143,7 +145,7 @@ _UNPREPARABLE: tuple[tuple[ExportChoice, dict[str, int], str, dict[str, int]], .
 )
 
 
-def test_what_cannot_be_prepared_says_why_and_leaves_nothing(archive: Database, apart: Settings) -> None:
+def test_a_failed_export_has_a_failure_code_and_leaves_no_file(archive: Database, apart: Settings) -> None:
     for choice, limits, code, facts in _UNPREPARABLE:
         changed = apart.model_copy(update={"provider": ProviderSettings.model_validate(limits)})
         exit_code, row = prepare(archive, changed, queued(archive, choice))
@@ -155,7 +157,9 @@ def test_what_cannot_be_prepared_says_why_and_leaves_nothing(archive: Database, 
         assert list(apart.exports.iterdir()) == []
 
 
-def test_a_full_disk_is_named(archive: Database, apart: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_fails_an_export_with_its_own_failure_code(
+    archive: Database, apart: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     facts = {"folder": "/x", "free": 1, "floor": 2, "setting": "harvester.floor_bytes"}
 
     def full(*_: object) -> None:
@@ -173,7 +177,7 @@ def test_a_full_disk_is_named(archive: Database, apart: Settings, monkeypatch: p
     assert str(apart.exports) in row.failure_facts["said"]
 
 
-def test_one_that_is_removed_meanwhile_is_given_up(
+def test_an_export_that_is_removed_while_it_runs_stops_and_leaves_no_file(
     archive: Database, apart: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     export_id = queued(archive, _HOST)
@@ -191,7 +195,7 @@ def test_one_that_is_removed_meanwhile_is_given_up(
     assert list(apart.exports.iterdir()) == []
 
 
-def test_documents_that_may_no_longer_be_read_make_a_file_unusable(
+def test_documents_that_become_inaccessible_make_a_prepared_file_unusable(
     archive: Database, apart: Settings
 ) -> None:
     plain, room = queued(archive, _HOST), queued(archive, _of(ROOM_AGAIN), reading_room=True)
@@ -217,7 +221,9 @@ def test_documents_that_may_no_longer_be_read_make_a_file_unusable(
     assert counts(SECRET, access="open") == (0, 0)
 
 
-def test_only_own_files_that_are_not_wanted_are_swept(database: Database, settings: Settings) -> None:
+def test_only_obsolete_export_files_are_removed_from_the_folder(
+    database: Database, settings: Settings
+) -> None:
     folder = settings.exports
     with database.session() as session:
         assert remove_expired(session, folder) == []
@@ -241,7 +247,7 @@ def test_only_own_files_that_are_not_wanted_are_swept(database: Database, settin
         (_HOST, 0, "the prepared files have 0 bytes together"),
     ],
 )
-def test_what_makes_no_sense_is_refused_before_it_is_queued(
+def test_an_impossible_export_is_refused_before_it_is_queued(
     database: Database, choice: ExportChoice, total_bytes: int, message: str
 ) -> None:
     with pytest.raises(UsageError, match=message):

@@ -1,4 +1,4 @@
-"""Lines sorted on disk are what Python's own sorting makes of them, however little memory there is."""
+"""Lines sorted on disk equal those sorted in memory, whatever the memory limit."""
 
 from pathlib import Path
 
@@ -13,7 +13,7 @@ LINES = st.lists(st.binary(max_size=40).map(lambda line: line.replace(b"\n", b""
 
 
 @given(LINES, st.integers(min_value=1, max_value=1000))
-def test_lines_come_in_byte_order_and_each_once(lines: list[bytes], memory: int) -> None:
+def test_lines_are_sorted_by_bytes_without_duplicates(lines: list[bytes], memory: int) -> None:
     with SortedLines(run_bytes=memory) as found:
         for line in lines:
             found.add(line)

@@ -1,4 +1,4 @@
-"""A WACZ file is split, has large members, and is whole; what is missing from one is noticed."""
+"""WACZ files: parts, large members, and the detection of damage."""
 
 import json
 import zipfile
@@ -37,7 +37,7 @@ FACTS = ExportFacts(
 
 @pytest.fixture
 def write(database: Database, tmp_path: Path) -> Iterator[Callable[[int], Path]]:
-    """Return a function that exports the pages, in parts of so many bytes."""
+    """Return a function that exports the pages in parts of the given size in bytes."""
     index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), IndexOptions(margin=1))
 
     def written(part_bytes: int) -> Path:
@@ -60,7 +60,7 @@ def write(database: Database, tmp_path: Path) -> Iterator[Callable[[int], Path]]
 
 
 @pytest.mark.parametrize(("part_bytes", "parts"), [(PART_BYTES, 1), (2500, 3), (1, 7)])
-def test_parts_have_a_largest_size_and_one_index(
+def test_parts_have_a_maximum_size_and_a_common_index(
     write: Callable[[int], Path], part_bytes: int, parts: int
 ) -> None:
     wacz = read_wacz(write(part_bytes))
@@ -126,7 +126,7 @@ def _misled(members: dict[str, bytes]) -> None:
         _misled,
     ],
 )
-def test_the_checks_notice_damage(
+def test_missing_and_changed_members_of_a_wacz_file_are_detected(
     write: Callable[[int], Path], damage: Callable[[dict[str, bytes]], None]
 ) -> None:
     path = write(PART_BYTES)

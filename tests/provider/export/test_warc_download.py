@@ -1,4 +1,4 @@
-"""Captures as a WARC file: ARC, WARC and revisits alike, complete by itself, and read by warcio and by us."""
+"""Captures downloaded as a self-contained WARC file, which warcio and Zatva's index read."""
 
 import io
 from dataclasses import replace
@@ -60,7 +60,7 @@ def records(data: bytes) -> list[tuple[str, str, str, bytes]]:
 
 
 @pytest.mark.usefixtures("archive")
-def test_all_kinds_become_records_that_others_read(database: Database) -> None:
+def test_captures_from_arc_and_warc_files_become_records_that_warcio_reads(database: Database) -> None:
     info, *found = records(exported(database))
     assert info[0] == "warcinfo"
     assert {(kind, url, date): body for kind, url, date, body in found} == {
@@ -72,20 +72,20 @@ def test_all_kinds_become_records_that_others_read(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("archive")
-def test_our_own_index_reads_the_same_documents(database: Database, tmp_path: Path) -> None:
+def test_indexing_a_downloaded_file_finds_the_same_documents(database: Database, tmp_path: Path) -> None:
     (tmp_path / "again.warc.gz").write_bytes(exported(database))
     report = index_file(database, tmp_path / "again.warc.gz", IndexOptions(margin=1))
     assert not report.merged.problems
-    # The revisit was no document of its own bytes before; it is one now, at the same time and URL.
+    # The revisit had no content before; it now has the original's content, at the same time and URL.
     assert report.merged.new == 0
     assert report.merged.unchanged + report.merged.duplicates + report.merged.moved == 4
 
 
-def test_records_say_what_the_crawler_cut_off_and_which_server_answered(
+def test_records_have_the_truncation_reason_and_the_ip_address_of_the_server(
     database: Database, tmp_path: Path
 ) -> None:
     cut = with_fields(warc_record(NEW), "WARC-Truncated: time", "WARC-IP-Address: 192.0.2.2")
-    # A revisit is cut off by design, and was answered by another server.
+    # A revisit is truncated by design, and was answered by another server.
     again = revisit(SAME, "WARC-Truncated: length", "WARC-IP-Address: 2001:db8::1")
     unchanged = revisit(replace(SAME, date="2012-01-01T00:00:00Z", status=304))
     empty = replace(FILE, url="http://a.example/empty", record_type="response", body=b"")
@@ -105,14 +105,16 @@ def test_records_say_what_the_crawler_cut_off_and_which_server_answered(
     }
 
 
-def test_a_response_without_an_http_header_gets_no_type(database: Database, tmp_path: Path) -> None:
+def test_a_response_without_an_http_header_is_exported_without_a_type(
+    database: Database, tmp_path: Path
+) -> None:
     bare = warc_record(replace(FILE, mime_type="application/http")).replace(b": resource", b": response")
     index_file(database, write_archive(tmp_path / "bare.warc.gz", [bare]), IndexOptions(margin=1))
     (_, header) = (one.rec_headers for one in ArchiveIterator(io.BytesIO(exported(database))))
     assert (header.get_header("WARC-Type"), header.get_header("Content-Type")) == ("resource", None)
 
 
-def test_what_may_not_be_read_or_is_damaged_is_listed_and_left_out(database: Database, archive: Path) -> None:
+def test_restricted_and_damaged_captures_are_omitted_and_listed(database: Database, archive: Path) -> None:
     with database.session() as session:
         session.execute(update(Document).where(Document.url == OLD.url).values(access="reading room"))
         session.commit()
@@ -128,14 +130,16 @@ def test_what_may_not_be_read_or_is_damaged_is_listed_and_left_out(database: Dat
 
 
 @pytest.mark.usefixtures("archive")
-def test_a_full_file_says_where_it_ends(database: Database, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_reaches_the_capture_limit_says_so_in_its_last_record(
+    database: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(warc_download, "MOST_CAPTURES", 1)
     *found, last = records(exported(database))
     assert [kind for kind, *_ in found] == ["warcinfo", "response"]
     assert b"largest size" in last[3]
 
 
-def test_nothing_found_is_no_file_and_a_bad_query_an_error(database: Database) -> None:
+def test_an_empty_result_is_an_empty_file_and_an_invalid_query_an_error(database: Database) -> None:
     assert exported(database) == b""
     with pytest.raises(UsageError, match="no host"):
         exported(database, "")

@@ -60,7 +60,7 @@ def _check_members(archive: zipfile.ZipFile, path: Path) -> None:
     for info in archive.infolist():
         name, extra = struct.unpack_from("<HH", data, info.header_offset + 26)
         local = data[info.header_offset + _LOCAL_HEADER + name :][:extra]
-        # wabac.js takes local fields for content unless the directory has some, too.
+        # wabac.js reads local fields as content unless the directory has some, too.
         assert bool(local) <= bool(info.extra), f"{info.filename} has extra fields in its local header alone"
         if info.filename.endswith(_STORED):
             assert info.compress_type == zipfile.ZIP_STORED

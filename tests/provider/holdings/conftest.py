@@ -1,4 +1,4 @@
-"""What the tests of holdings share: four documents, three collections, and staff that sees to them."""
+"""Fixtures of the holdings tests: four documents, three collections, and the changes that staff make."""
 
 from pathlib import Path
 

@@ -25,7 +25,7 @@ PAGE = Page(url=URL)
 
 @dataclass
 class DocumentArchive:
-    """Writes files, indexes them, and serves what is in them."""
+    """Writes files, indexes them, and serves their documents."""
 
     database: Database
     settings: Settings
@@ -61,7 +61,7 @@ async def served(
 
 
 def http(page: Page, *fields: str, body: bytes | None = None) -> bytes:
-    """A record with further HTTP fields, and another body than the one that its digest is of."""
+    """A record with further HTTP fields, and a body that its digest does not match."""
     message = page.http.partition(b"\r\n\r\n")[0]
     message += b"".join(b"\r\n" + one.encode() for one in fields) + b"\r\n\r\n"
     block = message + (page.body if body is None else body)

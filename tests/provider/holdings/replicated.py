@@ -37,7 +37,7 @@ class Copy:
         self.execute("SELECT pg_wal_replay_pause()")
 
     def resume(self) -> None:
-        """Replay what was received meanwhile."""
+        """Resume replaying."""
         self.execute("SELECT pg_wal_replay_resume()")
 
     def promote(self) -> None:
@@ -110,7 +110,7 @@ class Replicated:
             connection.execute("SELECT pg_reload_conf()")
 
     def stop_sending(self) -> None:
-        """Freeze what sends the primary's log to the copies."""
+        """Suspend the processes that send the primary's log to the copies."""
         with psycopg.connect(self.primary.conninfo, autocommit=True) as connection:
             for (pid,) in connection.execute("SELECT pid FROM pg_stat_replication"):
                 os.kill(pid, signal.SIGSTOP)

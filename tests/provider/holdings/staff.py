@@ -1,4 +1,4 @@
-"""What the archive's staff does with collections and rules, and what comes of it, for tests."""
+"""Changes of collections and rules by the archive's staff, and their effects, for tests."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ RULES = [OPEN, ROOM, EMBARGO, LONG_EMBARGO, WITHHELD]
 
 @dataclass
 class Staff:
-    """Does what the archive's staff does."""
+    """Makes the changes that the archive's staff make."""
 
     database: Database
     chunk: int = CHUNK
@@ -66,7 +66,7 @@ class Staff:
         }
 
     def age(self) -> None:
-        """Let all that was published lie in the past."""
+        """Move all datestamps into the past."""
         with self.database.session() as session:
             for table in (Document, DocumentCollection):
                 session.execute(

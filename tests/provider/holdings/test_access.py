@@ -1,4 +1,4 @@
-"""The strictest rule of a document's collections holds, and a change of rule redates what it changes only."""
+"""The strictest rule of a document's collections applies; only documents whose rule changes are redated."""
 
 import random
 from datetime import UTC, datetime
@@ -30,14 +30,14 @@ from tests.provider.holdings.staff import (
 )
 
 
-def test_the_strictest_rule_wins_and_the_latest_embargo() -> None:
+def test_the_strictest_rule_and_the_latest_embargo_apply() -> None:
     for looser, stricter in combinations([OPEN, ROOM, EMBARGO, LONG_EMBARGO, WITHHELD], 2):
         assert strictest([looser, stricter]) == strictest([stricter, looser]) == stricter
     assert strictest([ROOM, WITHHELD, LONG_EMBARGO, OPEN, EMBARGO]) == WITHHELD
     assert strictest([]) == OPEN
 
 
-def test_a_rule_holds_for_what_lies_below(staff: Staff) -> None:
+def test_a_rule_applies_to_the_collections_below(staff: Staff) -> None:
     staff.assign("x:y", "a")
     staff.assign("z", "a", "b")
     assert staff.rule("x", EMBARGO) == 1
@@ -48,7 +48,7 @@ def test_a_rule_holds_for_what_lies_below(staff: Staff) -> None:
     assert staff.rules()["a"] == ROOM
 
 
-def test_a_change_of_rule_redates_what_it_changes_and_nothing_else(staff: Staff) -> None:
+def test_a_changed_rule_redates_only_documents_whose_effective_rule_changes(staff: Staff) -> None:
     staff.assign("x", "a", "b")
     staff.assign("z", "b", "c")
     staff.rule("z", WITHHELD)
@@ -61,7 +61,7 @@ def test_a_change_of_rule_redates_what_it_changes_and_nothing_else(staff: Staff)
     assert staff.redated(before) == set()
 
 
-def test_an_embargo_that_ends_later_redates_what_it_holds(staff: Staff) -> None:
+def test_a_longer_embargo_redates_its_documents(staff: Staff) -> None:
     staff.assign("x", "a")
     staff.rule("x", EMBARGO)
     staff.age()
@@ -81,7 +81,7 @@ def test_an_impossible_rule_is_refused(staff: Staff) -> None:
             staff.rule("x", rule)
 
 
-def test_an_embargo_ends_by_itself(staff: Staff, database: Database) -> None:
+def test_an_embargo_ends_on_its_date_at_the_next_refresh(staff: Staff, database: Database) -> None:
     staff.assign("x", "a", "b")
     staff.assign("z", "b")
     staff.rule("z", ROOM)
@@ -106,7 +106,7 @@ def before() -> datetime:
     return datetime(2020, 1, 1, tzinfo=UTC)
 
 
-def test_what_is_indexed_into_a_withheld_collection_is_not_listed_until_it_is_opened(
+def test_documents_indexed_into_a_withheld_collection_are_unlisted_until_it_is_opened(
     staff: Staff, database: Database, tmp_path: Path
 ) -> None:
     staff.rule("x", WITHHELD)
@@ -157,7 +157,7 @@ def test_an_interrupted_change_is_finished(
     assert collection(database, "x").unsettled is None
 
 
-def test_a_move_takes_rules_and_numbers_along(staff: Staff, database: Database) -> None:
+def test_moving_a_collection_updates_rules_datestamps_and_counts(staff: Staff, database: Database) -> None:
     staff.assign("x:y", "a", "b")
     staff.assign("z", "c")
     staff.rule("z", ROOM)
@@ -170,7 +170,7 @@ def test_a_move_takes_rules_and_numbers_along(staff: Staff, database: Database) 
     assert [collection(database, spec).documents for spec in ("x", "z", "z:new")] == [0, 3, 2]
 
 
-def test_a_move_within_a_parent_redates_all_that_told_the_old_spec(staff: Staff, database: Database) -> None:
+def test_renaming_a_set_spec_redates_the_documents_below_it(staff: Staff, database: Database) -> None:
     staff.make("x:y:deep")
     staff.assign("x:y:deep", "a")
     staff.age()
@@ -197,7 +197,7 @@ def test_an_impossible_move_is_refused(staff: Staff, database: Database) -> None
     staff.assign("x:y", "a")
 
 
-def test_a_collection_with_something_in_it_is_dropped_by_force_only(staff: Staff, database: Database) -> None:
+def test_a_collection_with_documents_is_dropped_only_with_force(staff: Staff, database: Database) -> None:
     staff.assign("x:y", "a")
     staff.assign("x", "b")
     staff.rule("x", WITHHELD)
@@ -213,7 +213,7 @@ def test_a_collection_with_something_in_it_is_dropped_by_force_only(staff: Staff
 
 
 @pytest.mark.parametrize("chunk", [1, 3, pytest.param(100, marks=pytest.mark.long)])
-def test_any_walk_of_changes_leaves_every_document_under_its_strictest_rule(
+def test_after_any_changes_every_document_has_its_strictest_rule(
     staff: Staff, database: Database, chunk: int
 ) -> None:
     staff.chunk = chunk
@@ -256,7 +256,7 @@ def test_any_walk_of_changes_leaves_every_document_under_its_strictest_rule(
     assert wrong == []
 
 
-def test_rights_are_told_in_the_settings_words() -> None:
+def test_rights_statements_have_the_wording_of_the_settings() -> None:
     settings = ProviderSettings(rights_reading_room="Jen ve studovně.", rights_embargo="Od {until}.")
     assert rights_of(settings, "reading room") == "Jen ve studovně."
     assert rights_of(settings, "embargo", SOON) == "Od 2900-01-01."

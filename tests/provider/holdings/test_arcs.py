@@ -1,4 +1,4 @@
-"""Archive files as rows."""
+"""Rows of archive files."""
 
 import os
 from datetime import UTC, datetime
@@ -23,7 +23,7 @@ def test_the_time_of_a_file_is_exact_to_the_microsecond(tmp_path: Path) -> None:
     assert look_at(path).modified == datetime(2009, 2, 13, 23, 31, 30, 123456, tzinfo=UTC)
 
 
-def test_the_problems_of_a_file_are_replaced_and_others_stay(database: Database, tmp_path: Path) -> None:
+def test_saving_the_problems_of_a_file_keeps_those_of_other_files(database: Database, tmp_path: Path) -> None:
     code = FailureCode.ARCHIVE_RECORD_BROKEN
     old, new = FramingProblem.of(code, "old", offset=1), FramingProblem.of(code, "new", offset=2)
     for name in "abc":
@@ -37,7 +37,7 @@ def test_the_problems_of_a_file_are_replaced_and_others_stay(database: Database,
     assert problems == [(old,), (new,), (old,)]
 
 
-def test_names_that_several_files_with_documents_have_are_listed(database: Database) -> None:
+def test_names_shared_by_several_files_with_documents_are_listed(database: Database) -> None:
     paths = {
         "/one/shared.warc.gz": 1, "/two/shared.warc.gz": 1, "/three/shared.warc.gz": 1,
         "/one/copy.warc": 1, "/two/copy.warc": 0,
@@ -52,7 +52,7 @@ def test_names_that_several_files_with_documents_have_are_listed(database: Datab
         assert shared_names(session) == ["shared.warc"]
 
 
-def test_a_missing_file_of_another_name_has_not_moved(database: Database) -> None:
+def test_only_a_missing_file_of_the_same_name_is_recognised_as_moved(database: Database) -> None:
     with database.session() as session:
         for name in ("before.warc", "new.warc", "other.warc"):
             session.add(Arc(path=f"/gone/{name}", name=name, size=1, modified=UNREAD))

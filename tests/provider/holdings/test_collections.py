@@ -1,4 +1,4 @@
-"""A document is in a collection and in all above it, as long as something puts it there."""
+"""A document is in the collections to which it is assigned, and in all above them."""
 
 import random
 from collections.abc import Callable
@@ -46,7 +46,7 @@ def archive(database: Database, tmp_path: Path) -> Path:
 
 
 def members(database: Database, set_spec: str) -> dict[str, bool]:
-    """URL and year of the documents in a collection, and whether they are assigned to it itself."""
+    """URL and year of the documents in a collection, and whether they are assigned to it directly."""
     with database.session() as session:
         rows = session.execute(
             select(Document.url, Document.archived, DocumentCollection.direct)
@@ -69,7 +69,7 @@ def change(database: Database, how: Callable[..., int], set_spec: str, selection
         return how(session, set_spec, selection, margin=MARGIN)
 
 
-def test_a_collection_is_made_with_all_above_it(database: Database) -> None:
+def test_a_collection_is_created_with_its_missing_parents(database: Database) -> None:
     with database.session() as session:
         made = add_collection(session, "collection:serials:nov07", name="November", description="Monthly")
         assert (made.name, made.description) == ("November", "Monthly")
@@ -81,7 +81,7 @@ def test_a_collection_is_made_with_all_above_it(database: Database) -> None:
     ]
 
 
-def test_a_collection_can_be_named_anew(database: Database) -> None:
+def test_a_collection_can_be_renamed(database: Database) -> None:
     make(database, "collection:a")
     with database.session() as session:
         add_collection(session, "collection:a", name="Alpha")
@@ -96,7 +96,7 @@ def datestamps(database: Database) -> dict[tuple[str, int], datetime]:
 
 
 @pytest.mark.usefixtures("archive")
-def test_another_name_re_dates_the_documents_whose_records_show_it(database: Database) -> None:
+def test_renaming_a_collection_redates_the_documents_whose_records_show_the_name(database: Database) -> None:
     make(database, "collection:a:b")
     change(database, assign, "collection:a", Selection(domain="a.example"))
     change(database, assign, "collection:a:b", Selection(domain="test"))
@@ -146,7 +146,7 @@ NO_CHOICES = [
 
 
 @pytest.mark.usefixtures("archive")
-def test_documents_are_chosen_by_what_they_have_in_common(database: Database) -> None:
+def test_documents_are_assigned_and_removed_by_each_kind_of_selection(database: Database) -> None:
     make(database, "collection:serials:nov07")
     for selection, number in CHOICES:
         assert change(database, assign, "collection:serials:nov07", selection) == number, selection
@@ -158,7 +158,7 @@ def test_documents_are_chosen_by_what_they_have_in_common(database: Database) ->
 
 
 @pytest.mark.usefixtures("archive")
-def test_a_choice_of_nothing_is_refused(database: Database) -> None:
+def test_an_empty_selection_is_refused(database: Database) -> None:
     make(database, "collection:a")
     for selection in NO_CHOICES:
         with pytest.raises(UsageError):
@@ -188,7 +188,7 @@ def test_assigning_moves_the_datestamp_once(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("archive")
-def test_a_document_stays_where_a_lower_collection_keeps_it(database: Database) -> None:
+def test_a_document_stays_in_a_collection_while_it_is_in_one_below_it(database: Database) -> None:
     make(database, "collection:a:b", "collection:a:c")
     one = Selection(url="http://c.test/x", until=datetime(2008, 1, 1, tzinfo=UTC))
     key = "http://c.test/x 2007"
@@ -238,7 +238,7 @@ def shift(database: Database, spec: str, new: str) -> None:
 
 
 def assert_members(database: Database, specs: list[str], direct: set[tuple[str, str]]) -> None:
-    """The tables hold what follows from these assignments, and no more."""
+    """Check that the tables have exactly the rows that follow from these assignments."""
     for one in specs:
         expected = {
             f"{url} {year}": (url, one) in direct
@@ -253,7 +253,7 @@ def assert_members(database: Database, specs: list[str], direct: set[tuple[str, 
 
 
 @pytest.mark.copied_database("rows that plans go through are counted")
-def test_a_change_of_a_few_documents_does_not_go_through_all_memberships(database: Database) -> None:
+def test_changing_a_few_documents_does_not_scan_all_memberships(database: Database) -> None:
     fill(database, 20_000, lambda _: None, statistics=False)
     make(database, "z")
     one_host = Selection(url_prefix="http://www1.site1.cz/")
@@ -264,7 +264,7 @@ def test_a_change_of_a_few_documents_does_not_go_through_all_memberships(databas
     assert [rows for rows in work if rows > 40 * changed] == []
 
 
-def test_a_collection_with_others_below_it_is_not_removed_and_their_number_is_reported(
+def test_a_collection_with_child_collections_is_not_removed_and_they_are_counted(
     database: Database,
 ) -> None:
     make(database, "collection:a:b", "collection:a:c")

@@ -8,9 +8,7 @@ from provider.models import UNLISTED, Arc
 from tests.provider.archive import Archive
 
 
-def test_the_facts_are_those_of_the_document_and_not_of_its_neighbours(
-    archive: Archive, database: Database
-) -> None:
+def test_document_facts_are_those_of_the_requested_document(archive: Archive, database: Database) -> None:
     archive.add("http://before.cz/", mime_type="image/png", collections=["collection:a"])
     added = archive.add(
         "http://www.example.cz/", mime_type="text/plain", title="Title", collections=["collection:b:c"]
@@ -29,7 +27,7 @@ def test_the_facts_are_those_of_the_document_and_not_of_its_neighbours(
     assert facts.datestamp is not None
 
 
-def test_a_document_whose_file_has_no_path_and_that_was_never_listed_has_a_name_and_no_datestamp(
+def test_an_unlisted_document_has_no_datestamp_and_a_file_without_path_its_name(
     archive: Archive, database: Database
 ) -> None:
     key = uuid.UUID(archive.add(datestamp=UNLISTED).rpartition(":")[2])

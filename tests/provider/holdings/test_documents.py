@@ -1,4 +1,4 @@
-"""Archived documents are given as they were captured, to those who may have them, or not at all."""
+"""Archived documents are served as captured to clients with access, or not at all."""
 
 import gzip
 import zlib
@@ -44,7 +44,7 @@ async def archive(
 
 
 @pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.arc", "x.arc.gz"])
-async def test_a_document_is_given_as_it_was_captured(archive: DocumentArchive, name: str) -> None:
+async def test_a_document_is_served_as_it_was_captured(archive: DocumentArchive, name: str) -> None:
     record = arc_record if ".arc" in name else warc_record
     archive.index(*([arc_info()] if ".arc" in name else []), record(PAGE), name=name)
     response = await archive.get()
@@ -75,7 +75,7 @@ async def test_a_document_is_given_as_it_was_captured(archive: DocumentArchive, 
     }
 
 
-async def test_where_a_redirect_led_and_other_fields_are_told_under_names_of_their_own(
+async def test_original_http_fields_are_sent_with_the_prefix_x_archive_orig(
     archive: DocumentArchive,
 ) -> None:
     archive.index(http(PAGE, "Location: /elsewhere", "Set-Cookie: a=b", f"Link: {'l' * 3000}", "Date: now"))
@@ -104,7 +104,7 @@ async def test_a_redirects_target_is_sent_as_clients_request_it(
     assert (await archive.get()).headers["X-Archive-Orig-Location"] == sent
 
 
-async def test_other_fields_are_utf_8_or_latin_1(archive: DocumentArchive) -> None:
+async def test_original_http_fields_are_decoded_as_utf_8_or_latin_1(archive: DocumentArchive) -> None:
     record = http(PAGE, "Content-Disposition: filename=článek.pdf", "Content-Language: XX")
     archive.index(record.replace(b"XX", b"\xe9\x00"))
     headers = (await archive.get()).headers
@@ -112,14 +112,14 @@ async def test_other_fields_are_utf_8_or_latin_1(archive: DocumentArchive) -> No
     assert headers["X-Archive-Orig-Content-Language"] == "é"
 
 
-async def test_head_has_the_fields_of_get_and_no_body(archive: DocumentArchive) -> None:
+async def test_head_returns_the_fields_of_get_without_a_body(archive: DocumentArchive) -> None:
     archive.index(warc_record(PAGE))
     response = await archive.client.head(ADDRESS)
     assert (response.status, await response.read()) == (200, b"")
     assert response.headers["Content-Length"] == str(len(PAGE.body))
 
 
-async def test_a_resource_has_the_type_of_its_record(archive: DocumentArchive) -> None:
+async def test_a_resource_is_served_with_the_type_of_its_record(archive: DocumentArchive) -> None:
     page = replace(PAGE, record_type="resource", mime_type="image/png", body=b"\x89PNG")
     archive.index(warc_record(page))
     response = await archive.get()
@@ -127,7 +127,7 @@ async def test_a_resource_has_the_type_of_its_record(archive: DocumentArchive) -
     assert "X-Archive-Orig-Status" not in response.headers
 
 
-async def test_a_document_of_no_type_is_bytes(archive: DocumentArchive) -> None:
+async def test_a_document_without_a_type_is_served_as_octet_stream(archive: DocumentArchive) -> None:
     archive.index(warc_record(replace(PAGE, mime_type=None)))
     assert (await archive.get()).headers["Content-Type"] == "application/octet-stream"
 
@@ -139,7 +139,7 @@ async def test_a_document_of_no_type_is_bytes(archive: DocumentArchive) -> None:
         ("text/" + "y" * 20_000, "application/octet-stream"),
     ],
 )
-async def test_a_long_type_is_sent_without_its_parameters(
+async def test_a_long_type_is_shortened_or_replaced(
     archive: DocumentArchive, declared: str, sent: str
 ) -> None:
     archive.index(warc_record(replace(PAGE, mime_type=declared)))
@@ -151,7 +151,9 @@ async def test_a_long_content_encoding_is_not_sent(archive: DocumentArchive) -> 
     assert "Content-Encoding" not in (await archive.get()).headers
 
 
-async def test_content_encoding_stays_and_is_told(archive: DocumentArchive) -> None:
+async def test_an_encoded_document_is_served_as_archived_with_its_content_encoding(
+    archive: DocumentArchive,
+) -> None:
     page = replace(PAGE, body=gzip.compress(b"<p>packed", mtime=0))
     archive.index(http(page, "Content-Encoding: gzip"))
     response = await archive.get()
@@ -181,7 +183,7 @@ CODED: list[tuple[str, bytes, bool]] = [
 
 @pytest.mark.parametrize(("coding", "body", "sent"), CODED)
 @pytest.mark.parametrize("in_chunks", [False, True])
-async def test_a_content_encoding_that_the_content_does_not_have_is_not_sent(
+async def test_content_encoding_is_sent_only_if_the_content_has_it(
     archive: DocumentArchive,
     coding: str,
     body: bytes,
@@ -214,7 +216,7 @@ async def test_a_content_encoding_that_the_content_does_not_have_is_not_sent(
         (("Content-Type: text/css", "Content-Encoding: gzip", "Content-Encoding: gzip"), HTML, None),
     ],
 )
-async def test_repeated_fields_of_encodings_are_one_list(
+async def test_repeated_content_encoding_fields_are_combined_into_one(
     archive: DocumentArchive, fields: tuple[str, ...], body: bytes, sent: str | None
 ) -> None:
     archive.index(http(replace(PAGE, body=body), *fields, body=body))
@@ -227,7 +229,7 @@ async def test_repeated_fields_of_encodings_are_one_list(
     ("size", "length", "digest_of_chunks"),
     [(1, 4_000, True), (7, 40_000, False), (70_000, 90_000, True), (70_000, 90_000, False)],
 )
-async def test_chunks_are_joined_and_either_digest_holds(
+async def test_chunks_are_joined_and_the_digest_may_be_of_chunks_or_of_content(
     archive: DocumentArchive,
     size: int,
     length: int,
@@ -242,7 +244,7 @@ async def test_chunks_are_joined_and_either_digest_holds(
     assert response.headers["Content-Length"] == str(len(body))
 
 
-async def test_what_is_in_no_chunks_though_its_header_says_so_is_given_as_it_is(
+async def test_a_body_without_chunks_is_served_unchanged_despite_its_transfer_encoding(
     archive: DocumentArchive,
 ) -> None:
     archive.index(http(PAGE, "Transfer-Encoding: chunked"))
@@ -262,7 +264,7 @@ async def test_what_is_in_no_chunks_though_its_header_says_so_is_given_as_it_is(
         b"a0000\n" + b"lines of a text\n" * 8000,
     ],
 )
-async def test_a_text_that_begins_with_a_number_is_in_no_chunks(
+async def test_a_text_that_begins_with_a_number_is_not_read_as_chunks(
     archive: DocumentArchive, body: bytes
 ) -> None:
     archive.index(http(replace(PAGE, body=body), "Transfer-Encoding: chunked"))
@@ -287,7 +289,7 @@ CUT = b"2000\r\n" + b"x" * 3000
 
 @pytest.mark.parametrize("sent", [CUT, chunked(b"x" * 3000, 3000).removesuffix(b"0\r\n\r\n") + b"1f4"])
 @pytest.mark.parametrize("digest_of", [CUT, b"x" * 3000, None])
-async def test_what_the_crawler_cut_off_is_given_as_far_as_it_was_archived(
+async def test_chunks_truncated_by_the_crawler_are_served_as_far_as_archived(
     archive: DocumentArchive, sent: bytes, digest_of: bytes | None
 ) -> None:
     body = sent if digest_of is CUT else digest_of
@@ -297,7 +299,7 @@ async def test_what_the_crawler_cut_off_is_given_as_far_as_it_was_archived(
     assert (response.status, await response.read()) == (200, b"x" * 3000)
 
 
-async def test_a_coding_below_the_chunks_is_declared_as_that_of_the_content(
+async def test_a_transfer_coding_under_the_chunks_is_sent_as_content_encoding(
     archive: DocumentArchive,
 ) -> None:
     packed = gzip.compress(b"<p>packed", mtime=0)
@@ -307,13 +309,13 @@ async def test_a_coding_below_the_chunks_is_declared_as_that_of_the_content(
     assert (response.headers["Content-Encoding"], await response.read()) == ("gzip", packed)
 
 
-async def test_a_long_http_header_is_no_part_of_the_payload(archive: DocumentArchive) -> None:
+async def test_a_long_http_header_is_not_part_of_the_payload(archive: DocumentArchive) -> None:
     archive.index(http(PAGE, f"X-Long: {'x' * 1_000_000}"))
     response = await archive.get()
     assert (response.status, await response.read()) == (200, PAGE.body)
 
 
-async def test_a_large_document_is_sent_whole(archive: DocumentArchive) -> None:
+async def test_a_large_document_is_served_completely(archive: DocumentArchive) -> None:
     page = replace(PAGE, body=bytes(range(251)) * 4000)
     archive.index(warc_record(page))
     response = await archive.get()
@@ -322,7 +324,7 @@ async def test_a_large_document_is_sent_whole(archive: DocumentArchive) -> None:
     assert await response.read() == page.body
 
 
-async def test_a_small_document_with_another_digest_is_not_given(
+async def test_a_small_document_with_a_wrong_digest_is_answered_with_500(
     archive: DocumentArchive, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = archive.index(http(PAGE, body=b"<html>Something else.</html>"))
@@ -333,7 +335,7 @@ async def test_a_small_document_with_another_digest_is_not_given(
 
 
 @pytest.mark.parametrize("fields", [(), ("Transfer-Encoding: chunked",)])
-async def test_a_large_document_with_another_digest_breaks_off(
+async def test_a_large_document_with_a_wrong_digest_is_aborted_during_transfer(
     archive: DocumentArchive, caplog: pytest.LogCaptureFixture, fields: tuple[str, ...]
 ) -> None:
     body = b"other bytes " * 20_000
@@ -345,7 +347,7 @@ async def test_a_large_document_with_another_digest_breaks_off(
     assert f"{path}, offset 0: the content does not have the digest" in caplog.text
 
 
-async def test_a_file_that_is_gone_is_told_in_the_log(
+async def test_a_missing_file_is_answered_with_503_and_logged(
     archive: DocumentArchive, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = archive.index(warc_record(PAGE))
@@ -357,7 +359,7 @@ async def test_a_file_that_is_gone_is_told_in_the_log(
     assert archive.refused("archive") == 1
 
 
-async def test_a_file_that_only_a_listing_told_of_is_not_there_yet(archive: DocumentArchive) -> None:
+async def test_a_file_known_only_from_a_cdx_file_is_answered_with_503(archive: DocumentArchive) -> None:
     archive.index(warc_record(PAGE), name="told.warc.gz")
     with archive.database.session() as session:
         session.execute(update(Arc).values(path=None))
@@ -367,7 +369,9 @@ async def test_a_file_that_only_a_listing_told_of_is_not_there_yet(archive: Docu
     assert "'told.warc' is listed in a CDX file, but this server has not found it" in await answer.text()
 
 
-async def test_a_file_that_has_changed_gives_no_other_document(archive: DocumentArchive) -> None:
+async def test_a_changed_file_is_answered_with_500_and_not_with_another_document(
+    archive: DocumentArchive,
+) -> None:
     records = [warc_record(replace(PAGE, url="http://b.example/")), warc_record(PAGE)]
     path = archive.index(*records, name="x.warc")
     assert offsets(path, records)[1]
@@ -375,7 +379,7 @@ async def test_a_file_that_has_changed_gives_no_other_document(archive: Document
     assert (await archive.get()).status == 500
 
 
-async def test_a_segment_is_not_given_for_the_whole(
+async def test_a_segmented_record_is_answered_with_500(
     archive: DocumentArchive, caplog: pytest.LogCaptureFixture
 ) -> None:
     """A CDX file, or an earlier version, may have listed it."""
@@ -386,12 +390,12 @@ async def test_a_segment_is_not_given_for_the_whole(
 
 
 @pytest.mark.parametrize("again", [False, True])
-async def test_the_record_at_the_place_of_one_that_was_removed_is_not_given_in_its_stead(
+async def test_another_record_at_the_offset_of_a_removed_one_is_not_served(
     archive: DocumentArchive,
     caplog: pytest.LogCaptureFixture,
     again: bool,  # noqa: FBT001 whether the file is indexed again
 ) -> None:
-    """Not even if the document has no digest by which the difference would show."""
+    """This holds even if the document has no digest that would reveal the difference."""
     unchanged = revisit(replace(PAGE, status=304, digest=False))
     secret = warc_record(replace(PAGE, url="http://a.example/secret", body=b"SECRET"))
     original = warc_record(replace(PAGE, date="2006-01-01T00:00:00Z"))
@@ -407,7 +411,7 @@ async def test_the_record_at_the_place_of_one_that_was_removed_is_not_given_in_i
     assert b"SECRET" not in gzip.decompress(data)
 
 
-async def test_what_is_in_a_replaced_file_is_for_the_log_only(
+async def test_the_content_of_a_replaced_file_appears_only_in_the_log(
     archive: DocumentArchive, caplog: pytest.LogCaptureFixture
 ) -> None:
     path = archive.index(warc_record(PAGE), name="x.warc")
@@ -424,7 +428,7 @@ async def test_an_unknown_document_is_not_found(archive: DocumentArchive) -> Non
         assert (await archive.get(address)).status == 404, address
 
 
-async def test_a_client_that_has_it_gets_nothing(archive: DocumentArchive) -> None:
+async def test_if_none_match_with_the_current_etag_is_answered_with_304(archive: DocumentArchive) -> None:
     archive.index(warc_record(PAGE))
     tag = (await archive.get()).headers["ETag"]
     response = await archive.get(If_None_Match=tag)
@@ -432,7 +436,7 @@ async def test_a_client_that_has_it_gets_nothing(archive: DocumentArchive) -> No
     assert (await archive.get(If_None_Match='"other"')).status == 200
 
 
-async def test_a_client_that_wants_only_what_it_has_gets_nothing_else(archive: DocumentArchive) -> None:
+async def test_if_match_with_another_etag_is_answered_with_412(archive: DocumentArchive) -> None:
     archive.index(warc_record(PAGE))
     tag = (await archive.get()).headers["ETag"]
     for condition, status in ((tag, 206), ("*", 206), (f'"other", {tag}', 206), ('"other"', 412)):
@@ -452,7 +456,7 @@ PARTS: list[tuple[str, int, int, int | None]] = [
 
 
 @pytest.mark.parametrize("length", [len(PAGE.body), 90_000])
-async def test_a_part_can_be_had(archive: DocumentArchive, length: int) -> None:
+async def test_byte_ranges_are_served(archive: DocumentArchive, length: int) -> None:
     page = replace(PAGE, body=(bytes(range(256)) * 400)[:length])
     archive.index(warc_record(page))
     for wanted, status, begin, end in PARTS:
@@ -464,20 +468,22 @@ async def test_a_part_can_be_had(archive: DocumentArchive, length: int) -> None:
             assert response.headers["Content-Range"] == f"bytes {first}-{first + len(body) - 1}/{length}"
 
 
-async def test_head_has_no_parts(archive: DocumentArchive) -> None:
+async def test_range_is_ignored_for_head_requests(archive: DocumentArchive) -> None:
     archive.index(warc_record(PAGE))
     response = await archive.client.head(ADDRESS, headers={"Range": "bytes=0-4"})
     assert response.status == 200
     assert response.headers["Content-Length"] == str(len(PAGE.body))
 
 
-async def test_a_part_of_another_version_is_the_whole(archive: DocumentArchive) -> None:
+async def test_a_range_with_another_if_range_is_answered_with_the_whole_document(
+    archive: DocumentArchive,
+) -> None:
     archive.index(warc_record(PAGE))
     response = await archive.get(Range="bytes=0-4", If_Range='"sha1:OTHER"')
     assert (response.status, await response.read()) == (200, PAGE.body)
 
 
-async def test_a_checked_document_that_is_too_large_to_be_kept_is_read_again(
+async def test_a_checked_document_too_large_for_memory_is_read_a_second_time(
     database: Database, settings: Settings, tmp_path: Path, aiohttp_client: AiohttpClient
 ) -> None:
     archive = await served(database, settings, tmp_path, aiohttp_client, checked_document_bytes=1_000_000)

@@ -1,4 +1,4 @@
-"""Archived documents are given to those who may have them."""
+"""Archived documents are served only to clients with access."""
 
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -33,7 +33,7 @@ async def archive(
 
 
 def revisit(page: Page, *fields: str) -> bytes:
-    """A revisit of what the page holds: the HTTP header, and no body."""
+    """A revisit of the page: its HTTP header without a body."""
     block = page.http.partition(b"\r\n\r\n")[0] + b"\r\n\r\n"
     more = "".join(f"{one}\r\n" for one in fields)
     return (
@@ -55,7 +55,7 @@ def rule(archive: DocumentArchive, rule: Rule, url: str = URL) -> None:
         set_rule(session, "collection:ruled", rule, margin=1)
 
 
-async def test_the_rule_decides_who_gets_a_document(archive: DocumentArchive) -> None:
+async def test_the_access_rule_determines_status_and_explanation(archive: DocumentArchive) -> None:
     archive.index(warc_record(PAGE))
     for access, status, words in (
         (Rule(access=Access.OPEN), 200, "A page"),
@@ -71,7 +71,7 @@ async def test_the_rule_decides_who_gets_a_document(archive: DocumentArchive) ->
         assert (PAGE.body in await response.read()) == (status == 200), access
 
 
-async def test_the_reading_room_may_read_what_is_kept_for_it(
+async def test_reading_room_documents_are_served_to_reading_room_addresses_only(
     database: Database, settings: Settings, tmp_path: Path, aiohttp_client: AiohttpClient
 ) -> None:
     inside, outside = [
@@ -87,21 +87,21 @@ async def test_the_reading_room_may_read_what_is_kept_for_it(
         assert (response.headers["Cache-Control"] == "private, no-cache") == (status == 200)
 
 
-async def test_a_revisit_does_not_open_what_it_stands_for(archive: DocumentArchive) -> None:
+async def test_a_revisit_does_not_give_access_to_a_restricted_original(archive: DocumentArchive) -> None:
     refers = f"WARC-Refers-To-Target-URI: {ELSEWHERE.url}"
     archive.index(warc_record(ELSEWHERE), revisit(LATER, refers))
     rule(archive, Rule(access=Access.READING_ROOM), ELSEWHERE.url)
     assert (await archive.get(AGAIN)).status == 403
 
 
-async def test_a_hidden_document_is_gone(archive: DocumentArchive) -> None:
+async def test_a_hidden_document_is_answered_with_410(archive: DocumentArchive) -> None:
     archive.index(warc_record(PAGE))
     with archive.database.session() as session:
         hide(session, Selection(url=URL), margin=1)
     assert (await archive.get()).status == 410
 
 
-async def test_a_document_that_was_never_listed_is_not_found(archive: DocumentArchive) -> None:
+async def test_a_document_that_was_never_listed_is_answered_with_404(archive: DocumentArchive) -> None:
     with archive.database.session() as session:
         add_collection(session, "collection:closed")
         session.commit()

@@ -32,7 +32,7 @@ Look = tuple[datetime, set[object]]
 
 @dataclass
 class Scene:
-    """What publishers and lookers share."""
+    """State that the publishing and the reading threads share."""
 
     primary: Database
     looked_at: list[Database]
@@ -74,7 +74,9 @@ class Scene:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("failovers", [1, pytest.param(20, marks=pytest.mark.long)])
-def test_a_failover_to_a_synchronous_replica_keeps_the_promise(quick_folder: Path, failovers: int) -> None:
+def test_after_a_failover_to_a_synchronous_replica_no_change_is_missed(
+    quick_folder: Path, failovers: int
+) -> None:
     looks = 0
     for _ in range(failovers):
         with replicated(quick_folder, copies=2) as servers:
@@ -98,7 +100,7 @@ def _fail_over(servers: Replicated) -> int:
         running = [pool.submit(scene.keep, step, seed) for seed, step in enumerate(steps)]
         until(lambda: len(scene.acknowledged) > 20)
         servers.stop_sending()
-        time.sleep(0.3)  # what is acknowledged now, no copy has received
+        time.sleep(0.3)  # no copy has received what is acknowledged now
         servers.kill_primary()
         shown = max(mark for mark, _ in scene.looks)
         promoted, other = servers.fail_over()
@@ -113,7 +115,7 @@ def _fail_over(servers: Replicated) -> int:
 
 
 def _checked(scene: Scene) -> int:
-    """Compare what was seen with what there is at the end; return the number of looks."""
+    """Compare the observations with the rows at the end; return the number of observations."""
     with scene.primary.session() as session:
         dated = {
             row.number: row.dated for row in session.execute(text("SELECT number, dated FROM published"))

@@ -1,4 +1,4 @@
-"""Archive files are held against the index: what is missing, moved, changed or altered is told, and where."""
+"""Archive files are compared with the index; missing, moved, changed and altered ones are reported."""
 
 import errno
 import gzip
@@ -54,7 +54,7 @@ def faults(database: Database, **choice: Any) -> list[tuple[Fault, str | None]]:
 
 
 @pytest.mark.usefixtures("plain")
-def test_a_whole_archive_has_no_faults(database: Database, tmp_path: Path) -> None:
+def test_an_intact_archive_has_no_findings(database: Database, tmp_path: Path) -> None:
     records = [arc_record(Page(url="http://arc.example/")), arc_record(Page(url="http://arc.example/ b"))]
     for name in ("y.arc", "z.arc.gz"):
         index_file(database, write_archive(tmp_path / name, records), IndexOptions(margin=1))
@@ -73,7 +73,7 @@ def test_a_file_is_found_by_a_path_with_dots(database: Database, tmp_path: Path)
     assert [file.path for file in checked(database, files=[dotted])] == [dotted]
 
 
-def test_one_changed_byte_is_told_with_its_capture(database: Database, plain: Path) -> None:
+def test_a_changed_byte_is_reported_with_its_capture_and_offset(database: Database, plain: Path) -> None:
     plain.write_bytes(plain.read_bytes().replace(b"second page", b"sec0nd page"))
     (file,) = checked(database)
     (found,) = file.findings
@@ -83,7 +83,7 @@ def test_one_changed_byte_is_told_with_its_capture(database: Database, plain: Pa
 
 
 @pytest.mark.usefixtures("plain")
-def test_a_file_that_cannot_be_read_to_its_end_is_unreadable_and_not_altered(
+def test_a_read_error_is_reported_as_unreadable_and_not_as_altered(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     class FailingFile(BytesIO):
@@ -97,7 +97,7 @@ def test_a_file_that_cannot_be_read_to_its_end_is_unreadable_and_not_altered(
     assert "Input/output error" in found.reason
 
 
-def test_a_digest_that_never_matched_is_no_damage(
+def test_a_digest_that_was_wrong_when_indexed_is_not_reported_as_damage(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     page = PAGES[1]
@@ -117,12 +117,12 @@ def test_a_digest_that_never_matched_is_no_damage(
     assert faults(database) == [(Fault.ALTERED, page.url)]
 
 
-def test_a_digest_that_was_computed_when_indexing_is_checked_too(database: Database, plain: Path) -> None:
+def test_a_digest_computed_by_the_indexer_is_checked(database: Database, plain: Path) -> None:
     plain.write_bytes(plain.read_bytes().replace(b"third page", b"thIrd page"))
     assert faults(database) == [(Fault.ALTERED, PAGES[2].url)]
 
 
-def test_a_file_that_was_cut_off_is_changed_and_lacks_its_last_captures(
+def test_a_truncated_file_is_reported_as_changed_with_its_lost_captures(
     database: Database, plain: Path
 ) -> None:
     place = offsets(plain, [warc_record(page) for page in PAGES])[2]
@@ -135,14 +135,14 @@ def test_a_file_that_was_cut_off_is_changed_and_lacks_its_last_captures(
     assert checked(database)[0].findings[2].reason == "the file ends before this place"
 
 
-def test_another_record_at_the_place_is_told_by_its_url(database: Database, plain: Path) -> None:
+def test_another_record_at_the_offset_is_reported_with_its_url(database: Database, plain: Path) -> None:
     content = plain.read_bytes().replace(b"http://a.example/2", b"http://a.example/X")
     plain.write_bytes(content)
     (file,) = checked(database)
     assert [one.reason for one in file.findings] == ["a record of http://a.example/X was found"]
 
 
-def test_a_file_written_anew_in_another_form_is_told_capture_by_capture(
+def test_a_file_compressed_after_indexing_is_reported_for_each_capture(
     database: Database, plain: Path
 ) -> None:
     plain.write_bytes(gzip.compress(plain.read_bytes()))
@@ -151,7 +151,7 @@ def test_a_file_written_anew_in_another_form_is_told_capture_by_capture(
     assert found == [Fault.CHANGED, *[Fault.ALTERED] * (len(PAGES) - 1)]
 
 
-def test_a_missing_file_counts_its_documents_and_a_moved_one_is_found_by_name(
+def test_a_missing_file_is_reported_with_its_documents_or_found_by_name_elsewhere(
     database: Database, plain: Path, tmp_path: Path
 ) -> None:
     (tmp_path / "there").mkdir()
@@ -173,7 +173,7 @@ def test_a_file_that_moved_and_was_compressed_is_found_by_name(
     assert (moved.fault, str(other) in moved.reason) == (Fault.MOVED, True)
 
 
-def test_a_file_of_the_same_name_and_another_size_is_not_the_missing_one(
+def test_a_file_of_the_same_name_and_another_size_is_not_the_moved_file(
     database: Database, plain: Path, tmp_path: Path
 ) -> None:
     other = write_archive(tmp_path / "there" / "x.warc", [warc_record(Page(url="http://c.example/"))])
@@ -182,7 +182,7 @@ def test_a_file_of_the_same_name_and_another_size_is_not_the_missing_one(
     assert missing.fault == Fault.MISSING
 
 
-def test_a_file_with_documents_of_its_own_is_not_the_missing_one(
+def test_an_indexed_file_with_other_documents_is_not_the_moved_file(
     environment: dict[str, str], database: Database, plain: Path, tmp_path: Path
 ) -> None:
     other = tmp_path / "there" / "x.warc"
@@ -195,7 +195,7 @@ def test_a_file_with_documents_of_its_own_is_not_the_missing_one(
     assert (total["missing"], total["moved"]) == (1, 0)
 
 
-def test_an_indexed_copy_of_a_missing_file_is_where_it_is_now(
+def test_an_indexed_copy_of_a_missing_file_is_reported_as_its_new_place(
     environment: dict[str, str], database: Database, plain: Path, tmp_path: Path
 ) -> None:
     other = write_archive(tmp_path / "a" / "x.warc", [warc_record(Page(url="http://c.example/"))])
@@ -212,7 +212,9 @@ def test_an_indexed_copy_of_a_missing_file_is_where_it_is_now(
 
 
 @pytest.mark.usefixtures("plain")
-def test_sets_samples_and_places_choose_what_is_checked(database: Database, tmp_path: Path) -> None:
+def test_checked_captures_are_selected_by_set_sample_start_and_file(
+    database: Database, tmp_path: Path
+) -> None:
     other = write_archive(tmp_path / "y.warc.gz", [warc_record(Page(url="http://c.example/"))])
     index_file(database, other, IndexOptions(margin=1))
     first, second = checked(database)
@@ -223,7 +225,7 @@ def test_sets_samples_and_places_choose_what_is_checked(database: Database, tmp_
     assert [file.path for file in checked(database, files=["y.warc"])] == [str(other)]
 
 
-def test_the_command_tells_what_is_wrong_in_words_and_json_and_by_its_exit_code(
+def test_the_command_reports_faults_as_text_as_json_and_by_exit_code(
     environment: dict[str, str], plain: Path, tmp_path: Path
 ) -> None:
     assert (zatva(environment, "verify").returncode, len(objects(environment, "verify"))) == (0, 1)
@@ -245,7 +247,7 @@ def test_the_command_tells_what_is_wrong_in_words_and_json_and_by_its_exit_code(
     assert zatva(environment, "verify", "--set", "domain:nowhere").returncode == 2
 
 
-def test_a_check_that_is_broken_off_says_how_to_go_on(
+def test_an_interrupted_check_prints_the_option_that_resumes_it(
     settings: Settings, database: Database, plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Checker.check

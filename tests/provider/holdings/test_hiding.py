@@ -40,7 +40,7 @@ def test_a_hidden_document_is_deleted_with_a_later_datestamp(database: Database)
 
 
 @pytest.mark.usefixtures("archive")
-def test_hiding_what_is_hidden_changes_nothing(database: Database) -> None:
+def test_hiding_a_hidden_document_again_changes_nothing(database: Database) -> None:
     with database.session() as session:
         hide(session, ONE, margin=1)
         before = documents(database)["http://a.example/1"].datestamp
@@ -57,7 +57,9 @@ def test_a_hidden_document_can_be_shown_again(database: Database) -> None:
     assert [url for url, document in found.items() if not document.deleted] == ["http://a.example/1"]
 
 
-def test_indexing_again_shows_nothing_that_was_hidden(database: Database, archive: Path) -> None:
+def test_a_hidden_document_stays_hidden_when_its_file_is_indexed_again(
+    database: Database, archive: Path
+) -> None:
     with database.session() as session:
         hide(session, Selection(key=documents(database)["http://a.example/1"].key), margin=1)
     index_file(database, archive, IndexOptions(margin=1, again=True))

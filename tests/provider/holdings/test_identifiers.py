@@ -1,4 +1,4 @@
-"""Identifiers depend on the capture alone, and only their one spelling is taken."""
+"""Identifiers depend on the capture alone, and only their canonical form is accepted."""
 
 import uuid
 from datetime import UTC, datetime, timedelta, timezone
@@ -15,7 +15,7 @@ KEY = uuid.UUID("0123456789abcdef0123456789abcdef")
 
 
 def test_the_key_never_changes() -> None:
-    # Published identifiers hang on this value; it was worked out with sha256sum.
+    # Published identifiers depend on this value, which was computed with sha256sum.
     assert capture_key("http://example.com/", MOMENT).hex == "2f49024b7e056cacad011f728f44ab85"
 
 
@@ -24,7 +24,7 @@ def test_the_key_is_the_same_in_every_time_zone() -> None:
     assert capture_key("http://example.com/", elsewhere) == capture_key("http://example.com/", MOMENT)
 
 
-def test_fractions_of_a_second_count() -> None:
+def test_fractions_of_a_second_give_different_keys() -> None:
     moments = [MOMENT.replace(microsecond=fraction) for fraction in (0, 1, 10, 100_000)]
     assert len({capture_key("http://example.com/", moment) for moment in moments}) == len(moments)
 
@@ -35,7 +35,7 @@ def test_a_time_without_a_zone_is_refused() -> None:
 
 
 @given(st.uuids())
-def test_an_identifier_leads_back_to_its_key(key: uuid.UUID) -> None:
+def test_the_key_is_parsed_from_an_identifier(key: uuid.UUID) -> None:
     assert parse_oai_identifier("webarchiv.example", oai_identifier("webarchiv.example", key)) == key
 
 
@@ -53,5 +53,5 @@ def test_an_identifier_leads_back_to_its_key(key: uuid.UUID) -> None:
         "",
     ],
 )
-def test_anything_but_the_one_spelling_is_no_identifier(text: str) -> None:
+def test_only_the_canonical_form_of_an_identifier_is_parsed(text: str) -> None:
     assert parse_oai_identifier("webarchiv.example", text) is None

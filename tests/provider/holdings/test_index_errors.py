@@ -13,7 +13,7 @@ from provider.indexing.models import IndexFile, IndexRun
 from tests.plans import work_of
 
 
-def test_the_files_of_a_run_come_in_pages_or_only_those_with_faults(database: Database) -> None:
+def test_the_files_of_an_indexing_run_are_listed_in_pages_and_by_fault(database: Database) -> None:
     with database.session() as session:
         runs = [IndexRun(host="here", again=False) for _ in range(2)]
         session.add_all(runs)
@@ -37,9 +37,7 @@ def test_the_files_of_a_run_come_in_pages_or_only_those_with_faults(database: Da
 
 
 @pytest.mark.copied_database("has no statistics")
-def test_a_page_of_files_that_were_just_queued_is_read_without_the_others(
-    database: Database, tmp_path: Path
-) -> None:
+def test_a_page_of_just_queued_files_does_not_scan_all_files(database: Database, tmp_path: Path) -> None:
     files = [tmp_path / f"{number}.warc.gz" for number in range(3000)]
     with database.session() as session:
         run = queue_found(session, files, collection=None, again=True)

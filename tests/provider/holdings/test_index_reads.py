@@ -1,4 +1,4 @@
-"""How the index is read."""
+"""Reading the index."""
 
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from tests.provider.holdings.staff import index
         ("www.www.zoo.cz", "www.www.zoo.cz"),
     ],
 )
-def test_a_host_is_read_with_its_www_unless_the_rest_begins_with_www_too(host: str, expected: str) -> None:
+def test_www_is_removed_from_a_host_unless_the_rest_begins_with_www(host: str, expected: str) -> None:
     assert leader(host, WwwRule.NUMBERED) == expected
 
 

@@ -1,4 +1,4 @@
-"""A load says what an indexing run has made available, and nothing that harvesters may not know."""
+"""A load lists what an indexing run published, without information that harvesters may not see."""
 
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -54,7 +54,7 @@ def datestamps(database: Database) -> tuple[datetime, datetime]:
     return first, last
 
 
-def test_a_load_has_counts_datestamps_collection_and_domains(database: Database, tmp_path: Path) -> None:
+def test_a_load_shows_counts_datestamps_collection_and_domains(database: Database, tmp_path: Path) -> None:
     options = begun(database, spec="collection:serials:2026")
     load(database, tmp_path / "a.warc", options, "a.b.example", "b.example", "c.test")
     load(database, tmp_path / "b.warc", options, "d.example")
@@ -65,14 +65,16 @@ def test_a_load_has_counts_datestamps_collection_and_domains(database: Database,
     assert list(domains(one).items()) == [("domain:example", 3), ("domain:test", 1)]
 
 
-def test_what_is_not_due_is_not_listed_yet(database: Database, tmp_path: Path) -> None:
+def test_a_load_is_not_listed_before_its_last_datestamp(database: Database, tmp_path: Path) -> None:
     load(database, tmp_path / "a.warc", begun(database), "a.example")
     until = datestamps(database)[1]
     assert listed(database, mark=until - timedelta(seconds=1)) == []
     assert [one.new for one in listed(database, mark=until)] == [1]
 
 
-def test_what_was_known_is_not_new_but_what_gets_facts_is_changed(database: Database, tmp_path: Path) -> None:
+def test_completed_documents_count_as_changed_and_known_ones_are_not_counted(
+    database: Database, tmp_path: Path
+) -> None:
     path = write_pages(tmp_path / "x.warc", [Page(url="http://a.example/"), Page(url="http://b.example/")])
     list_ = cdxj(tmp_path / "x.cdxj", [Page(url="http://a.example/")], path)
     first, second, third = (begun(database) for _ in range(3))
@@ -86,7 +88,9 @@ def test_what_was_known_is_not_new_but_what_gets_facts_is_changed(database: Data
     assert [domains(one) for one in listed(database)] == [{"domain:example": 2}, {"domain:example": 1}]
 
 
-def test_withheld_documents_are_in_no_load(database: Database, staff: Staff, tmp_path: Path) -> None:
+def test_withheld_documents_are_not_counted_in_loads(
+    database: Database, staff: Staff, tmp_path: Path
+) -> None:
     staff.make("secret")
     staff.rule("secret", WITHHELD)
     options = begun(database, spec="collection:secret")
@@ -94,7 +98,7 @@ def test_withheld_documents_are_in_no_load(database: Database, staff: Staff, tmp
     assert listed(database) == []
 
 
-def test_documents_of_a_take_down_are_not_counted(database: Database, tmp_path: Path) -> None:
+def test_taken_down_documents_are_not_counted_in_loads(database: Database, tmp_path: Path) -> None:
     with database.session() as session:
         enter(session, TakedownRequest(targets=("*.secret.test",), reason="r", requester="q"))
         session.commit()
@@ -105,7 +109,9 @@ def test_documents_of_a_take_down_are_not_counted(database: Database, tmp_path: 
     assert (one.new, domains(one)) == (1, {"domain:example": 1})
 
 
-def test_a_hidden_document_that_gets_facts_is_not_counted(database: Database, tmp_path: Path) -> None:
+def test_a_hidden_document_that_is_completed_is_not_counted_in_loads(
+    database: Database, tmp_path: Path
+) -> None:
     path = write_pages(tmp_path / "x.warc", [Page(url="http://a.example/")])
     index_file(database, cdxj(tmp_path / "x.cdxj", [Page(url="http://a.example/")], path), begun(database))
     with database.session() as session:
@@ -115,7 +121,7 @@ def test_a_hidden_document_that_gets_facts_is_not_counted(database: Database, tm
     assert [(one.new, one.changed) for one in listed(database)] == [(1, 0)]
 
 
-def test_sets_that_the_public_may_not_know_are_not_named(database: Database, tmp_path: Path) -> None:
+def test_sets_that_are_not_public_are_omitted_from_loads(database: Database, tmp_path: Path) -> None:
     load(database, tmp_path / "a.warc", begun(database, spec="collection:x"), "a.example", "b.test")
     with database.session() as session:
         session.execute(
@@ -144,7 +150,7 @@ def test_rows_that_are_due_are_added_up_without_a_change_of_the_list(
     assert (before[0].new, domains(before[0])) == (6, {"domain:example": 3, "domain:test": 3})
 
 
-def test_a_load_that_has_published_nothing_is_removed_at_its_end(database: Database, tmp_path: Path) -> None:
+def test_a_load_without_documents_is_removed_at_its_end(database: Database, tmp_path: Path) -> None:
     full, empty = begun(database), begun(database)
     load(database, tmp_path / "a.warc", full, "a.example")
     with database.session() as session:
@@ -153,7 +159,7 @@ def test_a_load_that_has_published_nothing_is_removed_at_its_end(database: Datab
         assert session.scalars(select(Load.load_id)).all() == [full.load_id]
 
 
-def test_pages_of_the_list_follow_each_other(database: Database, tmp_path: Path) -> None:
+def test_loads_are_listed_in_pages_newest_first(database: Database, tmp_path: Path) -> None:
     for number in range(3):
         load(database, tmp_path / f"{number}.warc", begun(database), f"{number}.example")
     first = listed(database, limit=2)

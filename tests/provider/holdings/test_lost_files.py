@@ -1,4 +1,4 @@
-"""Files whose task is gone from the queue are told of, and can be queued again."""
+"""Files whose task is missing from the queue are reported and can be queued again."""
 
 from pathlib import Path
 
@@ -44,7 +44,7 @@ def test_files_with_a_task_are_not_lost(environment: dict[str, str]) -> None:
     assert "no longer in the queue" not in zatva(environment, "status").stderr
 
 
-def test_a_file_without_a_task_is_told_of(
+def test_a_file_without_a_task_is_reported_as_lost(
     environment: dict[str, str], database: Database, queued: list[Path]
 ) -> None:
     lose(database, queued[0])

@@ -1,4 +1,4 @@
-"""Whatever is dated up to the mark is visible to whoever sees the mark, however late transactions commit."""
+"""All changes dated up to the mark are visible together with the mark, however late transactions commit."""
 
 import random
 import threading
@@ -21,7 +21,7 @@ from tests.provider.holdings.replicated import Replicated, replicated
 from tests.provider.served import until
 
 PUBLISHERS = 6
-# Rows of their own, so that what is tested is the rule and not the archive's tables. A commit takes up to
+# Separate tables, so that the rule is tested and not the archive's tables. A commit takes up to
 # three seconds: longer than changes are dated ahead.
 TABLES = """
 CREATE TABLE published (number bigint GENERATED ALWAYS AS IDENTITY, dated timestamptz NOT NULL);
@@ -53,7 +53,7 @@ def _mark(database: Database) -> datetime:
         return begin_at_mark(session)
 
 
-def test_a_change_in_progress_holds_the_mark_back_until_it_is_visible(database: Database) -> None:
+def test_the_mark_stays_below_an_open_change_until_it_is_committed(database: Database) -> None:
     with database.session() as session, database.session() as other:
         dated = reserve(session, 0.0)
         while _now(other) < dated + timedelta(seconds=1):
@@ -65,7 +65,7 @@ def test_a_change_in_progress_holds_the_mark_back_until_it_is_visible(database: 
         assert _mark(database) >= dated
 
 
-def test_a_change_that_is_given_up_holds_nothing_back(database: Database) -> None:
+def test_a_rolled_back_change_does_not_delay_the_mark(database: Database) -> None:
     with database.session() as session, database.session() as other:
         dated = reserve(session, 0.0)
         session.rollback()
@@ -75,7 +75,7 @@ def test_a_change_that_is_given_up_holds_nothing_back(database: Database) -> Non
     assert _mark(database) >= dated
 
 
-def test_a_publisher_that_stands_still_is_ended_by_the_server(database: Database) -> None:
+def test_an_idle_publishing_transaction_is_ended_by_the_server(database: Database) -> None:
     with database.session() as session:
         shown = text("SHOW idle_in_transaction_session_timeout")
         before = session.scalar(shown)
@@ -97,7 +97,7 @@ def test_a_datestamp_is_above_the_mark_where_the_clock_was_set_back(database: Da
     assert _mark(database) >= ahead
 
 
-def test_what_is_published_after_the_clock_was_ahead_becomes_visible(database: Database) -> None:
+def test_changes_published_after_the_clock_was_ahead_become_visible(database: Database) -> None:
     with database.session() as session:
         session.execute(text("UPDATE publication_mark SET moment = clock_timestamp() + interval '2 days'"))
         session.commit()
@@ -106,7 +106,7 @@ def test_what_is_published_after_the_clock_was_ahead_becomes_visible(database: D
     until(lambda: _mark(database) >= dated)
 
 
-def test_an_error_while_a_datestamp_is_chosen_leaves_the_gate_open(database: Database) -> None:
+def test_an_error_while_a_datestamp_is_reserved_releases_all_locks(database: Database) -> None:
     with database.session() as session, database.session() as other:
         session.execute(text("DELETE FROM publication_mark"))
         session.commit()
@@ -122,27 +122,29 @@ _LOOKS = pytest.mark.parametrize("looks", [200, pytest.param(5000, marks=pytest.
 
 @pytest.mark.slow
 @_LOOKS
-def test_no_look_at_the_mark_misses_what_is_dated_up_to_it(
+def test_every_reader_of_the_mark_sees_all_changes_dated_up_to_it(
     settings: Settings, database: Database, looks: int
 ) -> None:
     with database.session() as session:
         session.execute(text(TABLES))
         session.commit()
     with open_database(settings, pool_size=PUBLISHERS + 4) as wide:
-        broken = _broken(wide, _taken(wide, wide, looks))
+        broken = _count_missing(wide, _observe(wide, wide, looks))
     assert broken["mark"] == 0
     assert min(broken["clock"], broken["heartbeat"]) > 0  # or nothing was late, and nothing was tested
 
 
 @pytest.mark.slow
 @_LOOKS
-def test_no_look_at_the_mark_of_a_replica_does_though_it_is_behind(quick_folder: Path, looks: int) -> None:
+def test_readers_of_a_lagging_replica_see_all_changes_dated_up_to_its_mark(
+    quick_folder: Path, looks: int
+) -> None:
     with replicated(quick_folder) as both:
         with both.primary.session() as session:
             session.execute(text(TABLES))
             session.commit()
         until(lambda: _has_tables(both.replica))
-        broken = _broken(both.primary, _taken(both.primary, both.replica, looks, both))
+        broken = _count_missing(both.primary, _observe(both.primary, both.replica, looks, both))
     assert broken["mark"] == 0
     assert min(broken["clock"], broken["heartbeat"], broken["replayed"]) > 0
 
@@ -173,8 +175,8 @@ def _has_tables(database: Database) -> bool:
         return session.scalar(text("SELECT to_regclass('heartbeat')")) is not None
 
 
-def _broken(primary: Database, taken: "Looks") -> Counter[str]:
-    """Count, for each horizon, the looks in which something dated up to it was missing."""
+def _count_missing(primary: Database, taken: "Looks") -> Counter[str]:
+    """Count, for each horizon, the observations in which a change dated up to it was missing."""
     with primary.session() as session:
         rows = session.execute(text("SELECT number, dated FROM published"))
         dated: dict[int, datetime] = {row.number: row.dated for row in rows}
@@ -191,8 +193,8 @@ def _broken(primary: Database, taken: "Looks") -> Counter[str]:
 Looks = list[tuple[dict[str, datetime], set[int]]]
 
 
-def _taken(primary: Database, looked_at: Database, looks: int, both: Replicated | None = None) -> Looks:
-    """Look at what is visible while others publish, some of them late, and the replica is held up."""
+def _observe(primary: Database, looked_at: Database, looks: int, both: Replicated | None = None) -> Looks:
+    """Observe the visible changes while others publish, some of them late, and the replica is delayed."""
     done = threading.Event()
 
     def keep(step: Callable[[Session, random.Random], None], seed: int) -> None:
@@ -235,7 +237,7 @@ def _publish(session: Session, chance: random.Random) -> None:
 def _beat(session: Session, _chance: random.Random) -> None:
     session.execute(text("UPDATE heartbeat SET moment = clock_timestamp()"))
     session.commit()
-    advance_mark(session)  # answers of the primary do it; here, only the replica may be looked at
+    advance_mark(session)  # responses of the primary do this; here, only the replica may be observed
     time.sleep(0.05)
 
 

@@ -1,4 +1,4 @@
-"""A preview says what the change then does: documents, access before and after, harvesters."""
+"""A preview reports what the change will do: documents, access before and after, harvesters."""
 
 import random
 from collections import Counter
@@ -38,7 +38,9 @@ def of_documents(database: Database, spec: str, host: str, *, takes_out: bool) -
 
 
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
-def test_a_preview_is_what_the_change_does(staff: Staff, database: Database, seed: int) -> None:
+def test_a_preview_reports_the_access_changes_that_the_change_makes(
+    staff: Staff, database: Database, seed: int
+) -> None:
     chance = random.Random(seed)
     previewed = 0
     for _ in range(20):
@@ -75,7 +77,7 @@ def test_documents_and_examples_are_counted(
 
 
 @pytest.mark.usefixtures("staff")
-def test_what_the_change_refuses_the_preview_refuses(database: Database) -> None:
+def test_a_preview_refuses_what_the_change_refuses(database: Database) -> None:
     with pytest.raises(UsageError, match="no collection"):
         of_rule(database, "nowhere", ROOM)
     with pytest.raises(UsageError, match="needs one"):

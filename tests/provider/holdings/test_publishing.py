@@ -1,4 +1,4 @@
-"""Whatever becomes visible is dated later than every answer sent before it was visible."""
+"""Every change is dated later than all responses sent before it was visible."""
 
 import threading
 from concurrent.futures import ThreadPoolExecutor
@@ -42,7 +42,7 @@ def test_a_large_change_is_dated_further_ahead(database: Database) -> None:
     assert datestamp - before > timedelta(minutes=1)
 
 
-def test_a_change_that_the_clock_overtakes_is_done_again(database: Database) -> None:
+def test_a_change_that_commits_too_late_is_repeated_with_a_later_datestamp(database: Database) -> None:
     given: list[datetime] = []
 
     def change(datestamp: datetime) -> datetime:
@@ -57,7 +57,7 @@ def test_a_change_that_the_clock_overtakes_is_done_again(database: Database) -> 
         assert session.scalar(text("SELECT to_regclass('left_by_the_first_try')")) is None
 
 
-def test_a_change_that_never_is_in_time_is_given_up(
+def test_a_change_that_never_commits_in_time_fails_with_the_setting_to_raise(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("provider.holdings.publication.COMMIT_SECONDS", 1e9)
@@ -65,9 +65,7 @@ def test_a_change_that_never_is_in_time_is_given_up(
         publish(session, lambda datestamp: datestamp, margin=0.1)
 
 
-def test_what_appears_later_is_dated_later_than_every_earlier_answer(
-    database: Database, tmp_path: Path
-) -> None:
+def test_changes_are_dated_later_than_every_earlier_response(database: Database, tmp_path: Path) -> None:
     files = [
         write_pages(tmp_path / f"{file}.warc", [Page(url=f"http://a.example/{file}/{n}") for n in range(20)])
         for file in range(12)
@@ -102,7 +100,9 @@ def test_what_appears_later_is_dated_later_than_every_earlier_answer(
         assert all(row.datestamp > response_date for row in rows if (row.id, row.deleted) not in visible)
 
 
-def test_loaders_with_captures_in_common_never_block_each_other(database: Database, tmp_path: Path) -> None:
+def test_concurrent_indexing_of_the_same_captures_does_not_deadlock(
+    database: Database, tmp_path: Path
+) -> None:
     pages = [Page(url=f"http://h{n % 7}.a{n % 5}.example/{n}") for n in range(200)]
     files = [write_pages(tmp_path / f"{file}.warc", pages if file % 2 else pages[::-1]) for file in range(6)]
     with ThreadPoolExecutor(4) as pool:
@@ -112,7 +112,7 @@ def test_loaders_with_captures_in_common_never_block_each_other(database: Databa
     assert not any(report.merged.problems for report in reports)
 
 
-def test_a_membership_is_dated_as_its_document(database: Database, tmp_path: Path) -> None:
+def test_a_membership_has_the_datestamp_of_its_document(database: Database, tmp_path: Path) -> None:
     path = write_pages(tmp_path / "x.warc", [Page(url="http://a.example/")])
     with database.session() as session:
         add_collection(session, "collection:x")

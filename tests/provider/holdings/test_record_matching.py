@@ -1,4 +1,4 @@
-"""A record is that of a document if its type, URL, time and length are those in the index."""
+"""A record matches a document if type, URL, time and length are those in the index."""
 
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -48,7 +48,9 @@ def test_a_record_differs_from_its_row_in_type_url_time_or_length(
         ({"date": "20071102030405", "is_arc": True}, None),
     ],
 )
-def test_what_is_no_capture_is_not_the_document(change: dict[str, object], expected: str | None) -> None:
+def test_a_record_that_is_not_a_capture_does_not_match(
+    change: dict[str, object], expected: str | None
+) -> None:
     record = {"record_type": "response", "target": "http://a.cz/", "length": 5, "is_arc": False}
     found: Any = SimpleNamespace(**{**record, "date": "2007-11-02T03:04:05Z", **change})
     indexed: Any = SimpleNamespace(record_type="response", url="http://a.cz/", length=None, archived=TIME)

@@ -1,4 +1,4 @@
-"""A revisit gives the content of the capture that its record names, or else of one with its digest."""
+"""A revisit is served with the content of the capture that its record names, or of one with its digest."""
 
 import base64
 import io
@@ -42,7 +42,7 @@ async def archive(
 
 
 def written(record: bytes, page: Page, digest: str) -> bytes:
-    """The record with its digest in another notation, or another digest."""
+    """The record with its digest in another notation, or with a different digest."""
     assert page.payload_digest.encode() in record
     return record.replace(page.payload_digest.encode(), digest.encode())
 
@@ -154,7 +154,7 @@ UNNAMED = {
 
 
 def index_cases(archive: DocumentArchive) -> list[str]:
-    """Index each case below hosts of its own; gives the addresses of the revisits."""
+    """Index each case under separate hosts; return the addresses of the revisits."""
     addresses = []
     for number, (_, records, _) in enumerate(CASES):
         own = [re.sub(rb"//((?:www\.)?[ab])\.", rb"//\g<1>%d." % number, record) for record in records]
@@ -164,7 +164,7 @@ def index_cases(archive: DocumentArchive) -> list[str]:
     return addresses
 
 
-async def test_a_revisit_gives_what_it_stands_for(archive: DocumentArchive) -> None:
+async def test_a_revisit_is_served_with_the_content_of_its_original(archive: DocumentArchive) -> None:
     addresses = index_cases(archive)
     await assert_given(archive, addresses, {what: body for what, _, body in CASES})
     compare_spellings(archive.database)
@@ -176,7 +176,7 @@ async def test_a_revisit_gives_what_it_stands_for(archive: DocumentArchive) -> N
 async def assert_given(
     archive: DocumentArchive, addresses: Sequence[str], bodies: Mapping[str, bytes | None]
 ) -> None:
-    """Each address gives the body, or says why the archive does not find the capture."""
+    """Check that each address returns the body, or the reason why the capture is not found."""
     for (what, expected), address in zip(bodies.items(), addresses, strict=True):
         response = await archive.get(address)
         given = await response.read() if response.status == 200 else None
@@ -188,15 +188,15 @@ async def assert_given(
             assert response.headers["Memento-Datetime"] == "Tue, 01 Jan 2008 00:00:00 GMT"
 
 
-async def test_the_named_original_decides_who_may_read_it(archive: DocumentArchive) -> None:
-    """Although the same content is open at the revisit's own URL."""
+async def test_access_to_a_revisit_follows_the_rule_of_its_named_original(archive: DocumentArchive) -> None:
+    """The same content is openly accessible at the revisit's own URL."""
     archive.index(warc_record(PAGE), warc_record(ELSEWHERE), revisit(LATER, *TO_ELSEWHERE))
     for access, status in ((Access.READING_ROOM, 403), (Access.WITHHELD, 410), (Access.OPEN, 200)):
         rule(archive, Rule(access=access), ELSEWHERE.url)
         assert (await archive.get(AGAIN)).status == status, access
 
 
-async def test_each_revisit_on_the_way_to_the_content_decides_who_may_read_it(
+async def test_access_to_a_chain_of_revisits_follows_the_rule_of_each(
     archive: DocumentArchive,
 ) -> None:
     between = replace(ELSEWHERE, date=BETWEEN.date)
@@ -226,7 +226,7 @@ def first_record(archive: DocumentArchive) -> tuple[str, list[tuple[str, str]], 
     return record[0].http_headers.statusline, record[0].http_headers.headers, record[1]
 
 
-async def test_a_revisit_has_the_http_header_of_its_own_answer(archive: DocumentArchive) -> None:
+async def test_a_revisit_with_an_http_header_is_served_with_its_own_header(archive: DocumentArchive) -> None:
     first, second = "Location: /first\r\n", "Location: /second\r\n"
     moved = replace(PAGE, status=302, http_headers=first)
     again = replace(LATER, status=503, http_headers=second, mime_type="text/plain")
@@ -262,7 +262,7 @@ async def test_a_revisit_that_was_not_modified_has_the_header_of_the_earlier_cap
         ("Content-Encoding:\r\n gzip\r\n", "", "Content-Encoding"),
     ],
 )
-async def test_the_fields_about_the_bytes_of_the_content_are_those_of_the_earlier_capture(
+async def test_fields_that_describe_the_content_are_those_of_the_earlier_capture(
     archive: DocumentArchive, earlier: str, fields: str, kept: str | None
 ) -> None:
     body = chunked(PAGE.body, 7) if "chunked" in earlier else PAGE.body

@@ -1,4 +1,4 @@
-"""A rule that changes while documents are filed holds for them in the end, whoever comes first."""
+"""A rule that changes while documents are added applies to them in the end, in either order."""
 
 import random
 import threading
@@ -60,7 +60,7 @@ def effective(database: Database) -> set[tuple[str, bool]]:
 
 @contextmanager
 def held(database: Database, statement: str) -> Iterator[None]:
-    """A lock of somebody else's, for the time of the block."""
+    """Hold a lock in another transaction for the block."""
     with psycopg.connect(database.conninfo) as connection:
         connection.execute(statement)
         yield
@@ -68,7 +68,7 @@ def held(database: Database, statement: str) -> Iterator[None]:
 
 
 def wait_for_waiting(database: Database, number: int) -> None:
-    """Wait until so many wait for a lock."""
+    """Wait until this number of transactions wait for a lock."""
     deadline = time.monotonic() + SECONDS
     with psycopg.connect(database.conninfo, autocommit=True) as connection:
         while connection.execute("SELECT FROM pg_locks WHERE NOT granted").rowcount < number:
@@ -77,10 +77,10 @@ def wait_for_waiting(database: Database, number: int) -> None:
 
 
 @pytest.mark.parametrize("set_spec", [PARENT, CHILD])
-def test_a_rule_that_changes_while_a_file_is_published_holds_for_it(
+def test_a_rule_changed_while_a_file_is_published_applies_to_its_documents(
     database: Database, tmp_path: Path, family: tuple[int, ...], pool: ThreadPoolExecutor, set_spec: str
 ) -> None:
-    """Indexing has read the rule, and is held up before it files its documents; then the rule changes."""
+    """Indexing has read the rule and waits before it adds its documents; then the rule changes."""
     path = write(tmp_path, "a")
     with held(database, "LOCK TABLE document_collection IN SHARE MODE"):
         indexing = pool.submit(index_file, database, path, IndexOptions(margin=1, collections=family))
@@ -93,10 +93,10 @@ def test_a_rule_that_changes_while_a_file_is_published_holds_for_it(
 
 
 @pytest.mark.parametrize("set_spec", [PARENT, CHILD])
-def test_a_file_that_is_published_while_a_rule_changes_follows_it(
+def test_a_file_published_while_a_rule_changes_gets_the_new_rule(
     database: Database, tmp_path: Path, family: tuple[int, ...], pool: ThreadPoolExecutor, set_spec: str
 ) -> None:
-    """The change is held up before it writes the rule; then indexing asks for the rule."""
+    """The change waits before it writes the rule; then indexing reads the rule."""
     path = write(tmp_path, "a")
     with held(database, f"SELECT FROM collection WHERE set_spec = '{set_spec}' FOR UPDATE"):
         changing = pool.submit(change, database, set_spec, Access.WITHHELD)
@@ -108,7 +108,7 @@ def test_a_file_that_is_published_while_a_rule_changes_follows_it(
     assert effective(database) == {("withheld", True)}
 
 
-def test_documents_that_are_assigned_while_a_rule_changes_follow_it(
+def test_documents_assigned_while_a_rule_changes_get_the_new_rule(
     database: Database, tmp_path: Path, family: tuple[int, ...], pool: ThreadPoolExecutor
 ) -> None:
     assert family
@@ -128,7 +128,7 @@ def test_documents_that_are_assigned_while_a_rule_changes_follow_it(
     assert effective(database) == {("reading room", True)}
 
 
-def test_rules_that_go_to_and_fro_beside_much_indexing_hold_in_the_end(
+def test_the_last_rule_applies_after_many_changes_during_indexing(
     database: Database, tmp_path: Path, family: tuple[int, ...], pool: ThreadPoolExecutor
 ) -> None:
     chance = random.Random(7)

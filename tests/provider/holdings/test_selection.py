@@ -86,12 +86,12 @@ def test_a_url_selects_all_captures_with_its_key(archive: Database) -> None:
         ("", []),
     ],
 )
-def test_a_url_need_not_be_spelt_as_archived(archive: Database, given: str, found: list[str]) -> None:
+def test_a_url_is_found_by_equivalent_spellings(archive: Database, given: str, found: list[str]) -> None:
     with archive.session() as session:
         assert selected(session, Selection(url=given)) == found
 
 
-def test_urls_that_differ_behind_what_the_index_has_of_their_keys_are_distinguished(
+def test_long_urls_that_differ_after_the_indexed_part_of_the_key_are_distinguished(
     database: Database, tmp_path: Path
 ) -> None:
     long = "http://long.example/" + "p" * KEY_CHARACTERS
@@ -106,7 +106,7 @@ def test_urls_that_differ_behind_what_the_index_has_of_their_keys_are_distinguis
 
 
 @pytest.mark.copied_database("changes the table")
-def test_without_keys_a_url_selects_its_spellings(archive: Database) -> None:
+def test_without_url_keys_a_url_selects_its_common_spellings(archive: Database) -> None:
     with archive.session() as session:
         let_keys_be_missing(archive)
         session.execute(update(Document).values(url_key=None))
@@ -134,9 +134,7 @@ def test_a_selection_does_not_read_all_documents(database: Database, wanted: dic
     assert 0 < sum(work) < 4_000
 
 
-def test_a_name_that_several_archive_files_have_is_refused_with_their_paths(
-    database: Database, tmp_path: Path
-) -> None:
+def test_an_ambiguous_archive_file_name_is_refused_with_the_paths(database: Database, tmp_path: Path) -> None:
     urls = [f"http://{number}.example/" for number in range(5)]
     paths = [
         wacz(tmp_path / str(number) / "site.wacz", {"data.warc": warc_record(Page(url=url))})

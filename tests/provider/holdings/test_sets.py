@@ -1,4 +1,4 @@
-"""Set specs keep to the schema's characters, and two names never share one."""
+"""setSpecs are valid by the schema, and different names have different ones."""
 
 import re
 
@@ -47,19 +47,19 @@ def test_a_host_is_in_the_set_of_each_of_its_domains() -> None:
         ("host:8080", "domain:host!3A8080"),
     ],
 )
-def test_an_odd_host_has_a_spelling_of_its_own(host: str, spec: str) -> None:
+def test_unusual_hosts_have_escaped_set_specs(host: str, spec: str) -> None:
     assert domain_set_specs(host)[-1][0] == spec
 
 
 @given(st.text() | st.ip_addresses().map(str) | st.from_regex(r"[A-Za-z0-9_.!~:-]+", fullmatch=True))
-def test_every_host_keeps_to_the_schema(host: str) -> None:
+def test_the_set_spec_of_every_host_is_valid(host: str) -> None:
     specs = domain_set_specs(host)
     assert all(SCHEMA.fullmatch(spec) for spec, _, _ in specs)
     assert [level for _, _, level in specs] == list(range(1, len(specs) + 1))
 
 
 @given(st.text(), st.text())
-def test_two_hosts_never_share_a_spelling(one: str, other: str) -> None:
+def test_different_hosts_have_different_set_specs(one: str, other: str) -> None:
     assert (domain_set_specs(one)[-1][0] == domain_set_specs(other)[-1][0]) == (one == other)
 
 
@@ -78,24 +78,24 @@ def test_two_hosts_never_share_a_spelling(one: str, other: str) -> None:
         ("not a url", None),
     ],
 )
-def test_the_host_of_a_url(url: str, host: str | None) -> None:
+def test_the_host_of_a_url_is_extracted(url: str, host: str | None) -> None:
     assert host_of(url) == host
 
 
 @given(st.text())
-def test_any_text_has_a_host_or_none(text: str) -> None:
+def test_the_host_of_any_text_is_none_or_not_empty(text: str) -> None:
     host = host_of(f"http://{text}/")
     assert host is None or host
 
 
-def test_a_mime_type_is_in_its_major_type() -> None:
+def test_a_mime_type_is_in_the_set_of_its_major_type() -> None:
     assert mimetype_set_specs("image/svg+xml") == (
         ("mimetype:image", "image"),
         ("mimetype:image:svg!2Bxml", "image/svg+xml"),
     )
 
 
-def test_parameters_and_case_make_no_other_mime_type() -> None:
+def test_parameters_and_case_of_a_mime_type_are_ignored() -> None:
     assert mimetype_set_specs("Text/HTML; charset=utf-8") == mimetype_set_specs("text/html")
 
 
@@ -107,20 +107,22 @@ def test_a_malformed_mime_type_is_unknown(malformed: str | None) -> None:
 
 
 @given(TOKEN, TOKEN, TOKEN, TOKEN)
-def test_two_mime_types_never_share_a_spelling(major: str, minor: str, other: str, another: str) -> None:
+def test_different_mime_types_have_different_set_specs(
+    major: str, minor: str, other: str, another: str
+) -> None:
     specs = [mimetype_set_specs(f"{one}/{two}")[-1][0] for one, two in ((major, minor), (other, another))]
     assert (specs[0] == specs[1]) == ((major, minor) == (other, another))
 
 
 @given(TOKEN, TOKEN)
-def test_every_mime_type_keeps_to_the_schema(major: str, minor: str) -> None:
+def test_the_set_spec_of_every_mime_type_is_valid(major: str, minor: str) -> None:
     specs = mimetype_set_specs(f"{major}/{minor}")
     assert all(SCHEMA.fullmatch(spec) for spec, _ in specs)
     assert [name for _, name in specs] == [major, f"{major}/{minor}"]
 
 
 @pytest.mark.parametrize("text", ["serials:nov07", "collection:serials:nov07"])
-def test_a_collection_may_be_given_with_or_without_its_root(text: str) -> None:
+def test_a_collection_may_be_written_with_or_without_its_root(text: str) -> None:
     assert collection_set_spec(text) == "collection:serials:nov07"
 
 
@@ -130,17 +132,17 @@ def test_a_collection_that_cannot_be_a_set_spec_is_refused(text: str) -> None:
         collection_set_spec(text)
 
 
-def test_ancestors_come_root_first() -> None:
+def test_ancestors_are_listed_from_the_root() -> None:
     assert ancestors("collection:serials:nov07") == ("collection", "collection:serials")
     assert ancestors("collection") == ()
 
 
 @given(st.text())
-def test_a_set_spec_is_what_the_schema_says(text: str) -> None:
+def test_set_specs_are_validated_as_by_the_schema(text: str) -> None:
     assert is_set_spec(text) == bool(SCHEMA.fullmatch(text))
 
 
-def test_the_sets_below_one_come_in_pages_and_show_which_have_others_below(staff: Staff) -> None:
+def test_child_sets_are_listed_in_pages_and_show_whether_they_have_children(staff: Staff) -> None:
     staff.make("a:b:c", "a:d", "e")
     with staff.database.session() as session:
         top = children(session, Tree.COLLECTION, below="collection", limit=2)

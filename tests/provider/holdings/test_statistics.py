@@ -1,4 +1,4 @@
-"""The kept numbers are those that counting would give."""
+"""The stored counts equal a new count."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ def test_months_are_counted_by_major_type(indexed: Database) -> None:
         ]
 
 
-def test_further_files_add_to_the_numbers(indexed: Database, tmp_path: Path) -> None:
+def test_indexing_further_files_adds_to_the_counts(indexed: Database, tmp_path: Path) -> None:
     more = [Page(url=f"http://c.test/{n}", date="2007-11-05T00:00:00Z") for n in range(5)]
     index_file(indexed, write_pages(tmp_path / "y.warc.gz", [*PAGES, *more]), OPTIONS)
     with indexed.session() as session:
@@ -62,14 +62,14 @@ def test_further_files_add_to_the_numbers(indexed: Database, tmp_path: Path) -> 
         assert kept == {(month, major): number for month, major, number in counted}
 
 
-def test_a_month_of_the_first_year_has_four_digits_for_it(database: Database, tmp_path: Path) -> None:
+def test_the_year_of_a_month_has_four_digits(database: Database, tmp_path: Path) -> None:
     page = Page(url="http://old.example/", date="0001-01-01T00:00:00Z")
     index_file(database, write_pages(tmp_path / "x.warc.gz", [page]), OPTIONS)
     with database.session() as session:
         assert [row["month"] for row in by_month(session)] == ["0001-01"]
 
 
-def test_sets_are_counted_with_what_is_below_them(indexed: Database) -> None:
+def test_the_count_of_a_set_includes_the_sets_below_it(indexed: Database) -> None:
     with indexed.session() as session:
         types = {row["set_spec"]: row["documents"] for row in by_type(session)}
         domains = {row["set_spec"]: row["documents"] for row in by_domain(session)}
@@ -84,7 +84,7 @@ def test_sets_are_counted_with_what_is_below_them(indexed: Database) -> None:
     assert collections == {"collection": 4, "collection:x": 4}
 
 
-def test_hiding_changes_no_number(indexed: Database) -> None:
+def test_hiding_documents_does_not_change_the_counts(indexed: Database) -> None:
     with indexed.session() as session:
         before = by_month(session), by_type(session), by_domain(session)
         session.rollback()
@@ -104,7 +104,7 @@ def test_the_command_prints_each_table(environment: dict[str, str]) -> None:
     assert len(run("month")) == 3 + 1
 
 
-def test_an_archive_without_collections_names_the_command_that_makes_one(environment: dict[str, str]) -> None:
+def test_without_collections_the_command_that_creates_one_is_shown(environment: dict[str, str]) -> None:
     done = zatva(environment, "provider", "statistics", "--by", "collection")
 
     assert "no collections yet" in done.stdout + done.stderr

@@ -1,4 +1,4 @@
-"""The take-down register holds what is there and what comes later, and shows what nothing else holds."""
+"""A take-down hides present and later documents; ending it shows those that nothing else hides."""
 
 import contextlib
 import random
@@ -46,7 +46,7 @@ HERE = (
 
 @pytest.fixture
 def archive(database: Database, tmp_path: Path) -> Path:
-    """Pages of three hosts, two of which belong together."""
+    """Pages of three hosts, one of which is a subdomain of another."""
     _index(database, tmp_path / "x.warc.gz", *HERE)
     return tmp_path
 
@@ -82,7 +82,9 @@ def _hidden(database: Database) -> set[str]:
     ],
 )
 @pytest.mark.usefixtures("archive")
-def test_spelling_makes_no_difference(database: Database, targets: list[str], covered: set[int]) -> None:
+def test_documents_are_taken_down_by_any_spelling_of_their_urls(
+    database: Database, targets: list[str], covered: set[int]
+) -> None:
     with database.session() as session:
         assert preview(session, targets).documents == len(covered)
     number = _take_down(database, *targets)
@@ -116,7 +118,7 @@ def test_a_prefix_that_is_a_directory_covers_its_front_page(
     assert _hidden(database) == covered
 
 
-def test_a_prefix_of_a_directory_whose_name_ends_in_a_parenthesis_covers_its_front_page() -> None:
+def test_a_directory_prefix_that_ends_in_a_parenthesis_covers_its_front_page() -> None:
     found = ranges_of(["a.example/(1)/*"], WwwRule.NUMBERED)
     assert ("example,a)/(1)", "example,a)/(1)") in found
 
@@ -131,7 +133,7 @@ def test_a_prefix_with_arguments_is_refused_because_keys_sort_them(target: str) 
 
 @pytest.mark.parametrize(("prefix", "key"), [("x/?", "x"), ("x%3F", "x"), ("?", "")])
 def test_a_prefix_that_ends_in_the_question_mark_covers_all_arguments(prefix: str, key: str) -> None:
-    """A session id is no part of the key, so that only the exact key covers a URL without other arguments."""
+    """A session id is not part of the key; only the exact key covers a URL without other arguments."""
     found = ranges_of([f"a.example/{prefix}*"], WwwRule.NUMBERED)
     start = f"example,a)/{key}"
     assert found == [(start, start), (f"{start}?", f"{start}?\U0010ffff")]
@@ -150,7 +152,7 @@ def test_a_prefix_that_ends_in_the_question_mark_covers_session_ids(
 @pytest.mark.parametrize(
     "target", ["a.example/latin%E8/%c4%8d", "a.example/latin%e8*", "a.example/latin%E8/%C4%8D?*"]
 )
-def test_escapes_that_are_not_utf_8_also_mean_the_same_bytes_archived_raw(
+def test_escapes_that_are_not_utf_8_also_match_raw_bytes_in_archived_urls(
     database: Database, tmp_path: Path, target: str
 ) -> None:
     """A URL with such bytes is stored as Latin-1, so that its key has the escapes of these characters."""
@@ -167,7 +169,7 @@ def test_escapes_that_are_not_utf_8_also_mean_the_same_bytes_archived_raw(
 @pytest.mark.parametrize(
     "end", ["#!/user/jan", "x#comments", "x?#a", "x/.", "x/..", "x/%2e%2E", "x/../.", "%C4%8", "%C4%", "x?%"]
 )
-def test_a_prefix_that_ends_in_what_keys_do_not_have_is_refused(end: str) -> None:
+def test_a_prefix_that_ends_in_parts_removed_from_keys_is_refused(end: str) -> None:
     """It would cover other URLs: the whole host for `/#…`, or none for a part of an escape."""
     good = ["a.example/.well*", "a.example/...*", "a.example/x/../y*", "a.example/%C4*", "a.example/.?*"]
     assert ranges_of([*good, "a.example/#top", "a.example/x/.."], WwwRule.NUMBERED)
@@ -197,25 +199,25 @@ def test_documents_of_hosts_with_one_label_and_of_ipv6_addresses_are_taken_down(
 @pytest.mark.parametrize(
     "target", ["http://a.example:8080/x?back=http://b.example/", "http://a.example:8080/*"]
 )
-def test_a_port_needs_no_scheme_before_its_host(target: str) -> None:
+def test_a_host_with_a_port_may_be_written_without_scheme(target: str) -> None:
     without = target.removeprefix("http://")
     assert ranges_of([without], WwwRule.NUMBERED) == ranges_of([target], WwwRule.NUMBERED)
 
 
 @pytest.mark.parametrize("target", ["", "cz", "cz*", "no host", "*", "a.*", "http://", "x" * 5000 + ".cz"])
-def test_what_means_nothing_or_too_much_is_refused_with_its_line(target: str) -> None:
+def test_invalid_and_too_general_targets_are_refused_with_the_line_number(target: str) -> None:
     with pytest.raises(UsageError, match=r"2: "):
         ranges_of(["a.example/", target], WwwRule.NUMBERED)
 
 
 @pytest.mark.parametrize("target", ["*.cz", "*.www.cz", "*.localhost/", "*.[2001:db8::7]"])
-def test_all_hosts_below_one_label_are_refused(target: str) -> None:
+def test_a_wildcard_for_all_hosts_of_a_top_level_domain_is_refused(target: str) -> None:
     with pytest.raises(UsageError, match=r"2: "):
         ranges_of(["a.example/", target], WwwRule.NUMBERED)
 
 
 @pytest.mark.usefixtures("archive")
-def test_a_url_that_the_index_cannot_tell_from_others_is_refused(database: Database, tmp_path: Path) -> None:
+def test_a_url_longer_than_the_indexed_part_of_its_key_is_refused(database: Database, tmp_path: Path) -> None:
     start = "http://long.example/"
     longest = "p" * (2047 - len("example,long)/"))
     _index(database, tmp_path / "y.warc.gz", *(start + longest + end for end in ("", "p", "pa", "pb")))
@@ -236,7 +238,7 @@ def test_a_url_that_the_index_cannot_tell_from_others_is_refused(database: Datab
 def test_long_urls_are_taken_down_exactly_and_as_prefixes(
     database: Database, tmp_path: Path, alphabet: range, length: int
 ) -> None:
-    """Of characters at random: PostgreSQL compresses others before it measures them."""
+    """The characters are random, because PostgreSQL compresses other text before it measures it."""
     path = "".join(map(chr, random.Random(1).choices(alphabet, k=length)))
     urls = [f"http://long.example/{path}", f"http://long.example/{path}/1"]
     _index(database, tmp_path / "y.warc.gz", *urls)
@@ -246,7 +248,7 @@ def test_long_urls_are_taken_down_exactly_and_as_prefixes(
     assert _hidden(database) == set(urls)
 
 
-def test_the_register_needs_a_reason_a_requester_and_an_end_to_come(database: Database) -> None:
+def test_a_takedown_requires_a_reason_a_requester_and_a_future_end(database: Database) -> None:
     good = TakedownRequest(targets=("a.example/*",), reason="r", requester="q")
     past = datetime(2001, 1, 1, tzinfo=UTC)
     for bad in (replace(good, reason=" "), replace(good, requester=""), replace(good, expires=past)):
@@ -267,7 +269,9 @@ def test_the_register_is_searched_without_accents(database: Database) -> None:
         }  # fmt: skip
 
 
-def test_documents_that_come_later_are_held_and_stay_unknown(database: Database, archive: Path) -> None:
+def test_documents_indexed_after_a_takedown_are_hidden_and_unlisted(
+    database: Database, archive: Path
+) -> None:
     number = _take_down(database, "b.example/secret*")
     _index(database, archive / "y.warc.gz", "http://b.example/secret/1", "http://b.example/open")
     with database.session() as session:
@@ -284,7 +288,7 @@ def test_documents_that_come_later_are_held_and_stay_unknown(database: Database,
 
 
 @pytest.mark.usefixtures("archive")
-def test_what_something_else_holds_stays_hidden(database: Database) -> None:
+def test_documents_hidden_for_another_reason_stay_hidden_when_a_takedown_ends(database: Database) -> None:
     with database.session() as session:
         hide(session, Selection(url=HERE[2]), margin=1)
     site, blog = _take_down(database, "*.a.example"), _take_down(database, "a.example/blog*")
@@ -300,7 +304,7 @@ def test_what_something_else_holds_stays_hidden(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("archive")
-def test_it_ends_in_time(database: Database) -> None:
+def test_a_takedown_ends_at_its_expiry_date(database: Database) -> None:
     number = _take_down(database, "*.a.example", expires=utc_now() + timedelta(days=1))
     with database.session() as session:
         assert refresh(session, margin=1) == 0
@@ -313,7 +317,7 @@ def test_it_ends_in_time(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("archive")
-def test_an_interrupted_one_is_finished(database: Database) -> None:
+def test_an_interrupted_takedown_is_completed(database: Database) -> None:
     steps = iter([None, None])
 
     def check() -> None:
@@ -330,7 +334,7 @@ def test_an_interrupted_one_is_finished(database: Database) -> None:
 
 
 @pytest.mark.usefixtures("archive")
-def test_the_preview_says_who_may_have_them(database: Database) -> None:
+def test_the_preview_names_harvesters_that_may_have_the_documents(database: Database) -> None:
     with database.session() as session:
         published = session.scalars(select(func.max(Document.datestamp))).one()
         for number, later in enumerate((-1, 1, 2)):
@@ -357,7 +361,9 @@ def test_the_preview_says_who_may_have_them(database: Database) -> None:
 
 @pytest.mark.parametrize("second", ["a person", "its end"])
 @pytest.mark.usefixtures("archive")
-def test_of_two_ends_at_a_time_the_first_counts(database: Database, second: str) -> None:
+def test_if_a_takedown_is_ended_twice_at_once_the_first_end_is_stored(
+    database: Database, second: str
+) -> None:
     end = utc_now() + timedelta(seconds=1)
     number = _take_down(database, "http://a.example/about", expires=end)
 
@@ -390,7 +396,7 @@ def test_of_two_ends_at_a_time_the_first_counts(database: Database, second: str)
 
 
 def _wait_for_lock(database: Database, waiting: int) -> None:
-    """Return when so many transactions wait for an advisory lock."""
+    """Wait until this number of transactions wait for an advisory lock."""
     count = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND NOT granted")
     with database.session() as session:
         while session.scalars(count).one() < waiting:

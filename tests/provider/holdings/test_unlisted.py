@@ -1,4 +1,4 @@
-"""Sets keep the number of their documents that were never listed, and are public because of the others."""
+"""Sets store how many of their documents were never listed, and are public if any was listed."""
 
 from pathlib import Path
 
@@ -30,7 +30,7 @@ ORDER BY tree, id
 
 
 def kept(database: Database) -> int:
-    """Return how many numbers the sets keep, after a comparison with those of the documents."""
+    """Return the sum of the sets' stored counts, after comparing each with the documents."""
     with database.session() as session:
         recounted = session.execute(text(_RECOUNT), {"unlisted": UNLISTED}).all()
         assert session.execute(text(_KEPT)).all() == recounted
@@ -42,7 +42,7 @@ def public(database: Database) -> set[str]:
         return {row.set_spec for row in set_page(session, after=None, limit=1000)}
 
 
-def test_the_number_follows_indexing_and_every_change_of_rules_and_tree(
+def test_the_unlisted_count_follows_indexing_access_rules_and_moved_collections(
     staff: Staff, database: Database, tmp_path: Path
 ) -> None:
     assert kept(database) == 0
@@ -76,7 +76,7 @@ def test_a_set_whose_documents_were_listed_stays_public_when_they_are_withheld(
     assert public(database) == before >= {"collection:x", "collection:x:y", "domain:a"}
 
 
-def test_an_empty_collection_is_public_until_it_or_one_above_is_withheld(
+def test_an_empty_collection_is_public_until_it_or_a_parent_is_withheld(
     staff: Staff, database: Database
 ) -> None:
     staff.make("x:y:empty", "xy")
@@ -86,10 +86,10 @@ def test_an_empty_collection_is_public_until_it_or_one_above_is_withheld(
     assert shown == {"collection:xy", "collection:z"}
 
 
-def test_a_hidden_capture_that_was_never_listed_stays_unlisted_when_its_collection_is_opened(
+def test_a_hidden_unlisted_capture_stays_unlisted_when_its_collection_is_opened(
     staff: Staff, tmp_path: Path
 ) -> None:
-    """A deleted record would be the first to say that it exists."""
+    """Listed as deleted, it would be revealed for the first time."""
     (tmp_path / "more").mkdir()
     staff.rule("z", WITHHELD)
     index(staff.database, tmp_path / "more", ["h.cz"], collection=collection(staff.database, "z").id)

@@ -1,4 +1,4 @@
-"""The keys of documents that an earlier version has indexed are completed while the archive is in use."""
+"""Missing URL keys of documents indexed by an earlier version are filled while the archive is in use."""
 
 from collections.abc import Sequence
 
@@ -74,10 +74,10 @@ def found(database: Database, url: str) -> int:
 
 
 def nothing(_step: str, _done: int, _total: int) -> None:
-    """Show no progress."""
+    """Ignore progress."""
 
 
-def test_the_keys_are_stored_and_used(database: Database) -> None:
+def test_missing_keys_are_stored_and_used_by_look_ups(database: Database) -> None:
     asked = "https://a.example/page?a=1&b=3"
     with database.session() as session:
         dated = session.execute(select(Document.id, Document.datestamp).order_by(Document.id)).all()
@@ -95,7 +95,7 @@ def test_the_keys_are_stored_and_used(database: Database) -> None:
 
 
 @pytest.mark.parametrize("steps", range(7))
-def test_an_interrupted_fill_continues_where_it_was(database: Database, steps: int) -> None:
+def test_an_interrupted_fill_continues_where_it_stopped(database: Database, steps: int) -> None:
     seen: list[tuple[str, int]] = []
 
     def interrupt(step: str, done: int, _total: int) -> None:
@@ -126,8 +126,8 @@ def test_an_invalid_index_of_a_killed_build_is_replaced(database: Database) -> N
     assert complete(database)
 
 
-def test_a_document_that_is_being_changed_is_neither_waited_for_nor_forgotten(database: Database) -> None:
-    """Waiting could deadlock with an indexer, which locks rows in its own order."""
+def test_a_locked_document_is_skipped_and_filled_later(database: Database) -> None:
+    """Waiting could deadlock with an indexer, which locks rows in a different order."""
     with database.session() as changing:
         changing.scalars(select(Document.id).where(Document.url == URLS[4]).with_for_update()).one()
         steps: list[str] = []
@@ -142,7 +142,7 @@ def test_a_document_that_is_being_changed_is_neither_waited_for_nor_forgotten(da
     assert complete(database)
 
 
-def test_a_document_that_an_earlier_version_adds_meanwhile_is_found_and_filled(
+def test_a_document_added_by_an_earlier_version_during_the_fill_is_filled(
     database: Database, archive: Archive
 ) -> None:
     def add(step: str, _done: int, _total: int) -> None:
@@ -156,14 +156,14 @@ def test_a_document_that_an_earlier_version_adds_meanwhile_is_found_and_filled(
     assert found(database, "http://late.example/%c4%8d") == 1
 
 
-def test_no_document_is_added_without_a_key_afterwards(database: Database, archive: Archive) -> None:
+def test_after_the_fill_a_document_without_a_key_is_refused(database: Database, archive: Archive) -> None:
     """An earlier version that still indexes would hide its documents from look-ups."""
     fill_keys(database, nothing, sizes=SIZES)
     with pytest.raises(IntegrityError, match="ck_document_url_key"):
         archive.add("http://late.example/", url_key=None)
 
 
-def test_the_table_is_changed_between_transactions_that_use_it(database: Database) -> None:
+def test_the_old_index_is_removed_once_no_transaction_uses_the_table(database: Database) -> None:
     steps: list[str] = []
     with database.engine.begin() as connection:
         connection.execute(text("CREATE INDEX ix_document_url_key ON document (url_key, archived, id)"))
@@ -181,7 +181,9 @@ def test_the_table_is_changed_between_transactions_that_use_it(database: Databas
     assert is_removed(database)
 
 
-def test_documents_follow_their_titles_as_soon_as_they_have_keys(database: Database, titles: Titles) -> None:
+def test_documents_get_title_and_access_once_their_keys_are_filled(
+    database: Database, titles: Titles
+) -> None:
     titles.rules = RangeRules(document_sets=True)
     titles.bring(entry("1", "http://www.a.example/", access="reading room"))
     with database.session() as session:
@@ -196,7 +198,7 @@ def test_documents_follow_their_titles_as_soon_as_they_have_keys(database: Datab
         assert session.scalar(select(func.count()).select_from(TitlePending)) == 0
 
 
-def test_no_fill_during_a_first_load(database: Database) -> None:
+def test_filling_keys_is_refused_during_a_first_load(database: Database) -> None:
     with database.session() as session:
         session.add(FirstLoad(index_name="ix_document_url", definition="CREATE INDEX"))
         session.commit()
@@ -220,7 +222,7 @@ def test_a_second_command_waits_for_the_first(database: Database) -> None:
     assert steps[:2] == ["waiting for another `zatva provider reindex-keys`", "filling"]
 
 
-def test_the_command_fills_and_status_shows_it(environment: dict[str, str]) -> None:
+def test_the_command_fills_keys_and_status_shows_completeness(environment: dict[str, str]) -> None:
     assert results(environment, "provider", "status")[0]["url_keys_complete"] is False
     assert "run `zatva provider reindex-keys`" in zatva(environment, "provider", "status").stderr
     assert results(environment, "provider", "reindex-keys") == [{"documents": 7, "complete": True}]
@@ -229,7 +231,7 @@ def test_the_command_fills_and_status_shows_it(environment: dict[str, str]) -> N
     assert output == "stored the URL keys of 0 documents; look-ups use the keys of all documents\n"
 
 
-def test_an_index_that_an_earlier_version_left_is_named_and_removed(
+def test_an_unused_index_of_an_earlier_version_is_reported_and_removed(
     database: Database, environment: dict[str, str]
 ) -> None:
     fill_keys(database, nothing, sizes=SIZES)

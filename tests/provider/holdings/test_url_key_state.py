@@ -1,4 +1,4 @@
-"""Every part of the index treats `www.` by the rule that is stored with it, which cannot change under it."""
+"""All parts of the index treat `www.` by the stored rule, which cannot change while there are keys."""
 
 from pathlib import Path
 
@@ -45,7 +45,7 @@ def found(database: Database, url: str, match: MatchType = MatchType.EXACT) -> s
         (WwwRule.KEPT, ["example,a)/x", "example,a,www)/x", "example,a,www2)/x"]),
     ],
 )
-def test_a_key_leaves_out_what_the_rule_says(rule: WwwRule, keys: list[str]) -> None:
+def test_the_www_rule_determines_which_prefix_a_key_omits(rule: WwwRule, keys: list[str]) -> None:
     assert [url_key(url, rule) for url in (BARE, WWW, WWW2)] == keys
 
 
@@ -60,12 +60,12 @@ def test_a_key_leaves_out_what_the_rule_says(rule: WwwRule, keys: list[str]) -> 
         (WwwRule.NUMBERED, "192.0.2.1", ["192.0.2.1"]),
     ],
 )
-def test_hosts_are_alike_by_the_rule(rule: WwwRule, host: str, alike: list[str]) -> None:
+def test_equivalent_hosts_depend_on_the_www_rule(rule: WwwRule, host: str, alike: list[str]) -> None:
     assert hosts_alike(host, rule) == alike
 
 
 @pytest.mark.parametrize("keyed", [True, False])
-def test_a_look_up_follows_the_rule(database: Database, tmp_path: Path, *, keyed: bool) -> None:
+def test_a_look_up_applies_the_www_rule(database: Database, tmp_path: Path, *, keyed: bool) -> None:
     begin(database, WwwRule.PLAIN)
     index(database, tmp_path, BARE, WWW, WWW2)
     if not keyed:
@@ -77,7 +77,7 @@ def test_a_look_up_follows_the_rule(database: Database, tmp_path: Path, *, keyed
     assert found(database, "a.example", MatchType.DOMAIN) == {BARE, WWW, WWW2}
 
 
-def test_a_take_down_follows_the_rule(database: Database, tmp_path: Path) -> None:
+def test_a_takedown_applies_the_www_rule(database: Database, tmp_path: Path) -> None:
     begin(database, WwwRule.KEPT)
     index(database, tmp_path, BARE, WWW)
     with database.session() as session:
@@ -86,7 +86,7 @@ def test_a_take_down_follows_the_rule(database: Database, tmp_path: Path) -> Non
         assert session.scalars(select(Document.url).where(Document.deleted)).all() == [WWW]
 
 
-def test_a_title_follows_the_rule(database: Database, tmp_path: Path) -> None:
+def test_a_title_applies_the_www_rule(database: Database, tmp_path: Path) -> None:
     begin(database, WwwRule.PLAIN)
     index(database, tmp_path, BARE, WWW2)
     titles = Titles(database)
@@ -94,7 +94,7 @@ def test_a_title_follows_the_rule(database: Database, tmp_path: Path) -> None:
     assert [titles["1"].captures, titles["2"].captures] == [1, 1]
 
 
-def test_the_setting_cannot_change_under_keys(database: Database, tmp_path: Path) -> None:
+def test_the_www_rule_cannot_be_changed_while_there_are_keys(database: Database, tmp_path: Path) -> None:
     index(database, tmp_path, WWW2)
     with pytest.raises(SettingsError, match="'plain', but this index has URL keys by the rule 'numbered'"):
         begin(database, WwwRule.PLAIN)
@@ -113,7 +113,7 @@ def test_the_setting_cannot_change_under_keys(database: Database, tmp_path: Path
         assert www_rule(session) is WwwRule.PLAIN
 
 
-def test_a_file_is_not_published_if_the_rule_has_changed_while_it_was_read(
+def test_a_file_is_not_published_if_the_www_rule_changed_while_it_was_read(
     database: Database, tmp_path: Path
 ) -> None:
     path = write_pages(tmp_path / "x.warc.gz", [Page(url=WWW2)])
@@ -128,7 +128,7 @@ def test_a_file_is_not_published_if_the_rule_has_changed_while_it_was_read(
     assert found(database, BARE) == set()
 
 
-def test_commands_refuse_another_rule(
+def test_commands_refuse_a_setting_that_differs_from_the_stored_www_rule(
     database: Database, tmp_path: Path, environment: dict[str, str]
 ) -> None:
     index(database, tmp_path, WWW2)
@@ -144,7 +144,7 @@ def test_commands_refuse_another_rule(
         assert refused.returncode == ExitCode.NOT_READY
 
 
-def test_a_take_down_without_a_host_is_refused_by_every_rule(database: Database) -> None:
+def test_a_takedown_without_a_host_is_refused(database: Database) -> None:
     begin(database, WwwRule.KEPT)
     with database.session() as session, pytest.raises(UsageError, match="no addresses with a host"):
         enter(session, TakedownRequest(targets=("/x",), reason="r", requester="r"))

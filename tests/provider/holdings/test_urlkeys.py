@@ -25,12 +25,12 @@ NUMBERED = WwwRule.NUMBERED
         ("http://www.com/", "com)/"),
     ],
 )
-def test_a_key_leaves_out_what_seldom_makes_a_difference(url: str, key: str) -> None:
+def test_a_key_omits_parts_of_the_url_that_seldom_distinguish_pages(url: str, key: str) -> None:
     assert url_key(url, NUMBERED) == key
 
 
 @pytest.mark.parametrize("url", PYWB_KEYS)
-def test_a_key_is_that_of_pywb(url: str) -> None:
+def test_keys_equal_those_of_pywb(url: str) -> None:
     assert url_key(url, NUMBERED) == PYWB_KEYS[url]
 
 
@@ -45,7 +45,7 @@ def test_a_key_is_that_of_pywb(url: str) -> None:
         "\ud800",
     ],
 )
-def test_a_url_that_is_none_has_a_key_in_ascii(url: str) -> None:
+def test_the_key_of_an_invalid_url_is_ascii(url: str) -> None:
     assert url_key(url, NUMBERED).isascii()
 
 
@@ -82,7 +82,7 @@ def test_a_port_stays_in_all_spellings() -> None:
     assert "http://a.example/x" not in spellings("http://a.example:8080/x", NUMBERED)
 
 
-def test_an_address_has_no_www() -> None:
+def test_spellings_of_an_ip_address_have_no_www() -> None:
     assert set(prefixes("http://[2001:db8::1]/x", NUMBERED)) == {
         "http://[2001:db8::1]/x",
         "http://[2001:db8::1]:80/x",
@@ -91,12 +91,12 @@ def test_an_address_has_no_www() -> None:
     }
 
 
-def test_a_host_alone_is_a_prefix_of_its_own_urls_only() -> None:
+def test_the_prefix_of_a_host_ends_in_a_slash() -> None:
     assert "http://a.example/" in prefixes("a.example", NUMBERED)
     assert all(one.endswith("/") for one in prefixes("a.example", NUMBERED))
 
 
-def test_a_root_may_lack_its_slash() -> None:
+def test_a_root_url_is_also_looked_up_without_its_slash() -> None:
     assert {"http://a.example", "https://www.a.example"} <= set(bare_roots("http://a.example/", NUMBERED))
     assert bare_roots("ftp://f.example/", NUMBERED)[0] == "ftp://f.example"
     assert not bare_roots("http://a.example/x", NUMBERED)

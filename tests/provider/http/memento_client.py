@@ -1,4 +1,4 @@
-"""A Memento client that asks and reads as MemGator (ODU) does, and the links that it finds."""
+"""A Memento client that sends requests and parses links as MemGator (ODU) does."""
 
 import re
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Answer:
 
 @dataclass(frozen=True, kw_only=True)
 class Memento:
-    """A memento that the client takes."""
+    """A memento that the client accepts."""
 
     address: str
     moment: datetime
@@ -47,7 +47,7 @@ async def ask(port: int, path: str, *fields: str) -> Answer:
 
 
 def joined(body: bytes) -> bytes:
-    """The content of chunks, the last of which must be there."""
+    """Return the content of chunks; the last chunk must be present."""
     found = b""
     while True:
         size, _, body = body.partition(b"\r\n")

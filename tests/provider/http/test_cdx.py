@@ -1,4 +1,4 @@
-"""The CDX look-up answers as replay software expects, and lists only what its asker may read."""
+"""The CDX look-up answers as replay software expects, and lists only captures that the client may read."""
 
 import json
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ async def found(provider: Provider, **arguments: str) -> list[tuple[str, str]]:
 
 
 def compare_spellings(database: Database) -> None:
-    """Make the archive one whose keys are not complete."""
+    """Change the archive into one with incomplete keys."""
     with database.engine.begin() as connection:
         connection.execute(text("UPDATE url_key_fill SET finished = NULL"))
 
@@ -133,7 +133,7 @@ async def test_captures_are_found_by_url_and_time(
 
 
 @pytest.mark.usefixtures("archive")
-async def test_as_long_as_documents_lack_keys_captures_are_found_by_spelling(
+async def test_captures_are_found_by_spelling_while_keys_are_incomplete(
     provider: Provider, database: Database
 ) -> None:
     compare_spellings(database)
@@ -175,7 +175,7 @@ async def test_a_url_is_found_in_every_spelling_of_its_key(
     ],
 )
 @pytest.mark.usefixtures("kept_archive")
-async def test_a_prefix_is_one_of_keys_as_in_pywb(
+async def test_a_prefix_search_compares_keys_as_pywb_does(
     reading: Provider, asked: dict[str, str], expected: list[str]
 ) -> None:
     assert [url for url, _ in await found(reading, **asked)] == [
@@ -193,7 +193,7 @@ async def test_a_line_has_eleven_fields(reading: Provider, kept_archive: Path) -
 
 
 @pytest.mark.usefixtures("kept_archive")
-async def test_json_has_an_object_a_line(reading: Provider) -> None:
+async def test_json_output_has_one_object_per_line(reading: Provider) -> None:
     (line,) = await lines(reading, url="http://a.example/x", output="json", fl="original,statuscode,offset")
     assert json.loads(line) == {
         "url": "http://a.example/x",
@@ -214,7 +214,7 @@ async def test_a_field_that_is_named_several_times_is_written_once(reading: Prov
 
 
 @pytest.mark.usefixtures("kept_archive")
-async def test_nothing_found_is_no_fault(reading: Provider) -> None:
+async def test_a_look_up_without_captures_is_answered_with_200(reading: Provider) -> None:
     response = await reading.client.head("/cdx?url=nowhere.example")
     assert (response.status, response.content_type) == (200, "text/plain")
 
@@ -262,7 +262,9 @@ async def test_nothing_found_is_no_fault(reading: Provider) -> None:
         ("url=a.example&resumeKey=1", "does not belong to this look-up"),
     ],
 )
-async def test_a_wrong_argument_is_told(reading: Provider, query: str, words: str) -> None:
+async def test_an_invalid_argument_is_answered_with_400_and_named(
+    reading: Provider, query: str, words: str
+) -> None:
     response = await reading.client.get(f"/cdx?{query}")
     assert response.status == 400
     assert words in await response.text()
@@ -272,13 +274,15 @@ async def test_a_wrong_argument_is_told(reading: Provider, query: str, words: st
     "hostile", ["url=%00a.example/", "url=http://a.example/%00", "url=%ff%fe", "url=" + "a" * 9000]
 )
 @pytest.mark.usefixtures("kept_archive")
-async def test_nothing_that_is_asked_breaks_the_look_up(reading: Provider, hostile: str) -> None:
+async def test_hostile_urls_are_answered_with_200_or_400(reading: Provider, hostile: str) -> None:
     for more in ("", "&matchType=prefix", "&matchType=domain"):
         assert (await reading.client.get(f"/cdx?{hostile}{more}")).status in {200, 400}
 
 
 @pytest.mark.usefixtures("archive")
-async def test_a_revisit_says_so(provider: Provider, database: Database, tmp_path: Path) -> None:
+async def test_a_revisit_has_the_mime_type_warc_revisit(
+    provider: Provider, database: Database, tmp_path: Path
+) -> None:
     page = Page(url="http://r.example/", record_type="revisit")
     index_file(database, write_archive(tmp_path / "r.warc", [warc_record(page)]), IndexOptions(margin=1))
     (line,) = await lines(provider, url="r.example")
@@ -299,7 +303,7 @@ async def test_a_time_in_the_first_year_has_14_digits(
     [(Access.OPEN, True), (Access.READING_ROOM, False), (Access.WITHHELD, False)],
 )
 @pytest.mark.usefixtures("archive")
-async def test_only_what_the_asker_may_read_is_listed(
+async def test_a_look_up_lists_only_captures_that_the_client_may_read(
     database: Database,
     settings: Settings,
     aiohttp_client: AiohttpClient,

@@ -68,7 +68,7 @@ MARKS: Sequence[tuple[str, Mapping[str, bool | None]]] = [
 
 
 @pytest.mark.parametrize(("text", "taken"), MARKS)
-def test_the_marks_of_filters_mean_what_each_server_means(
+def test_filter_operators_have_the_meaning_of_each_dialect(
     text: str, taken: Mapping[str, bool | None]
 ) -> None:
     for name, expected in taken.items():
@@ -80,7 +80,7 @@ def test_the_marks_of_filters_mean_what_each_server_means(
             assert test(ONE) is expected, name
 
 
-def test_an_empty_filter_takes_everything_where_filters_need_no_field() -> None:
+def test_an_empty_filter_matches_everything_if_the_dialect_requires_no_field() -> None:
     assert not DIALECTS["pywb"].filters.read([""])
     assert not DIALECTS["openwayback"].filters.read([""])
     for name in ("zatva", "outbackcdx"):
@@ -123,7 +123,7 @@ LINES = {
 
 
 @pytest.mark.parametrize(("name", "output"), LINES)
-def test_answers_have_the_form_of_each_server(name: str, output: str) -> None:
+def test_output_has_the_form_of_each_dialect(name: str, output: str) -> None:
     dialect = DIALECTS[name]
     write, columns = dialect.outputs[output].write, columns_of(dialect, [])
     assert write([ONE], columns, None) == LINES[name, output]
@@ -143,7 +143,7 @@ def test_answers_have_the_form_of_each_server(name: str, output: str) -> None:
 
 
 @pytest.mark.parametrize("name", DIALECTS)
-def test_blanks_and_line_breaks_in_names_of_files_are_escaped_in_text_only(name: str) -> None:
+def test_blanks_in_file_names_are_escaped_in_text_output_only(name: str) -> None:
     dialect, one = DIALECTS[name], replace(ONE, path="/archive/a b%20c\td\n\x7f.warc.gz")
     columns = columns_of(dialect, ["filename"])
     text = dialect.outputs["cdx" if name == "outbackcdx" else "text"]
@@ -151,7 +151,7 @@ def test_blanks_and_line_breaks_in_names_of_files_are_escaped_in_text_only(name:
     assert r'"a b%20c\td\n' in dialect.outputs["json"].write([one], columns, None)
 
 
-def test_nothing_found_is_an_empty_answer_in_the_form_of_each_server() -> None:
+def test_an_empty_result_has_the_form_of_each_dialect() -> None:
     empty = {
         (name, output): kind.write([], [], None)
         for name, dialect in DIALECTS.items()
@@ -164,7 +164,7 @@ def test_nothing_found_is_an_empty_answer_in_the_form_of_each_server() -> None:
     }
 
 
-def test_missing_values_are_left_out_of_objects_and_null_in_rows() -> None:
+def test_missing_values_are_omitted_from_objects_and_null_in_rows() -> None:
     columns = {name: columns_of(dialect, ["status", "length"]) for name, dialect in DIALECTS.items()}
     outputs = DIALECTS["outbackcdx"].outputs
     assert outputs["jsondict"].write([REVISIT], columns["outbackcdx"], None) == "[{}]"
@@ -182,7 +182,7 @@ def numbers(found: Sequence[FoundCapture]) -> list[int]:
     return [one.id for one in found]
 
 
-def test_collapsing_keeps_the_first_the_last_or_better_and_better_ones() -> None:
+def test_collapsing_keeps_the_first_the_last_or_captures_of_improving_status() -> None:
     found = captures(200, 200, 404, 404, 200)
     status = Collapse(field="status")
     assert numbers(keep_first([status])(found)) == [0, 2, 4]
@@ -289,7 +289,7 @@ ASKED: Mapping[str, Sequence[tuple[str, str]]] = {
 
 @pytest.mark.usefixtures("archive")
 @pytest.mark.parametrize("name", ASKED)
-async def test_captures_are_found_as_in_each_server(reading: Provider, name: str) -> None:
+async def test_captures_are_found_as_by_the_server_of_each_dialect(reading: Provider, name: str) -> None:
     for query, expected in ASKED[name]:
         output = "" if "output" in query else f"&output={'cdx' if name == 'outbackcdx' else 'text'}"
         response = await reading.client.get(f"/cdx?dialect={name}&{query}&fl=timestamp{output}")
@@ -338,7 +338,7 @@ REFUSED: Mapping[str, Sequence[tuple[str, str]]] = {
 }
 
 
-async def test_what_a_dialect_does_not_understand_is_refused(reading: Provider) -> None:
+async def test_arguments_that_a_dialect_does_not_support_are_refused(reading: Provider) -> None:
     for name, queries in REFUSED.items():
         for query, words in queries:
             response = await reading.client.get(f"/cdx?dialect={name}&{query}")
@@ -349,7 +349,7 @@ async def test_what_a_dialect_does_not_understand_is_refused(reading: Provider) 
 
 
 @pytest.mark.usefixtures("archive")
-async def test_an_order_that_needs_all_captures_is_refused_for_too_many(
+async def test_sorting_is_refused_if_too_many_captures_match(
     kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient
 ) -> None:
     few = small_pages(kept.settings, cdx_lines=3, cdx_dialect="pywb")
@@ -365,7 +365,7 @@ async def test_an_order_that_needs_all_captures_is_refused_for_too_many(
 
 
 @pytest.mark.usefixtures("archive")
-async def test_dialects_continue_with_a_key(reading: Provider) -> None:
+async def test_dialects_continue_with_a_resume_key(reading: Provider) -> None:
     whole = []
     query = "?url=a.example*&dialect=openwayback&limit=2&offset=1&showResumeKey=true&output=json&fl=timestamp"
     while query:
@@ -376,7 +376,9 @@ async def test_dialects_continue_with_a_key(reading: Provider) -> None:
     assert [one[:6] for one in whole] == ["200706", "200801", "200901", "200902", "200603"]
 
 
-async def test_outbackcdx_tells_the_key_of_the_url(provider: Provider, database: Database) -> None:
+async def test_the_outbackcdx_dialect_sends_the_url_key_in_a_header(
+    provider: Provider, database: Database
+) -> None:
     response = await provider.client.get("/cdx?url=http://www.A.example/X/&dialect=outbackcdx")
     assert response.headers["outbackcdx-urlkey"] == "example,a)/x"
     compare_spellings(database)

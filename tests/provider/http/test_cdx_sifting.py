@@ -1,4 +1,4 @@
-"""CDX look-ups that pick, collapse, turn round and go on piece by piece, as CDX servers do."""
+"""CDX look-ups that filter, collapse, sort and continue with a resume key, as CDX servers do."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -68,7 +68,7 @@ def archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
 
 
 async def years(provider: Provider, query: str) -> list[str]:
-    """The times of the lines, as far as they are needed to tell them apart."""
+    """Return the times of the lines, shortened to year and month."""
     response = await provider.client.get(f"/cdx?{query}&fl=timestamp")
     assert response.status == 200, await response.text()
     return [line[:6] for line in (await response.text()).split()]
@@ -109,11 +109,13 @@ async def years(provider: Provider, query: str) -> list[str]:
         ("closest=200706&sort=closest&collapse=digest", "200706 200801 200901"),
     ],
 )
-async def test_captures_are_picked_and_put_in_order(reading: Provider, query: str, expected: str) -> None:
+async def test_captures_are_filtered_collapsed_and_sorted(
+    reading: Provider, query: str, expected: str
+) -> None:
     assert await years(reading, f"url={HOME}&{query}") == expected.split()
 
 
-async def test_a_collapsed_list_of_urls_has_each_once(reading: Provider) -> None:
+async def test_collapsing_by_urlkey_lists_each_key_once(reading: Provider) -> None:
     response = await reading.client.get("/cdx?url=a.example/*&collapse=urlkey&fl=urlkey")
     keys = (await response.text()).split()
     assert keys[:4] == ["example,a)/", "example,a)/x", "example,a)/y", "example,a)/" + "y" * 600]
@@ -121,7 +123,7 @@ async def test_a_collapsed_list_of_urls_has_each_once(reading: Provider) -> None
 
 
 @pytest.mark.parametrize("root", ["http://s.example/", "s.example", "https://www.s.example"])
-async def test_a_root_without_its_slash_is_below_the_root(reading: Provider, root: str) -> None:
+async def test_a_root_archived_without_slash_is_found_below_the_root(reading: Provider, root: str) -> None:
     query = f"url={root}*&fl=timestamp"
     whole = [line[:4] for line in await lines(reading, query)]
     assert sorted(whole) == ["2007", "2008", "2009", "2010", "2011"]
@@ -172,7 +174,9 @@ def compare_keys(database: Database) -> None:
 )
 @pytest.mark.parametrize("query", WHOLE)
 @pytest.mark.usefixtures("keyed")
-async def test_pieces_join_to_the_whole(reading: Provider, query: str, limit: int) -> None:
+async def test_limited_answers_together_equal_the_unlimited_one(
+    reading: Provider, query: str, limit: int
+) -> None:
     whole = await lines(reading, query)
     pieces = await in_pieces(reading, f"{query}&limit={limit}")
     assert sorted(line for piece in pieces for line in piece) == sorted(whole)
@@ -180,7 +184,7 @@ async def test_pieces_join_to_the_whole(reading: Provider, query: str, limit: in
 
 
 @pytest.mark.parametrize("query", ["url=a.example/*", "url=a.example&matchType=host", "url=*.example"])
-async def test_pieces_of_one_look_up_have_the_order_of_the_keys(reading: Provider, query: str) -> None:
+async def test_limited_answers_are_sorted_by_key(reading: Provider, query: str) -> None:
     pieces = await in_pieces(reading, f"{query}&limit=2")
     keys = [line.split()[:2] for piece in pieces for line in piece]
     assert keys == sorted(keys)
@@ -188,7 +192,7 @@ async def test_pieces_of_one_look_up_have_the_order_of_the_keys(reading: Provide
 
 @pytest.mark.parametrize("keyed", [False], indirect=True)
 @pytest.mark.usefixtures("keyed")
-async def test_a_look_up_that_began_by_spelling_begins_again_when_the_keys_are_complete(
+async def test_a_resume_key_of_a_look_up_by_spelling_is_refused_once_keys_are_complete(
     reading: Provider, kept_database: Database
 ) -> None:
     query = "url=*.a.example"
@@ -198,7 +202,7 @@ async def test_a_look_up_that_began_by_spelling_begins_again_when_the_keys_are_c
     assert (response.status, "start again from the beginning" in await response.text()) == (400, True)
 
 
-async def test_a_bound_on_what_is_examined_loses_nothing(
+async def test_a_limit_of_captures_examined_omits_none_when_continued(
     database: Database, settings: Settings, aiohttp_client: AiohttpClient, tmp_path: Path
 ) -> None:
     write_and_index(database, tmp_path)
@@ -207,7 +211,7 @@ async def test_a_bound_on_what_is_examined_loses_nothing(
     bounded = Provider(client=await aiohttp_client(app))
     app = create_app(small_pages(settings), database, base_url=BASE_URL)
     free = Provider(client=await aiohttp_client(app))
-    # By spelling, another statement is bounded: one look-up of each kind shows it.
+    # Look-ups by spelling use another statement; one look-up of each kind suffices.
     for keyed, queries in ((True, WHOLE), (False, WHOLE[::3])):
         if not keyed:
             compare_spellings(database)
@@ -218,7 +222,7 @@ async def test_a_bound_on_what_is_examined_loses_nothing(
 
 
 @pytest.mark.parametrize("query", [query for query in WHOLE if "filter" in query or "collapse" in query])
-async def test_a_bound_on_the_time_of_filters_loses_nothing(
+async def test_a_time_limit_of_filters_omits_no_captures_when_continued(
     reading: Provider, kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient, query: str
 ) -> None:
     app = create_app(small_pages(kept.settings, cdx_filter_seconds=1e-9), kept_database, base_url=BASE_URL)
@@ -255,7 +259,7 @@ def withhold(database: Database, prefix: str) -> None:
         set_rule(session, "collection:c", Rule(access=Access.WITHHELD), margin=1)
 
 
-async def test_who_does_not_go_on_is_told_that_it_was_too_much(
+async def test_a_look_up_beyond_the_limit_is_refused_unless_the_client_continues(
     kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient
 ) -> None:
     app = create_app(small_pages(kept.settings, cdx_examined=3), kept_database, base_url=BASE_URL)
@@ -274,7 +278,7 @@ async def lines(provider: Provider, query: str) -> list[str]:
 
 
 async def in_pieces(provider: Provider, query: str) -> list[list[str]]:
-    """The answers of a look-up that is gone on with to its end."""
+    """Return the answers of a look-up that is continued to its end."""
     pieces: list[list[str]] = []
     key = ""
     while True:
@@ -286,7 +290,7 @@ async def in_pieces(provider: Provider, query: str) -> list[list[str]]:
 
 
 async def piece(provider: Provider, query: str, key: str) -> tuple[list[str], str]:
-    """The lines of one answer after those of the key, and the next key."""
+    """Return the lines of the answer that continues at the key, and the next key."""
     response = await provider.client.get(
         f"/cdx?{query}&showResumeKey=true" + (f"&resumeKey={key}" if key else "")
     )
@@ -298,7 +302,7 @@ async def piece(provider: Provider, query: str, key: str) -> tuple[list[str], st
     return before.split("\n")[1:] if following else answer.splitlines(), following
 
 
-async def test_the_link_leads_on(reading: Provider) -> None:
+async def test_the_link_header_leads_to_the_next_answer(reading: Provider) -> None:
     response = await reading.client.get("/cdx?url=a.example&limit=3&fl=timestamp")
     address = response.headers["Link"].removeprefix("<").partition(">")[0]
     assert response.headers["Link"].endswith('>; rel="next"')
@@ -307,7 +311,7 @@ async def test_the_link_leads_on(reading: Provider) -> None:
     assert "Link" not in following.headers
 
 
-async def test_json_and_cdxj_tell_the_key_too(reading: Provider) -> None:
+async def test_json_and_cdxj_output_end_with_the_resume_key(reading: Provider) -> None:
     query = "/cdx?url=a.example&limit=1&showResumeKey=true&output="
     first, last = (await (await reading.client.get(f"{query}json")).text()).splitlines()
     assert json.loads(first)["url"] == HOME
@@ -325,7 +329,9 @@ async def test_json_and_cdxj_tell_the_key_too(reading: Provider) -> None:
         {"closest": "2008"},
     ],
 )
-async def test_a_key_is_good_for_its_look_up_alone(reading: Provider, other: Mapping[str, str]) -> None:
+async def test_a_resume_key_is_valid_for_its_look_up_only(
+    reading: Provider, other: Mapping[str, str]
+) -> None:
     asked = {"url": "a.example", "limit": "1", "showResumeKey": "true"}
     text = await (await reading.client.get("/cdx", params=asked)).text()
     key = text.split()[-1]
@@ -335,8 +341,8 @@ async def test_a_key_is_good_for_its_look_up_alone(reading: Provider, other: Map
     assert "does not belong to this look-up" in await response.text()
 
 
-async def test_pywb_s_way_of_asking_is_answered(reading: Provider) -> None:
-    """Pywb 2.10 asks so for one URL, and for what begins so."""
+async def test_requests_as_pywb_sends_them_are_answered(reading: Provider) -> None:
+    """Pywb 2.10 sends these requests for a URL and for a prefix."""
     exact = await years(reading, f"url={HOME}&closest=20080102000000&sort=closest&limit=2")
     wide = await years(reading, f"url={HOME}&closest=20080102000000&sort=closest&matchType=prefix")
     assert exact == ["200801", "200706"]

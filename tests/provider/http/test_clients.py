@@ -1,4 +1,4 @@
-"""Who harvests: from requests over HTTP into the tables, and what is read from them."""
+"""Statistics of clients and their lists: recorded from HTTP requests, and read from the tables."""
 
 import asyncio
 from datetime import UTC, datetime, timedelta
@@ -35,7 +35,7 @@ LIST = {"verb": "ListRecords", "metadataPrefix": "oai_dc"}
 async def asked(
     database: Database, settings: Settings, *requests: dict[str, str], pages: int = 1, **changes: Any
 ) -> None:
-    """Ask all this, follow the last list for so many pages, and end the provider."""
+    """Send these requests, follow the last list for this number of pages, and end the provider."""
     app = create_app(small_pages(settings, **changes), database, base_url=BASE_URL)
     headers = {"User-Agent": "Harvester/1", "From": "lib@example.org", "X-Forwarded-For": "192.0.2.77"}
     async with TestClient(TestServer(app), headers=headers) as client:
@@ -57,7 +57,7 @@ def known(
         )
 
 
-async def test_a_client_with_its_requests_errors_and_bytes(
+async def test_requests_errors_and_bytes_of_a_client_are_recorded(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     archive.add()
@@ -76,7 +76,7 @@ async def test_a_client_with_its_requests_errors_and_bytes(
     assert lists == []
 
 
-async def test_a_list_and_how_far_through_it_the_client_is(
+async def test_the_progress_of_a_client_in_a_list_is_recorded(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     archive.add_many(8)
@@ -89,7 +89,7 @@ async def test_a_list_and_how_far_through_it_the_client_is(
     assert (client.under_way, client.finished, client.abandoned) == (1, 0, 0)
 
 
-async def test_a_list_that_was_read_to_its_end_is_finished(
+async def test_a_list_read_to_its_end_is_recorded_as_finished(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     archive.add_many(8)
@@ -99,7 +99,7 @@ async def test_a_list_that_was_read_to_its_end_is_finished(
     assert client.finished == 1
 
 
-async def test_a_list_that_nobody_goes_on_with_is_abandoned(
+async def test_a_list_that_is_not_continued_is_recorded_as_abandoned(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     archive.add_many(8)
@@ -115,7 +115,7 @@ async def test_refused_requests_are_counted(database: Database, settings: Settin
     assert (client.requests, client.refused) == (3, 2)
 
 
-async def test_addresses_are_truncated_or_left_out_where_that_is_set(
+async def test_client_addresses_are_truncated_or_omitted_as_configured(
     database: Database, settings: Settings
 ) -> None:
     await asked(database, settings, {"verb": "Identify"}, client_addresses="truncated")
@@ -123,14 +123,14 @@ async def test_addresses_are_truncated_or_left_out_where_that_is_set(
     assert {client.address for client in known(database)[0]} == {"192.0.2.0/24", ""}
 
 
-async def test_a_busy_database_neither_slows_an_answer_nor_loses_a_count(
+async def test_a_locked_table_neither_delays_answers_nor_loses_counts(
     database: Database, settings: Settings
 ) -> None:
     app = create_app(small_pages(settings), database, base_url=BASE_URL)
     async with TestClient(TestServer(app)) as client:
         async with await psycopg.AsyncConnection.connect(database.conninfo) as connection:
             await connection.execute("LOCK TABLE provider_client IN ACCESS EXCLUSIVE MODE")
-            # Longer than it takes until the counts are written down, which fails on the lock.
+            # Longer than the attempt to write the counts, which fails because of the lock.
             answers = 0
             keeper = StatsWriter(database, kept=timedelta(days=36_500))
             tally = counted(Tally(clients=9, lists=9), datetime.now(UTC))
@@ -164,7 +164,7 @@ def counted(tally: Tally, moment: datetime = MOMENT, *, agent: str = "one", page
     return tally
 
 
-def test_several_processes_write_down_the_same_client_and_list(database: Database) -> None:
+def test_counts_of_several_processes_are_added_up(database: Database) -> None:
     processes = [Tally(clients=9, lists=9) for _ in range(2)]
     for page in range(10):
         counted(processes[page % 2], MOMENT + timedelta(minutes=page), page=page)
@@ -179,7 +179,7 @@ def test_several_processes_write_down_the_same_client_and_list(database: Databas
     assert (list_.started, list_.state) == (MOMENT, ListState.FINISHED)
 
 
-def test_a_batch_takes_as_many_statements_as_there_are_tables(database: Database) -> None:
+def test_a_batch_is_written_with_one_statement_per_table(database: Database) -> None:
     tally = Tally(clients=900, lists=900)
     for number in range(500):
         counted(tally, agent=str(number))
@@ -199,7 +199,7 @@ def test_a_batch_takes_as_many_statements_as_there_are_tables(database: Database
     assert len(known(database)[0]) == 500
 
 
-def test_old_clients_and_lists_are_forgotten_and_new_ones_kept(database: Database) -> None:
+def test_only_old_clients_and_lists_are_deleted(database: Database) -> None:
     now = datetime.now(UTC)
     tally = counted(Tally(clients=9, lists=9), now - timedelta(days=91), agent="old")
     counted(tally, now - timedelta(days=89), agent="new")
@@ -212,7 +212,7 @@ def test_old_clients_and_lists_are_forgotten_and_new_ones_kept(database: Databas
     assert len(lists) == 1
 
 
-def test_the_bookkeeper_forgets_too(database: Database) -> None:
+def test_writing_statistics_deletes_old_ones(database: Database) -> None:
     keeper = StatsWriter(database, kept=timedelta(days=1))
     assert keeper.write(counted(Tally(clients=9, lists=9)).take())
     assert known(database) == ([], [])

@@ -1,4 +1,4 @@
-"""Open connections are bounded: whoever leaves them idle makes room for others, and nobody else does."""
+"""The number of open connections is limited; only idle ones are closed to accept new ones."""
 
 import asyncio
 
@@ -19,7 +19,7 @@ from tests.provider.raw import RawClient, connect, get
 
 
 async def ask(client: RawClient) -> bytes:
-    """The first line of the answer to another request over the connection, read to the answer's end."""
+    """Send another request over the connection; return the first line of its answer."""
     client.writer.write(IDENTIFY)
     head = await asyncio.wait_for(client.reader.readuntil(b"\r\n\r\n"), SECONDS)
     length = next(line for line in head.split(b"\r\n") if line.startswith(b"Content-Length:"))
@@ -27,7 +27,7 @@ async def ask(client: RawClient) -> bytes:
     return head.partition(b"\r\n")[0]
 
 
-async def test_others_are_served_while_many_connections_are_idle(
+async def test_requests_are_served_while_many_connections_are_idle(
     database: Database, settings: Settings
 ) -> None:
     app = app_of(database, settings, connections=20, client_requests=0)
@@ -45,7 +45,7 @@ def closed(client: RawClient) -> bool:
     return client.reader.at_eof() or client.reader.exception() is not None
 
 
-async def test_those_go_that_have_been_idle_longest(database: Database, settings: Settings) -> None:
+async def test_the_connections_idle_longest_are_closed_first(database: Database, settings: Settings) -> None:
     app = app_of(database, settings, connections=16, client_requests=0)
     async with listening(app) as port:
         silent = [await connect(port) for _ in range(4)]
@@ -63,7 +63,9 @@ async def test_those_go_that_have_been_idle_longest(database: Database, settings
             await client.close()
 
 
-async def test_a_request_under_way_is_not_cut_off(database: Database, settings: Settings) -> None:
+async def test_a_connection_with_a_running_request_is_not_closed(
+    database: Database, settings: Settings
+) -> None:
     app = app_of(database, settings, connections=16, client_requests=0)
     async with listening(app) as port:
         client = await connect(port)
@@ -78,7 +80,9 @@ async def test_a_request_under_way_is_not_cut_off(database: Database, settings: 
             await one.close()
 
 
-async def test_idle_connections_are_closed_by_themselves(database: Database, settings: Settings) -> None:
+async def test_idle_connections_are_closed_after_the_configured_time(
+    database: Database, settings: Settings
+) -> None:
     app = app_of(database, settings, idle_seconds=0.2)
     async with listening(app) as port:
         client = await connect(port)

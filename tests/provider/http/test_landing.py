@@ -1,4 +1,4 @@
-"""What people see: the page at the base URL, and answers as pages, in a real browser."""
+"""HTML pages: the landing page at the base URL, and responses as pages for browsers."""
 
 from collections.abc import Mapping
 
@@ -72,7 +72,7 @@ def fill(archive: Archive) -> list[str]:
         ({"Accept": ";;,=,q", "Sec-Fetch-Mode": "navigate"}, False, False),
     ],
 )
-def test_only_a_browser_gets_a_page(
+def test_pages_are_sent_to_navigating_browsers_only(
     headers: Mapping[str, str],
     browser: bool,  # noqa: FBT001 from the table above
     page: bool,  # noqa: FBT001
@@ -97,7 +97,7 @@ async def test_a_harvester_without_arguments_gets_bad_verb(reading: Provider) ->
         ("image/png", False),
     ],
 )
-async def test_who_takes_nothing_but_html_gets_the_landing_page(
+async def test_a_client_that_accepts_only_html_gets_the_landing_page(
     reading: Provider,
     accepted: str,
     page: bool,  # noqa: FBT001 from the table above
@@ -107,14 +107,16 @@ async def test_who_takes_nothing_but_html_gets_the_landing_page(
     assert (landing.content_type, answer.content_type) == ("text/html" if page else "text/xml", "text/xml")
 
 
-async def test_the_root_leads_to_the_landing_page_which_says_when_captures_appear(reading: Provider) -> None:
+async def test_the_root_redirects_to_the_landing_page_which_shows_the_publishing_delay(
+    reading: Provider,
+) -> None:
     answer = await reading.client.get("/", headers={"Accept": CHROMIUM, "Sec-Fetch-Mode": "navigate"})
 
     assert (answer.url.path, answer.content_type) == ("/oai", "text/html")
     assert "seconds after they are indexed" in await answer.text()
 
 
-async def test_a_margin_of_one_second_is_in_the_singular(
+async def test_a_delay_of_one_second_is_written_in_the_singular(
     database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     chosen = settings.provider.model_copy(update={"publish_margin": 1})
@@ -123,12 +125,12 @@ async def test_a_margin_of_one_second_is_in_the_singular(
     assert " 1 second after they are indexed." in await answer.text()
 
 
-async def test_a_browser_that_posts_nothing_gets_bad_verb(reading: Provider) -> None:
+async def test_an_empty_post_of_a_browser_gets_bad_verb(reading: Provider) -> None:
     answer = await reading.client.post("/oai", headers={"Accept": CHROMIUM})
     assert (await reply(answer)).codes == ["badVerb"]
 
 
-async def test_the_landing_page_tells_what_there_is_and_how_to_get_it(
+async def test_the_landing_page_shows_contents_and_request_examples(
     reading: Provider, filled: list[str]
 ) -> None:
     response = await reading.client.get("/oai", headers={"Accept": FIREFOX})
@@ -155,7 +157,9 @@ async def test_the_landing_page_of_an_empty_archive_has_no_sets(provider: Provid
 
 
 @pytest.mark.usefixtures("filled")
-async def test_a_browser_gets_an_answer_as_a_page_with_links_and_no_scripts(reading: Provider) -> None:
+async def test_browsers_get_responses_as_pages_with_valid_links_and_without_scripts(
+    reading: Provider,
+) -> None:
     found: set[str] = set()
     for name, query in REQUESTS.items():
         response = await reading.client.get(f"/oai?{query}", headers=BROWSER)
@@ -172,7 +176,9 @@ async def test_a_browser_gets_an_answer_as_a_page_with_links_and_no_scripts(read
         assert not (await reading.ask_raw(link[1:])).codes, link
 
 
-async def test_pages_lead_through_a_whole_list(reading: Provider, filled: list[str]) -> None:
+async def test_next_links_of_pages_lead_through_the_complete_list(
+    reading: Provider, filled: list[str]
+) -> None:
     query, found = REQUESTS["ListIdentifiers"], []
     while query:
         response = await reading.client.get(f"/oai?{query}", headers=BROWSER)
@@ -212,7 +218,7 @@ async def test_the_files_that_answers_refer_to_are_served(reading: Provider, pat
     assert (await reading.client.head(f"/oai/{path}")).status == 200
 
 
-async def test_the_schema_of_webarchive_is_where_its_format_says(reading: Provider) -> None:
+async def test_the_webarchive_schema_is_served_at_its_announced_address(reading: Provider) -> None:
     answer = await reading.ask(verb="ListMetadataFormats")
     assert f"{BASE_URL}/schemas/webarchive.xsd" in answer.texts("//o:schema")
     served = await reading.client.get("/oai/schemas/webarchive.xsd")

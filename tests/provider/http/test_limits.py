@@ -1,4 +1,4 @@
-"""How much one client may ask."""
+"""Limits of requests per client."""
 
 from contextlib import ExitStack
 
@@ -9,7 +9,7 @@ from provider.http.middleware import ClientLimits
 
 
 class Clock:
-    """A clock that the test turns."""
+    """A clock that the test sets."""
 
     def __init__(self) -> None:
         self.now = 0.0
@@ -18,7 +18,7 @@ class Clock:
         return self.now
 
 
-def test_so_many_requests_may_be_under_way_for_each_client() -> None:
+def test_concurrent_requests_are_limited_for_each_client() -> None:
     limits = ClientLimits(at_once=2, in_a_minute=0)
     with ExitStack() as under_way:
         for client in ("a", "a", "b", "b"):
@@ -30,7 +30,7 @@ def test_so_many_requests_may_be_under_way_for_each_client() -> None:
     assert limits.remembered == 0
 
 
-def test_a_request_that_fails_gives_its_place_back() -> None:
+def test_a_failed_request_releases_its_place() -> None:
     limits = ClientLimits(at_once=1, in_a_minute=0)
     for _ in range(3):
         with pytest.raises(LookupError), limits.request("a"):
@@ -38,7 +38,7 @@ def test_a_request_that_fails_gives_its_place_back() -> None:
     assert limits.remembered == 0
 
 
-def test_a_minutes_allowance_fills_up_again() -> None:
+def test_the_allowance_per_minute_is_refilled_over_time() -> None:
     clock = Clock()
     limits = ClientLimits(at_once=0, in_a_minute=3, clock=clock)
 
@@ -59,7 +59,7 @@ def test_a_minutes_allowance_fills_up_again() -> None:
     assert [admitted() for _ in range(4)] == [True, True, True, False]
 
 
-def test_the_time_to_wait_is_until_one_request_is_allowed() -> None:
+def test_retry_after_is_the_time_until_the_next_allowed_request() -> None:
     clock = Clock()
     limits = ClientLimits(at_once=0, in_a_minute=2, clock=clock)
     for _ in range(2):
@@ -76,7 +76,7 @@ def test_the_time_to_wait_is_until_one_request_is_allowed() -> None:
         assert limits.remembered == 1
 
 
-def test_what_is_remembered_is_bounded() -> None:
+def test_the_number_of_remembered_clients_is_limited() -> None:
     limits = ClientLimits(at_once=1, in_a_minute=1)
     for number in range(21_000):
         with limits.request(str(number)):
@@ -84,7 +84,7 @@ def test_what_is_remembered_is_bounded() -> None:
     assert limits.remembered == 20_000
 
 
-def test_no_limit_and_nobody_in_particular_are_never_refused() -> None:
+def test_requests_without_limit_or_without_client_are_never_refused() -> None:
     unlimited, strict = ClientLimits(at_once=0, in_a_minute=0), ClientLimits(at_once=1, in_a_minute=1)
     with ExitStack() as under_way:
         for _ in range(50):

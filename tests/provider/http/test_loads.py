@@ -1,4 +1,4 @@
-"""What is new: a page, a feed that readers of feeds accept, and links that select just that."""
+"""New captures: a page, an Atom feed, and links that select the captures of a load."""
 
 import re
 from datetime import UTC, datetime, timedelta
@@ -18,7 +18,7 @@ _DATE = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
 
 def a_load(database: Database, *, since: int, until: int, new: int, changed: int = 0) -> int:
-    """Insert a load of documents with datestamps so many seconds after the beginning."""
+    """Insert a load of documents with datestamps given in seconds after the beginning."""
     with database.session() as session:
         collection = session.scalar(select(Collection.id).where(Collection.set_spec == "collection:x"))
         domain = session.scalar(select(Domain.id).where(Domain.set_spec == "domain:cz"))
@@ -52,7 +52,7 @@ def loaded(archive: Archive, database: Database) -> list[str]:
 
 
 def texts(page: str, path: str) -> list[str]:
-    """What an XPath finds in a page."""
+    """Return what an XPath finds in a page."""
     values = html.fromstring(page).xpath(path)
     assert isinstance(values, list)
     return [
@@ -80,7 +80,9 @@ def found(element: etree._Element, path: str) -> list[str]:
 
 
 @pytest.mark.usefixtures("loaded")
-async def test_a_feed_has_what_the_rfc_requires(provider: Provider, database: Database) -> None:
+async def test_the_feed_has_the_elements_that_rfc_4287_requires(
+    provider: Provider, database: Database
+) -> None:
     a_load(database, since=4, until=4, new=1)
     feed = await feed_of(provider)
     assert feed.tag == "{http://www.w3.org/2005/Atom}feed"
@@ -110,7 +112,7 @@ async def test_the_requests_of_the_feed_select_the_load(loaded: list[str], provi
         assert (await reply(answer)).identifiers == loaded[1:4], address
 
 
-async def test_the_links_of_the_page_lead_to_the_load(loaded: list[str], provider: Provider) -> None:
+async def test_the_links_of_the_page_select_the_load(loaded: list[str], provider: Provider) -> None:
     page = await page_of(provider)
     assert texts(page, "//li/strong") == ["2 new, 1 changed"]
     links = texts(page, "//li[@id]//a/@href")
@@ -131,7 +133,7 @@ async def test_the_landing_page_shows_the_last_three(provider: Provider, databas
     assert texts(page, "//link[@type='application/atom+xml']/@href") == ["loads.atom"]
 
 
-async def test_without_loads_page_and_feed_are_empty_and_the_landing_page_says_nothing(
+async def test_without_loads_page_and_feed_are_empty_and_the_landing_page_omits_them(
     provider: Provider,
 ) -> None:
     assert "There are no loads." in await page_of(provider)
@@ -139,7 +141,9 @@ async def test_without_loads_page_and_feed_are_empty_and_the_landing_page_says_n
     assert "What is new</h2>" not in await page_of(provider, "/oai")
 
 
-async def test_a_load_that_is_not_due_is_on_neither(provider: Provider, database: Database) -> None:
+async def test_a_load_with_future_datestamps_is_omitted_from_page_and_feed(
+    provider: Provider, database: Database
+) -> None:
     ahead = datetime.now(UTC) + timedelta(days=1) - BEGINNING
     a_load(database, since=0, until=int(ahead.total_seconds()), new=1)
     assert "There are no loads." in await page_of(provider)
@@ -172,6 +176,6 @@ async def test_older_loads_are_on_further_pages(provider: Provider, database: Da
 
 @pytest.mark.parametrize("path", ["/loads", "/loads.atom"])
 @pytest.mark.parametrize("before", ["", "x", "-1", "1" * 10, "²"])
-async def test_a_page_that_cannot_be_is_refused(reading: Provider, path: str, before: str) -> None:
+async def test_an_invalid_page_parameter_is_refused(reading: Provider, path: str, before: str) -> None:
     answer = await reading.client.get(path, params={"before": before})
     assert (answer.status, "is not the number of a load" in await answer.text()) == (400, True)

@@ -1,4 +1,4 @@
-"""TimeMaps and TimeGates answer Memento clients (RFC 7089), and name only what their asker may read."""
+"""TimeMaps and TimeGates answer Memento clients (RFC 7089), and list only captures that clients may read."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -109,7 +109,7 @@ async def test_a_timemap_has_all_mementos_of_a_url(port: int) -> None:
 
 @pytest.mark.usefixtures("kept_archive")
 @pytest.mark.parametrize("examined", [100_000, 1])
-async def test_a_timemap_of_many_pieces_is_whole(
+async def test_a_timemap_read_in_many_queries_is_complete(
     kept_database: Database,
     kept: Kept,
     aiohttp_client: AiohttpClient,
@@ -135,7 +135,7 @@ ASKED = [
 
 
 @pytest.mark.usefixtures("kept_archive")
-async def test_the_url_is_what_follows_the_path(port: int) -> None:
+async def test_the_url_is_the_rest_of_the_request_target(port: int) -> None:
     for asked, page in ASKED:
         in_map = await memento_client.timemap(port, TIMEMAP, asked)
         at_gate = await memento_client.timegate(port, TIMEGATE, asked, datetime(2000, 1, 1, tzinfo=UTC))
@@ -159,7 +159,7 @@ async def test_the_url_is_what_follows_the_path(port: int) -> None:
         ("", "http://"),
     ],
 )
-def test_an_original_resource_has_only_characters_of_a_url(target: str, url: str) -> None:
+def test_the_original_resource_is_escaped_as_a_url(target: str, url: str) -> None:
     assert original_resource(TIMEMAP + target, TIMEMAP) == url
     assert original_resource(f"http://archive.example{TIMEMAP}{target}", TIMEMAP) == url
 
@@ -176,7 +176,7 @@ CHOICES = [
 
 
 @pytest.mark.usefixtures("kept_archive")
-async def test_a_timegate_leads_to_the_closest_memento(port: int) -> None:
+async def test_a_timegate_redirects_to_the_closest_memento(port: int) -> None:
     for wanted, chosen in CHOICES:
         answer = await ask(port, TIMEGATE + HOME, *([f"Accept-Datetime: {wanted}"] if wanted else []))
         assert (answer.status, answer.field("Location")) == (302, ADDRESSES[chosen]), wanted
@@ -196,7 +196,7 @@ RELATIONS = [
 
 
 @pytest.mark.usefixtures("kept_archive")
-async def test_an_aggregator_reads_the_mementos_in_the_timegate_s_link_field(port: int) -> None:
+async def test_the_link_header_of_a_timegate_lists_mementos_for_aggregators(port: int) -> None:
     for year, relations in RELATIONS:
         found = await memento_client.timegate(port, TIMEGATE, HOME, datetime(year, 6, 1, tzinfo=UTC))
         assert [one.rel for one in found] == relations
@@ -204,8 +204,8 @@ async def test_an_aggregator_reads_the_mementos_in_the_timegate_s_link_field(por
 
 
 @pytest.mark.usefixtures("kept_archive")
-async def test_a_memento_names_its_original_timegate_and_timemap(port: int) -> None:
-    """An archived error, too."""
+async def test_a_memento_links_to_original_timegate_and_timemap(port: int) -> None:
+    """This includes archived errors."""
     answer = await ask(port, ADDRESSES[1].removeprefix(BASE[:-1]))
     assert (answer.status, answer.field("X-Archive-Orig-Status")) == (200, "404")
     assert answer.field("Memento-Datetime") == DATES[1]
@@ -217,7 +217,7 @@ async def test_a_memento_names_its_original_timegate_and_timemap(port: int) -> N
 
 
 @pytest.mark.parametrize(("length", "named"), [(1000, True), (100_000, False)])
-async def test_the_links_of_a_long_url_are_no_longer_than_proxies_accept(
+async def test_the_link_header_of_a_long_url_stays_below_the_limits_of_proxies(
     database: Database,
     settings: Settings,
     aiohttp_client: AiohttpClient,
@@ -233,7 +233,7 @@ async def test_the_links_of_a_long_url_are_no_longer_than_proxies_accept(
 
 
 @pytest.mark.usefixtures("kept_archive")
-async def test_a_url_without_mementos_is_not_found(port: int) -> None:
+async def test_a_url_without_mementos_is_answered_with_404(port: int) -> None:
     for path in (TIMEMAP, TIMEGATE):
         for url, status, words in (
             ("http://nowhere.example/", 404, "the archive has no capture of http://nowhere.example/"),
@@ -247,7 +247,7 @@ async def test_a_url_without_mementos_is_not_found(port: int) -> None:
 
 
 @pytest.mark.usefixtures("kept_archive")
-async def test_a_wrong_date_is_refused(port: int) -> None:
+async def test_an_invalid_accept_datetime_is_answered_with_400(port: int) -> None:
     answer = await ask(port, TIMEGATE + HOME, "Accept-Datetime: 2008-06-01")
     assert (answer.status, answer.field("Vary")) == (400, "accept-datetime")
     assert (
@@ -266,13 +266,13 @@ async def test_a_wrong_date_is_refused(port: int) -> None:
         [DATES[0], DATES[1]],
     ],
 )
-def test_only_one_date_in_gmt_is_accepted(fields: list[str]) -> None:
+def test_accept_datetime_must_be_one_date_in_gmt(fields: list[str]) -> None:
     with pytest.raises(UsageError):
         accepted_datetime(fields)
 
 
 @pytest.mark.usefixtures("kept_archive")
-async def test_head_has_the_fields_of_get(reading: Provider) -> None:
+async def test_head_requests_are_answered_without_a_body(reading: Provider) -> None:
     for path in (TIMEMAP, TIMEGATE):
         response = await reading.client.head(path + HOME, allow_redirects=False)
         assert (response.status, await response.read()) == (200 if path == TIMEMAP else 302, b"")
@@ -280,7 +280,7 @@ async def test_head_has_the_fields_of_get(reading: Provider) -> None:
 
 @pytest.mark.usefixtures("archive")
 @pytest.mark.parametrize("access", [Access.WITHHELD, Access.READING_ROOM])
-async def test_only_what_the_asker_may_read_is_named(
+async def test_only_mementos_that_the_client_may_read_are_listed(
     database: Database, settings: Settings, aiohttp_client: AiohttpClient, access: Access
 ) -> None:
     with database.session() as session:
@@ -305,7 +305,7 @@ async def test_only_what_the_asker_may_read_is_named(
 
 
 @pytest.mark.usefixtures("kept_archive")
-async def test_a_timemap_that_cannot_be_completed_breaks_off(
+async def test_a_timemap_that_cannot_be_completed_is_aborted_and_logged(
     kept_database: Database,
     kept: Kept,
     aiohttp_client: AiohttpClient,

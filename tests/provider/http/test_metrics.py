@@ -1,4 +1,4 @@
-"""What Prometheus and watchers are told."""
+"""Prometheus metrics and health checks."""
 
 import re
 
@@ -18,7 +18,7 @@ from tests.provider.conftest import BASE_URL, small_pages
 
 
 async def figures(port: int) -> dict[str, float]:
-    """The samples by name and labels, as they are written."""
+    """Return the samples by name and labels as written."""
     async with ClientSession() as session, session.get(f"http://127.0.0.1:{port}/metrics") as response:
         assert response.headers["Content-Type"].startswith("text/plain")
         text = await response.text()
@@ -28,7 +28,7 @@ async def figures(port: int) -> dict[str, float]:
     }
 
 
-async def test_requests_errors_bytes_and_lists_are_told(
+async def test_metrics_count_requests_errors_bytes_and_lists(
     archive: Archive, database: Database, settings: Settings
 ) -> None:
     archive.add_many(8)
@@ -56,7 +56,7 @@ async def test_requests_errors_bytes_and_lists_are_told(
     assert metrics["process_resident_memory_bytes"] > 0
 
 
-async def test_a_503_is_told_with_its_reason(database: Database, settings: Settings) -> None:
+async def test_metrics_count_503_responses_by_reason(database: Database, settings: Settings) -> None:
     port = free_port()
     limited = small_pages(settings, metrics_port=port, client_rate=1, trusted_proxies=())
     async with TestClient(TestServer(create_app(limited, database, base_url=BASE_URL))) as client:
@@ -66,13 +66,15 @@ async def test_a_503_is_told_with_its_reason(database: Database, settings: Setti
     assert metrics['zatva_provider_refused_total{why="client"}'] == 2
 
 
-async def test_the_provider_itself_shows_no_figures(database: Database, settings: Settings) -> None:
+async def test_metrics_are_not_served_at_the_port_of_the_provider(
+    database: Database, settings: Settings
+) -> None:
     app = create_app(small_pages(settings, metrics_port=free_port()), database, base_url=BASE_URL)
     async with TestClient(TestServer(app)) as client:
         assert (await client.get("/metrics")).status == 404
 
 
-async def test_a_metrics_port_that_is_taken_is_told_by_its_setting(
+async def test_an_occupied_metrics_port_is_refused_with_its_setting(
     database: Database, settings: Settings
 ) -> None:
     with open_listener("127.0.0.1", 0) as listener:
@@ -82,7 +84,7 @@ async def test_a_metrics_port_that_is_taken_is_told_by_its_setting(
             await TestServer(create_app(taken, database, base_url=BASE_URL)).start_server()
 
 
-async def test_watchers_are_answered_and_not_counted(database: Database, settings: Settings) -> None:
+async def test_health_checks_are_answered_and_not_counted(database: Database, settings: Settings) -> None:
     app = create_app(small_pages(settings, client_rate=1, trusted_proxies=()), database, base_url=BASE_URL)
     async with TestClient(TestServer(app)) as client:
         for _ in range(3):

@@ -1,4 +1,4 @@
-"""A list's next page is made while the present one is read; a client sees no difference but the time."""
+"""The next page of a list is prepared while the current one is read, with the same content."""
 
 import asyncio
 from collections.abc import Callable, Coroutine
@@ -34,7 +34,7 @@ def _made(answer: OaiAnswer = _PAGE, seconds: float = 0.0) -> Callable[[], Corou
     return make
 
 
-async def test_a_page_is_given_once_and_only_for_its_key() -> None:
+async def test_a_prepared_page_is_returned_once_and_only_for_its_key() -> None:
     pages = PagesAhead()
     pages.begin("token", _made(seconds=0.05))
     assert await pages.take("another") is None
@@ -42,7 +42,7 @@ async def test_a_page_is_given_once_and_only_for_its_key() -> None:
     assert await pages.take("token") is None
 
 
-async def test_a_page_that_could_not_be_made_is_made_on_request() -> None:
+async def test_a_failed_preparation_returns_no_page() -> None:
     async def fail() -> OaiAnswer:
         raise OSError("no database")
 
@@ -52,7 +52,7 @@ async def test_a_page_that_could_not_be_made_is_made_on_request() -> None:
     assert await pages.take("token") is None
 
 
-async def test_pages_are_kept_for_a_moment_and_not_without_end() -> None:
+async def test_prepared_pages_are_limited_in_time_and_number() -> None:
     pages = PagesAhead(seconds=0.05, most=2)
     for number in range(3):
         pages.begin(number, _made())
@@ -61,7 +61,7 @@ async def test_pages_are_kept_for_a_moment_and_not_without_end() -> None:
     assert await pages.take(1) is None
 
 
-async def test_a_client_that_disconnects_leaves_the_page_to_others() -> None:
+async def test_a_client_that_disconnects_while_waiting_does_not_block_closing() -> None:
     pages = PagesAhead()
     pages.begin("token", _made(seconds=0.1))
     waiting = asyncio.create_task(pages.take("token"))
@@ -72,13 +72,13 @@ async def test_a_client_that_disconnects_leaves_the_page_to_others() -> None:
     await pages.close()
 
 
-async def test_what_is_being_made_is_given_up_at_the_end() -> None:
+async def test_closing_cancels_preparations() -> None:
     pages = PagesAhead()
     pages.begin("token", _made(seconds=60))
     await asyncio.wait_for(pages.close(), 5)
 
 
-async def test_the_next_page_is_there_before_it_is_asked_for(
+async def test_the_next_page_is_prepared_before_it_is_requested(
     archive: Archive, provider: Provider, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     archive.add_many(8)
@@ -96,7 +96,7 @@ async def test_the_next_page_is_there_before_it_is_asked_for(
     second = await provider.ask(verb="ListRecords", resumptionToken=str(first.token))
     await _made_ahead(provider.client)
     third = await provider.ask(verb="ListRecords", resumptionToken=str(second.token))
-    # A page is given once; asked for again, it is made again, with the same records.
+    # A prepared page is used once; a repeated request computes it again, with the same records.
     again = await provider.ask(verb="ListRecords", resumptionToken=str(first.token))
 
     assert given == [False, True, True, False]

@@ -91,7 +91,7 @@ FIELDS = ["urlkey", "timestamp", "url", "mime", "status", "digest", "length", "o
 
 
 def query(chance: random.Random) -> list[tuple[str, str]]:
-    """A query of some of the arguments that pywb has."""
+    """Return a query with random arguments of pywb."""
     url = f"{chance.choice(['', 'http://', 'https://'])}{chance.choice(HOSTS)}{chance.choice(PATHS)}"
     found = [("url", chance.choice([url, url, f"{url}*", f"*.{url}"]))]
     if chance.random() < 0.4:
@@ -126,7 +126,7 @@ def answers(archive: Path, queries: list[list[tuple[str, str]]]) -> list[str | N
 
 
 def difference(asked: Mapping[str, str], theirs: str | None, status: int, ours: str) -> str:
-    """Why an answer differs, where that is meant; empty if it does not, and else `unexplained`."""
+    """Return why an answer differs if that is intended, empty if it does not differ, else `unexplained`."""
     if status == (400 if theirs is None else 200) and theirs in {None, ours}:
         return ""
     wide = asked.get("matchType") in {"host", "domain"} or asked["url"].startswith("*.")

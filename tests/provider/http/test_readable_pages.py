@@ -1,4 +1,4 @@
-"""What people see of the provider in a real browser: each kind of page, and the ways from one to the next."""
+"""The provider's pages in a real browser: each kind of page, and the links between them."""
 
 from dataclasses import dataclass
 
@@ -27,7 +27,7 @@ KINDS = ("Identify", "ListSets", "ListMetadataFormats", "ListRecords in webarchi
 
 @dataclass(frozen=True, kw_only=True)
 class Site:
-    """A provider that has something to show on each page."""
+    """A provider with content for each page."""
 
     address: str
     identifiers: list[str]
@@ -49,14 +49,14 @@ async def site(
     with database.session() as session:
         harvested.write(session, "a", sets=["maps"])
         session.commit()
-    until(lambda: harvested.update() == 1)  # other transactions on the server hold publishing back
+    until(lambda: harvested.update() == 1)  # other transactions on the server delay publishing
     server = await aiohttp_server(create_app(small_pages(settings), database, base_url=BASE_URL))
     return Site(address=str(server.make_url("/")), identifiers=identifiers, title=title)
 
 
 # One test, because a browser's profile and its connection take longer than a page.
 @pytest.mark.browser
-async def test_every_page_is_readable_and_leads_to_the_next(
+async def test_every_page_is_accessible_and_links_to_the_next(
     site: Site, inspector: Inspector, pytestconfig: pytest.Config
 ) -> None:
     page = inspector.page
@@ -82,7 +82,7 @@ async def test_every_page_is_readable_and_leads_to_the_next(
 
 
 async def find_a_record(page: Page, site: Site) -> None:
-    """By links alone."""
+    """Find a record by following links."""
     await page.goto(f"{site.address}oai")
     await page.get_by_role("link", name="ListIdentifiers").click()
     await page.get_by_role("link", name="Next page").click()
@@ -94,7 +94,7 @@ async def find_a_record(page: Page, site: Site) -> None:
 
 
 async def find_a_title(page: Page, site: Site) -> None:
-    """By a word, in another language than the browser's."""
+    """Find a title by a word, in a language other than the browser's."""
     await page.goto(f"{site.address}titles?lang=sk")
     await page.get_by_label("Hľadané slová").fill("priklad")
     await page.get_by_role("button").click()

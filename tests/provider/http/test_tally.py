@@ -1,4 +1,4 @@
-"""Counting who harvests, in memory."""
+"""Counts of clients and lists in memory."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -39,7 +39,7 @@ def count(tally: Tally, whose: ClientKey, outcomes: Sequence[RequestOutcome | No
         tally.count(whose, MOMENT + timedelta(seconds=number), **facts)
 
 
-def test_pages_of_a_list_are_one_list() -> None:
+def test_pages_of_a_list_are_counted_as_one_list() -> None:
     tally = Tally(clients=10, lists=10)
     count(tally, client(), [page(0), page(10), page(10), page(20, ended=True)])
     batch = tally.take()
@@ -49,14 +49,14 @@ def test_pages_of_a_list_are_one_list() -> None:
     assert [(each.requests, each.sent) for each in batch.clients.values()] == [(4, 400)]
 
 
-def test_lists_of_other_sets_and_clients_are_others() -> None:
+def test_lists_of_different_sets_or_clients_are_counted_separately() -> None:
     tally = Tally(clients=10, lists=10)
     count(tally, client("one"), [page(0), page(0, set_spec="a"), page(10)])
     count(tally, client("two"), [page(0)])
     assert len({list_.key for list_ in tally.take().lists}) == 3
 
 
-def test_lists_are_under_way_until_their_last_page_or_a_long_silence() -> None:
+def test_lists_are_under_way_until_their_last_page_or_a_timeout() -> None:
     now = 0.0
     tally = Tally(clients=10, lists=10, clock=lambda: now)
     count(tally, client(), [page(0), page(0, set_spec="a")])
@@ -75,7 +75,7 @@ def test_every_error_code_is_counted() -> None:
     assert counted.codes == {"badArgument": 2, "cannotDisseminateFormat": 1}
 
 
-def test_clients_beyond_the_number_told_apart_are_put_together() -> None:
+def test_clients_beyond_the_limit_are_counted_together() -> None:
     tally = Tally(clients=3, lists=100)
     for number in range(50):
         count(tally, client(str(number)), [page(0)])
@@ -90,7 +90,7 @@ def test_clients_beyond_the_number_told_apart_are_put_together() -> None:
     assert len(tally.take().clients) == 4
 
 
-def test_lists_beyond_the_number_told_apart_are_left_out() -> None:
+def test_lists_beyond_the_limit_are_not_counted() -> None:
     tally = Tally(clients=3, lists=5)
     count(tally, client(), [page(0, set_spec=str(number)) for number in range(50)])
     batch = tally.take()
@@ -98,7 +98,7 @@ def test_lists_beyond_the_number_told_apart_are_left_out() -> None:
     assert [counted.requests for counted in batch.clients.values()] == [50]
 
 
-def test_what_was_put_back_is_counted_with_what_came_since() -> None:
+def test_counts_that_were_put_back_are_added_to_newer_ones() -> None:
     together, tally = Tally(clients=10, lists=10), Tally(clients=10, lists=10)
     first, then = [page(0), error(ErrorCode.BAD_VERB)], [page(10, ended=True), error(ErrorCode.BAD_VERB)]
     count(tally, client(), first)
@@ -112,7 +112,7 @@ def test_what_was_put_back_is_counted_with_what_came_since() -> None:
     assert tally.take() == StatsBatch()
 
 
-def test_a_day_later_other_clients_are_told_apart() -> None:
+def test_a_day_later_other_clients_are_counted_separately() -> None:
     now = 0.0
     tally = Tally(clients=1, lists=1, clock=lambda: now)
     count(tally, client("one"), [None])
@@ -121,5 +121,5 @@ def test_a_day_later_other_clients_are_told_apart() -> None:
     assert [each.user_agent for each in tally.take().clients] == ["one", "two"]
 
 
-def test_headers_are_kept_short_and_printable() -> None:
+def test_client_headers_are_stored_truncated_and_printable() -> None:
     assert shortened("a\x00b\ud800c\n" + "x" * 1000) == "abc" + "x" * 194

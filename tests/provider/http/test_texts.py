@@ -1,4 +1,4 @@
-"""The texts of the public pages: complete in each language, with the forms of its numbers."""
+"""The texts of the public pages: complete in each language, with its plural forms."""
 
 import re
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def test_all_languages_have_the_same_texts(code: str) -> None:
 
 
 @pytest.mark.parametrize("code", LANGUAGES)
-def test_a_text_with_a_number_has_every_form_of_its_language(code: str) -> None:
+def test_texts_with_numbers_have_all_plural_forms_of_the_language(code: str) -> None:
     t = texts_in(code)
     forms = [text for text in t.texts.values() if not isinstance(text, str)]
     assert forms
@@ -56,5 +56,5 @@ def test_a_text_that_does_not_exist_is_an_error() -> None:
         t.count("search", 1)
 
 
-def test_a_number_that_was_not_counted_to_the_end_is_more_than_that() -> None:
+def test_a_count_that_reached_its_limit_is_shown_as_more_than_the_limit() -> None:
     assert texts_in("cs").count("found", 1000, more=True) == "více než 1\xa0000 archivovaných webů"

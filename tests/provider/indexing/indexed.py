@@ -1,4 +1,4 @@
-"""What indexing told and what stands in the tables after it, for tests."""
+"""Reports of indexing and the resulting rows, for tests."""
 
 from datetime import datetime
 
@@ -21,7 +21,7 @@ def places(database: Database) -> list[tuple[str | None, int, datetime]]:
 
 
 def check_counts(database: Database) -> None:
-    """Compare every kept number with what is really there."""
+    """Compare every stored count with a new count."""
     with database.session() as session:
 
         def real(condition: ColumnElement[bool]) -> int:

@@ -1,4 +1,4 @@
-"""Archive files are found by name below folders, and as they are given."""
+"""Archive files are found by name below folders; files that are named directly are always accepted."""
 
 import os
 from pathlib import Path
@@ -11,7 +11,7 @@ from provider.indexing.archive_search import find_archives, search
 from tests.provider.archives import write_archive
 
 
-def test_folders_are_searched_by_name_and_files_taken_as_given(tmp_path: Path) -> None:
+def test_folders_are_searched_by_file_name_and_named_files_are_always_found(tmp_path: Path) -> None:
     for name in ("b.warc.gz", "deep/a.ARC", "deep/b.warc.zst", "c.txt", "d.warc.open"):
         write_archive(tmp_path / name, [])
     found = find_archives([tmp_path, tmp_path / "c.txt", tmp_path / "b.warc.gz"])
@@ -30,7 +30,7 @@ def test_dots_in_a_path_are_resolved_and_symbolic_links_are_not(
     assert find_archives([Path("../link/../link")]) == [tmp_path / "link" / "x.warc"]
 
 
-def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_missing_path_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="no such file or folder"):
         find_archives([tmp_path / "nothing"])
 
@@ -47,7 +47,7 @@ def test_a_path_that_is_not_there_is_refused(tmp_path: Path) -> None:
         ("x.arc.part", Failure(code=FailureCode.ARCHIVE_UNFINISHED)),
     ],
 )
-def test_a_file_in_a_folder_that_only_looks_like_an_archive_file_is_named(
+def test_unsupported_archive_files_in_a_folder_are_reported(
     tmp_path: Path, name: str, failure: Failure
 ) -> None:
     write_archive(tmp_path / "deep" / name, [])
@@ -59,18 +59,18 @@ def test_a_file_in_a_folder_that_only_looks_like_an_archive_file_is_named(
 
 
 @pytest.mark.parametrize("name", ["x.warc.gz.md5", "x.warc.txt", "x.zip", "warc.bz2", "x.warc.gz.idx"])
-def test_other_files_in_a_folder_are_left_alone(tmp_path: Path, name: str) -> None:
+def test_other_files_in_a_folder_are_ignored(tmp_path: Path, name: str) -> None:
     write_archive(tmp_path / name, [])
     assert search([tmp_path]).refused == {}
 
 
-def test_a_file_that_is_given_itself_is_taken_whatever_its_name(tmp_path: Path) -> None:
+def test_a_file_named_directly_is_accepted_whatever_its_name(tmp_path: Path) -> None:
     path = write_archive(tmp_path / "x.warc.open", [])
     found = search([path])
     assert (found.archives, found.refused) == ([path], {})
 
 
-def test_a_folder_that_cannot_be_read_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unreadable_folder_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     locked = tmp_path / "locked"
     locked.mkdir()
     archive = write_archive(tmp_path / "x.warc", [])

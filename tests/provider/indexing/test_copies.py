@@ -1,4 +1,4 @@
-"""Documents follow their captures: into files with new names, and to the copy that has the content."""
+"""Documents follow their captures to renamed files, and to the copy that has the content."""
 
 import base64
 import hashlib
@@ -37,14 +37,14 @@ PAGE = DAYS[0][0]
 
 
 def write(path: Path, pages: Sequence[Page], *, changed: int) -> Path:
-    """Write a file whose time of change is the given second."""
+    """Write a file with this second as its modification time."""
     write_pages(path, pages)
     os.utime(path, (changed, changed))
     return path
 
 
 def assert_intact(database: Database) -> None:
-    """Every document is where its row says, and the counts agree."""
+    """Check that every document is at the place in its row, and that the counts are correct."""
     check_counts(database)
     with database.session() as session:
         for check in Checker(session=session, choice=FixityChoice()).check():
@@ -59,7 +59,7 @@ def files(database: Database) -> dict[str, int]:
 
 
 def gone(database: Database) -> int:
-    """How many files are noted to lack documents."""
+    """Return how many files are stored as lacking documents."""
     with database.session() as session:
         code = ArcProblem.failure_code == FailureCode.ARCHIVE_DOCUMENTS_GONE
         return len(session.scalars(select(ArcProblem).where(code)).all())
@@ -69,7 +69,7 @@ def codes(report: FileReport) -> list[FailureCode]:
     return [problem.failure.code for problem in report.merged.problems]
 
 
-def test_a_wrong_number_of_documents_is_corrected_when_a_file_is_indexed_again(
+def test_a_wrong_document_count_is_corrected_when_a_file_is_indexed_again(
     database: Database, tmp_path: Path
 ) -> None:
     path = write_pages(tmp_path / "x.warc.gz", DAYS[0])
@@ -85,7 +85,7 @@ def test_a_wrong_number_of_documents_is_corrected_when_a_file_is_indexed_again(
 @pytest.mark.parametrize(
     "names", [("crawl.warc.gz", "crawl-1.warc.gz"), ("crawl-1.warc.gz", "crawl.warc.gz")]
 )
-def test_a_renamed_file_keeps_its_documents_although_its_name_is_used_again(
+def test_a_renamed_file_keeps_its_documents_if_its_old_name_is_reused(
     database: Database, tmp_path: Path, names: Sequence[str]
 ) -> None:
     path = write(tmp_path / "crawl.warc.gz", DAYS[0], changed=1)
@@ -116,7 +116,7 @@ def test_files_that_swap_their_names_keep_their_documents(database: Database, tm
     assert_intact(database)
 
 
-def test_a_copy_that_was_read_before_gets_the_documents_that_vanish_from_a_file(
+def test_an_indexed_copy_gets_the_documents_missing_from_the_first_file(
     database: Database, tmp_path: Path
 ) -> None:
     first, copy = (write(tmp_path / f"{name}.warc.gz", DAYS[0], changed=1) for name in "xy")
@@ -130,7 +130,7 @@ def test_a_copy_that_was_read_before_gets_the_documents_that_vanish_from_a_file(
     assert all(index_file(database, path, OPTIONS).skipped for path in (first, copy))
 
 
-def test_a_copy_with_documents_of_its_own_gets_those_that_vanish_when_it_is_read_again(
+def test_a_copy_with_further_documents_gets_missing_ones_only_when_forced(
     database: Database, tmp_path: Path
 ) -> None:
     first = write(tmp_path / "x.warc.gz", DAYS[0], changed=1)
@@ -145,7 +145,7 @@ def test_a_copy_with_documents_of_its_own_gets_those_that_vanish_when_it_is_read
     assert_intact(database)
 
 
-def test_a_copy_is_not_read_again_for_documents_that_it_does_not_have(
+def test_a_copy_is_read_once_for_missing_documents_that_it_does_not_have(
     database: Database, tmp_path: Path
 ) -> None:
     first, copy = (write(tmp_path / f"{name}.warc.gz", DAYS[0][:1], changed=1) for name in "xy")
@@ -159,7 +159,7 @@ def test_a_copy_is_not_read_again_for_documents_that_it_does_not_have(
     assert index_file(database, copy, OPTIONS).skipped
 
 
-def test_a_new_file_with_the_name_of_a_moved_one_does_not_get_its_documents(
+def test_a_new_file_with_the_name_of_a_moved_file_does_not_get_its_documents(
     database: Database, tmp_path: Path
 ) -> None:
     path = write(tmp_path / "01" / "site.warc.gz", DAYS[0], changed=1)
@@ -208,7 +208,7 @@ def document(database: Database) -> Document:
 
 
 @pytest.mark.parametrize("together", [True, False])
-def test_a_response_takes_the_place_of_a_revisit_of_its_url_and_second(
+def test_a_response_replaces_a_revisit_of_the_same_url_and_second(
     database: Database, tmp_path: Path, *, together: bool
 ) -> None:
     page = replace(PAGE, body=b"<html><title>The only copy</title>")
@@ -228,7 +228,7 @@ def test_a_response_takes_the_place_of_a_revisit_of_its_url_and_second(
     assert_intact(database)
 
 
-def test_a_response_in_another_file_gives_a_revisit_its_content_and_a_new_datestamp(
+def test_a_response_in_another_file_replaces_a_revisit_with_a_new_datestamp(
     database: Database, tmp_path: Path
 ) -> None:
     index_file(database, write_archive(tmp_path / "a.warc.gz", [revisit(PAGE)]), OPTIONS)
@@ -241,7 +241,7 @@ def test_a_response_in_another_file_gives_a_revisit_its_content_and_a_new_datest
     assert (after.key, after.datestamp > before.datestamp) == (before.key, True)
 
 
-def test_a_revisit_does_not_take_the_place_of_a_response_whose_file_has_changed(
+def test_a_revisit_does_not_replace_a_response_whose_file_has_changed(
     database: Database, tmp_path: Path
 ) -> None:
     first = write(tmp_path / "a.warc.gz", [PAGE], changed=1)
@@ -268,7 +268,7 @@ def stated(page: Page, digest: str) -> bytes:
         (b"longer content", "sha512:aa", [FailureCode.ARCHIVE_DIGEST_DIFFERS]),
     ],
 )
-def test_other_content_is_reported_whatever_the_notation_of_its_digest(
+def test_different_content_is_reported_in_every_notation_of_digests(
     database: Database, tmp_path: Path, body: bytes, digest: str, expected: list[str], *, together: bool
 ) -> None:
     one, other = (replace(PAGE, body=content) for content in (b"content X", body))
@@ -285,7 +285,7 @@ def test_other_content_is_reported_whatever_the_notation_of_its_digest(
     assert (codes(reports[-1]), reports[-1].merged.duplicates) == (expected, 0 if expected else 1)
 
 
-def test_the_database_compares_digests_as_the_product_does(database: Database) -> None:
+def test_digests_are_compared_in_sql_as_in_python(database: Database) -> None:
     digests: list[str | None] = [None, "x", "md6:aa", "sha1:short"]
     for name in ("md5", "sha1", "sha256"):
         for content in (b"one", b"other"):

@@ -1,4 +1,4 @@
-"""A first load builds the indexes for lists afterwards, and nobody overlooks one that was interrupted."""
+"""A first load builds the indexes of lists at its end; an interrupted one is reported and resumed."""
 
 import json
 from pathlib import Path
@@ -29,7 +29,7 @@ def first_load(environment: dict[str, str], path: Path) -> Done:
     return zatva(environment, "provider", "index", "--first-load", "--json", path)
 
 
-def test_a_first_load_ends_with_the_same_indexes(
+def test_a_first_load_rebuilds_the_same_indexes(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     before = indexes(database)
@@ -40,7 +40,7 @@ def test_a_first_load_ends_with_the_same_indexes(
     assert indexes(database) == before
 
 
-def test_a_first_load_is_refused_where_there_are_documents(
+def test_a_first_load_is_refused_if_there_are_documents(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), IndexOptions(margin=1))
@@ -51,7 +51,7 @@ def test_a_first_load_is_refused_where_there_are_documents(
     assert indexes(database) == before
 
 
-def test_an_interrupted_first_load_is_noticed_and_gone_on_with(
+def test_an_interrupted_first_load_blocks_other_commands_and_is_resumed(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     before = indexes(database)
@@ -70,7 +70,7 @@ def test_an_interrupted_first_load_is_noticed_and_gone_on_with(
     assert indexes(database) == before
 
 
-def test_building_goes_on_where_it_was_interrupted(database: Database) -> None:
+def test_building_indexes_resumes_after_an_interruption(database: Database) -> None:
     before = indexes(database)
     begin_first_load(database)
     built: list[str] = []

@@ -1,4 +1,4 @@
-"""Files become documents once and for all; what is wrong with them is told; counts are kept true."""
+"""Captures of files become documents once; faults are reported; counts stay correct."""
 
 import os
 import random
@@ -54,7 +54,7 @@ def test_every_page_of_a_file_becomes_a_document(database: Database, tmp_path: P
             "domain:~ip:192.0.2.7",
         ]
         types = session.execute(select(Mimetype.set_spec, Mimetype.documents).order_by(Mimetype.set_spec))
-        # An ARC record says a type itself, but the HTTP header is what counts.
+        # An ARC record also has a type, but that of the HTTP header is used.
         assert [tuple(row) for row in types] == [
             ("mimetype:image", 1),
             ("mimetype:image:svg!2Bxml", 1),
@@ -76,14 +76,14 @@ def test_indexing_again_changes_nothing(database: Database, tmp_path: Path) -> N
     check_counts(database)
 
 
-def test_a_file_that_grew_is_read_again(database: Database, tmp_path: Path) -> None:
+def test_a_file_that_has_grown_is_read_again(database: Database, tmp_path: Path) -> None:
     index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES[:2]), OPTIONS)
     report = index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), OPTIONS)
     assert counts(report) == (2, 2, 0, 0)
 
 
 @pytest.mark.parametrize("name", ["x.warc.gz", "x.arc.gz", "x.warc", "x.arc"])
-def test_a_moved_file_takes_its_documents_along(database: Database, tmp_path: Path, name: str) -> None:
+def test_a_moved_file_keeps_its_documents(database: Database, tmp_path: Path, name: str) -> None:
     old = write_pages(tmp_path / "old" / name, PAGES)
     index_file(database, old, OPTIONS)
     before = places(database)
@@ -105,7 +105,7 @@ def test_a_moved_file_takes_its_documents_along(database: Database, tmp_path: Pa
         ("arc", ".gz", ""),
     ],
 )
-def test_a_file_compressed_anew_updates_places_alone(
+def test_a_recompressed_file_updates_only_the_places_of_its_documents(
     database: Database, tmp_path: Path, kind: str, from_: str, to: str
 ) -> None:
     old = write_pages(tmp_path / f"x.{kind}{from_}", PAGES)
@@ -121,7 +121,7 @@ def test_a_file_compressed_anew_updates_places_alone(
     check_counts(database)
 
 
-def test_titles_are_kept_and_filled_in_where_they_are_missing(database: Database, tmp_path: Path) -> None:
+def test_titles_are_kept_and_missing_ones_are_filled(database: Database, tmp_path: Path) -> None:
     path = write_pages(tmp_path / "x.warc.gz", PAGES)
     index_file(database, path, OPTIONS)
     with database.session() as session:
@@ -136,7 +136,7 @@ def test_titles_are_kept_and_filled_in_where_they_are_missing(database: Database
         assert session.scalars(titles).all() == before
 
 
-def test_a_renamed_file_takes_its_documents_along(database: Database, tmp_path: Path) -> None:
+def test_a_renamed_file_keeps_its_documents(database: Database, tmp_path: Path) -> None:
     old = write_pages(tmp_path / "x.warc.gz", PAGES)
     index_file(database, old, OPTIONS)
     new = old.rename(tmp_path / "y.warc.gz")
@@ -146,7 +146,7 @@ def test_a_renamed_file_takes_its_documents_along(database: Database, tmp_path: 
     check_counts(database)
 
 
-def test_another_file_of_the_same_name_is_not_taken_for_the_moved_one(
+def test_a_different_file_of_the_same_name_is_not_recognised_as_the_moved_file(
     database: Database, tmp_path: Path
 ) -> None:
     old = write_pages(tmp_path / "one" / "x.warc.gz", PAGES)
@@ -157,7 +157,7 @@ def test_another_file_of_the_same_name_is_not_taken_for_the_moved_one(
     check_counts(database)
 
 
-def test_a_copy_that_is_there_too_is_counted_and_left(database: Database, tmp_path: Path) -> None:
+def test_captures_of_a_copy_are_counted_as_duplicates(database: Database, tmp_path: Path) -> None:
     one = write_pages(tmp_path / "one.warc.gz", PAGES)
     two = write_pages(tmp_path / "two.warc.gz", PAGES)
     index_file(database, one, OPTIONS)
@@ -169,7 +169,7 @@ def test_a_copy_that_is_there_too_is_counted_and_left(database: Database, tmp_pa
     check_counts(database)
 
 
-def test_a_known_copy_gets_the_documents_of_a_lost_file(database: Database, tmp_path: Path) -> None:
+def test_an_indexed_copy_gets_the_documents_of_a_missing_file(database: Database, tmp_path: Path) -> None:
     first, copy = (write_pages(tmp_path / folder / "x.warc.gz", PAGES) for folder in ("one", "two"))
     index_file(database, first, OPTIONS)
     assert counts(index_file(database, copy, OPTIONS)) == (0, 0, 0, 4)
@@ -182,7 +182,7 @@ def test_a_known_copy_gets_the_documents_of_a_lost_file(database: Database, tmp_
 
 
 def dotted_row(database: Database, folder: Path) -> Path:
-    """Index a file, and store its path as earlier versions did if it was given as `../w`; gives the file."""
+    """Index a file, store its path as earlier versions did for `../w`, and return the file."""
     (folder / "sub").mkdir()
     archive = write_pages(folder / "w" / "x.warc.gz", PAGES)
     index_file(database, archive, OPTIONS)
@@ -210,7 +210,7 @@ def test_a_path_with_dots_is_corrected_when_the_file_is_indexed_again(
 
 
 @pytest.mark.parametrize(("plain", "options"), [(0, OPTIONS), (1, AGAIN), (4, AGAIN)])
-def test_two_rows_of_a_file_become_one(
+def test_two_rows_for_the_same_file_are_merged(
     database: Database, tmp_path: Path, plain: int, options: IndexOptions
 ) -> None:
     archive = dotted_row(database, tmp_path)
@@ -230,7 +230,7 @@ def test_two_rows_of_a_file_become_one(
     check_counts(database)
 
 
-def test_a_file_beside_what_a_symbolic_link_leads_to_is_another_one(
+def test_a_path_with_dots_after_a_symbolic_link_is_resolved_as_the_system_does(
     database: Database, tmp_path: Path
 ) -> None:
     far, near = (write_pages(tmp_path / where / "w" / "x.warc", PAGES) for where in ("far", "near"))
@@ -245,7 +245,7 @@ def test_a_file_beside_what_a_symbolic_link_leads_to_is_another_one(
     assert paths(database) == sorted(map(str, (near, far)))
 
 
-def test_a_file_with_documents_is_not_read_again_for_a_lost_one_of_its_name(
+def test_a_file_with_documents_is_not_read_again_for_a_missing_one_of_its_name(
     database: Database, tmp_path: Path
 ) -> None:
     lost = write_pages(tmp_path / "one" / "x.warc.gz", PAGES)
@@ -256,7 +256,7 @@ def test_a_file_with_documents_is_not_read_again_for_a_lost_one_of_its_name(
     assert index_file(database, other, OPTIONS).skipped
 
 
-def test_the_same_capture_twice_in_a_file_is_a_duplicate(database: Database, tmp_path: Path) -> None:
+def test_a_repeated_capture_in_a_file_is_a_duplicate(database: Database, tmp_path: Path) -> None:
     path = write_pages(tmp_path / "x.warc.gz", [PAGES[0], PAGES[0]])
     for options, expected in ((OPTIONS, (1, 0, 0, 1)), (AGAIN, (0, 1, 0, 1))):
         assert counts(index_file(database, path, options)) == expected
@@ -273,7 +273,7 @@ def test_a_capture_with_other_content_is_a_problem(database: Database, tmp_path:
     assert places(database) == before
 
 
-def test_content_that_was_replaced_in_its_file_becomes_that_of_the_document(
+def test_content_replaced_in_a_file_updates_the_document_and_is_reported(
     database: Database, tmp_path: Path
 ) -> None:
     first, logo, other, last = PAGES
@@ -323,7 +323,7 @@ def test_a_document_of_unknown_type_is_corrected_when_its_http_header_is_recogni
     check_counts(database)
 
 
-def test_content_that_has_another_record_of_its_url_and_time_before_it_stays(
+def test_a_document_keeps_its_content_if_the_order_of_records_changes(
     database: Database, tmp_path: Path
 ) -> None:
     page, other = PAGES[0], replace(PAGES[0], body=b"<html>Another")
@@ -336,7 +336,7 @@ def test_content_that_has_another_record_of_its_url_and_time_before_it_stays(
         assert session.scalars(select(Document.digest)).one() == page.payload_digest
 
 
-def test_documents_that_vanish_from_a_file_are_told(database: Database, tmp_path: Path) -> None:
+def test_documents_missing_from_a_changed_file_are_reported(database: Database, tmp_path: Path) -> None:
     index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES), OPTIONS)
     report = index_file(database, write_pages(tmp_path / "x.warc.gz", PAGES[:1]), OPTIONS)
     (problem,) = report.merged.problems
@@ -344,7 +344,7 @@ def test_documents_that_vanish_from_a_file_are_told(database: Database, tmp_path
     assert problem.failure == Failure(code=FailureCode.ARCHIVE_DOCUMENTS_GONE, facts={"count": 3})
 
 
-def test_problems_are_kept_and_told_again_when_the_file_is_skipped(
+def test_problems_are_stored_and_reported_again_when_the_file_is_skipped(
     database: Database, tmp_path: Path
 ) -> None:
     path = write_archive(tmp_path / "x.warc", [warc_record(PAGES[0]), b"garbage\n", warc_other("request")])
@@ -358,7 +358,7 @@ def test_problems_are_kept_and_told_again_when_the_file_is_skipped(
         assert session.scalar(select(func.count()).select_from(ArcProblem)) == 0
 
 
-def test_a_file_that_cannot_be_read_is_told_and_tried_again(database: Database, tmp_path: Path) -> None:
+def test_a_file_that_cannot_be_opened_is_reported(database: Database, tmp_path: Path) -> None:
     for path in (tmp_path / "gone.warc", tmp_path):
         report = index_file(database, path, OPTIONS)
         assert "cannot be opened" in report.merged.problems[0].reason
@@ -375,7 +375,9 @@ def latin_2(tmp_path: Path) -> Path:
         pytest.skip("this file system keeps no such names")
 
 
-def test_a_file_whose_name_is_not_utf_8_is_indexed_and_found_again(database: Database, latin_2: Path) -> None:
+def test_a_file_whose_name_is_not_utf_8_is_indexed_and_skipped_the_next_time(
+    database: Database, latin_2: Path
+) -> None:
     assert counts(index_file(database, latin_2, OPTIONS)) == (2, 0, 0, 0)
     assert index_file(database, latin_2, OPTIONS).skipped
     with database.session() as session:
@@ -387,7 +389,7 @@ def test_a_file_whose_name_is_not_utf_8_is_indexed_and_found_again(database: Dat
     assert place_of(arc.path) == latin_2
 
 
-def test_a_file_whose_name_is_not_utf_8_is_known_when_it_has_moved(database: Database, latin_2: Path) -> None:
+def test_a_moved_file_whose_name_is_not_utf_8_is_recognised(database: Database, latin_2: Path) -> None:
     index_file(database, latin_2, OPTIONS)
     moved = latin_2.rename(latin_2.parent.parent / latin_2.name)
     assert counts(index_file(database, moved, OPTIONS)) == (0, 0, 2, 0)
@@ -396,14 +398,14 @@ def test_a_file_whose_name_is_not_utf_8_is_known_when_it_has_moved(database: Dat
 
 
 @pytest.mark.parametrize("path", ["/srv/a.warc", "/srv/%E8.warc", "/srv/\\xe8.warc", "/srv/\udce8 %E8.warc"])
-def test_every_path_comes_back_from_its_stored_form(path: str) -> None:
+def test_every_path_is_restored_from_its_stored_form(path: str) -> None:
     stored = stored_path(Path(path))
     assert str(place_of(stored)) == path
     assert stored.isprintable()
     assert (stored == path) == path.isprintable()
 
 
-def test_a_given_file_is_known_by_its_first_bytes(database: Database, tmp_path: Path) -> None:
+def test_a_file_named_directly_is_recognised_by_its_first_bytes(database: Database, tmp_path: Path) -> None:
     (tmp_path / "capture").write_bytes(arc_record(PAGES[0]))
     (tmp_path / "notes.txt").write_bytes(b"hello\n" + arc_record(PAGES[1]))
     assert counts(index_file(database, tmp_path / "capture", OPTIONS)) == (1, 0, 0, 0)
@@ -412,21 +414,21 @@ def test_a_given_file_is_known_by_its_first_bytes(database: Database, tmp_path: 
     assert [one.failure.code for one in report.merged.problems] == [FailureCode.ARCHIVE_NOT_ARCHIVE]
 
 
-def test_a_packed_file_that_is_given_itself_says_what_to_do(database: Database, tmp_path: Path) -> None:
+def test_a_bz2_file_named_directly_is_reported_with_advice(database: Database, tmp_path: Path) -> None:
     (tmp_path / "x.warc.bz2").write_bytes(b"BZh91AY")
     (problem,) = index_file(database, tmp_path / "x.warc.bz2", OPTIONS).merged.problems
     assert problem.failure == Failure(code=FailureCode.ARCHIVE_PACKED, facts={"format": "bz2"})
     assert "unpack it, then index the result" in problem.reason
 
 
-def test_dates_of_an_older_form_are_counted_and_are_no_problems(database: Database, tmp_path: Path) -> None:
+def test_adjusted_dates_are_counted_and_not_reported_as_problems(database: Database, tmp_path: Path) -> None:
     records = [arc_info(), arc_record(PAGES[0], date="2016020900"), arc_record(PAGES[1])]
     report = index_file(database, write_archive(tmp_path / "x.arc", records), OPTIONS)
     assert (counts(report), report.adjusted_dates) == ((2, 0, 0, 0), 1)
     assert report.merged.problems == ()
 
 
-def test_thousands_of_problems_are_told_as_a_number(database: Database, tmp_path: Path) -> None:
+def test_problems_beyond_the_limit_are_reported_as_a_number(database: Database, tmp_path: Path) -> None:
     bad = warc_record(Page(url="no url"))
     report = index_file(database, write_archive(tmp_path / "x.warc", [bad] * 1500), OPTIONS)
     assert len(report.merged.problems) == 1001
@@ -435,7 +437,7 @@ def test_thousands_of_problems_are_told_as_a_number(database: Database, tmp_path
     assert last.failure == Failure(code=FailureCode.ARCHIVE_MORE_PROBLEMS, facts={"count": 500})
 
 
-def test_an_interruption_leaves_nothing_half_done(database: Database, tmp_path: Path) -> None:
+def test_an_interruption_leaves_no_documents_of_the_file(database: Database, tmp_path: Path) -> None:
     path = write_pages(tmp_path / "x.warc.gz", [Page(url=f"http://a.example/{n}") for n in range(600)])
     calls = iter(range(10))
 
@@ -472,7 +474,7 @@ def test_new_documents_go_into_the_collection_with_one_datestamp(database: Datab
     check_counts(database)
 
 
-def test_counts_stay_true_whatever_happens_to_the_files(database: Database, tmp_path: Path) -> None:
+def test_counts_stay_correct_after_any_changes_of_files(database: Database, tmp_path: Path) -> None:
     chance = random.Random(7)
     hosts = ["a.example", "www.a.example", "x.www.a.example", "localhost", "192.0.2.1", "b.test"]
     for _ in range(25):
@@ -496,7 +498,7 @@ def test_counts_stay_true_whatever_happens_to_the_files(database: Database, tmp_
         check_counts(database)
 
 
-def test_a_collection_that_is_removed_meanwhile_is_named(database: Database, tmp_path: Path) -> None:
+def test_a_collection_removed_during_indexing_is_reported(database: Database, tmp_path: Path) -> None:
     with database.session() as session:
         add_collection(session, "collection:short")
         session.commit()

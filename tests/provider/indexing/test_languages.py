@@ -39,7 +39,7 @@ SLOVAK = "Univerzitná knižnica zbiera slovenské stránky a uchováva ich pre 
         ("", None),
     ],
 )
-def test_a_language_is_detected_if_it_is_clear(text: str, language: str | None) -> None:
+def test_a_language_is_detected_only_if_it_is_clear(text: str, language: str | None) -> None:
     assert language_of(text) == language
 
 
@@ -90,6 +90,6 @@ def test_without_the_library_the_setting_is_refused(monkeypatch: pytest.MonkeyPa
         content_options(ProviderSettings(recognise_languages=True))
 
 
-def test_the_settings_choose_what_is_found_out() -> None:
+def test_the_settings_determine_which_content_is_recognised() -> None:
     settings = ProviderSettings(recognise_languages=True, recognise_types="used")
     assert content_options(settings) == ContentOptions(types="used", languages=True)

@@ -1,4 +1,4 @@
-"""Pages of indexes are read ahead of a merge when they have outgrown memory, and only then."""
+"""Pages of indexes are read ahead of a merge only if the indexes are larger than memory."""
 
 import contextlib
 import json
@@ -45,7 +45,7 @@ def until_searched(database: Database, index: str, before: int) -> dict[str, int
 
 @contextlib.contextmanager
 def staged(database: Database, *, known: bool) -> Iterator[Session]:
-    """Open a session that has staged captures, and that takes the indexes to have outgrown memory."""
+    """Open a session with staged captures that assumes indexes larger than memory."""
     with database.engine.connect() as connection, Session(connection) as session:
         open_staging(session)
         session.execute(text(_STAGE), {"known": known})
@@ -63,8 +63,10 @@ def indexed(database: Database, tmp_path: Path) -> Database:
 
 
 @pytest.mark.parametrize("known", [False, True])
-def test_pages_are_read_when_the_indexes_have_outgrown_memory(indexed: Database, *, known: bool) -> None:
-    """Those of URLs only for new captures: known ones are not inserted."""
+def test_pages_are_read_ahead_if_the_indexes_are_larger_than_memory(
+    indexed: Database, *, known: bool
+) -> None:
+    """Pages of the URL index are read only for new captures, because known ones are not inserted."""
     before = scans(indexed)
     ahead = ReadAhead(indexed)
     with staged(indexed, known=known) as session, ahead.of_staged(session) as reads:
@@ -75,7 +77,7 @@ def test_pages_are_read_when_the_indexes_have_outgrown_memory(indexed: Database,
     assert (after[URL_KEYS] > before[URL_KEYS]) is not known
 
 
-def test_nothing_is_read_while_the_indexes_fit_in_memory(indexed: Database) -> None:
+def test_no_pages_are_read_ahead_while_the_indexes_fit_in_memory(indexed: Database) -> None:
     ahead = ReadAhead(indexed)
     with staged(indexed, known=False) as session:
         session.execute(text("RESET effective_cache_size"))
@@ -86,7 +88,7 @@ def test_nothing_is_read_while_the_indexes_fit_in_memory(indexed: Database) -> N
 
 
 @pytest.mark.copied_database("an index is renamed")
-def test_nothing_is_read_without_the_index_of_url_keys(indexed: Database) -> None:
+def test_no_pages_are_read_ahead_without_the_index_of_url_keys(indexed: Database) -> None:
     with indexed.engine.begin() as connection:
         connection.execute(text(f"ALTER INDEX {URL_KEYS} RENAME TO another"))
     ahead = ReadAhead(indexed)
@@ -95,7 +97,7 @@ def test_nothing_is_read_without_the_index_of_url_keys(indexed: Database) -> Non
     ahead.close()
 
 
-def test_without_connections_nothing_is_read_and_the_log_says_so_once(
+def test_failed_connections_turn_reading_ahead_off_and_are_logged_once(
     indexed: Database, caplog: pytest.LogCaptureFixture
 ) -> None:
     engine = create_engine("postgresql+psycopg://nobody@127.0.0.1:1/none")

@@ -54,7 +54,7 @@ def facts(database: Database) -> dict[str, DocumentFacts]:
 
 
 def sets(database: Database) -> dict[str, str]:
-    """The type whose set each document is in."""
+    """Return the MIME type whose set contains each document."""
     shown = select(Document.url, Mimetype.name).join(Mimetype, Mimetype.id == Document.mime_id)
     with database.session() as session:
         return {url.rpartition("/")[2]: name for url, name in session.execute(shown)}
@@ -64,7 +64,7 @@ def sets(database: Database) -> dict[str, str]:
     ("options", "recognised", "shown"),
     [(OFF, {}, DECLARED), (STORED, RECOGNISED, DECLARED), (USED, RECOGNISED, {**DECLARED, **RECOGNISED})],
 )
-def test_the_declared_type_stays(
+def test_the_declared_type_is_kept_beside_the_recognised_one(
     database: Database, file: Path, options: IndexOptions, recognised: dict[str, str], shown: dict[str, str]
 ) -> None:
     assert index_file(database, file, options).merged.new == len(PAGES)
@@ -79,7 +79,9 @@ def test_the_declared_type_stays(
     assert captured.mime_type == "text/html"
 
 
-def test_reading_again_adds_the_type_and_leaves_sets_and_datestamps(database: Database, file: Path) -> None:
+def test_indexing_again_adds_the_recognised_type_without_changing_datestamps(
+    database: Database, file: Path
+) -> None:
     index_file(database, file, OFF)
     dated = {name: one.datestamp for name, one in facts(database).items() if name != "none"}
     index_file(database, file, AGAIN)

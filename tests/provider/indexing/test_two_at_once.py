@@ -1,4 +1,4 @@
-"""Two commands that index the same files share them: each is read once, by one of them, and none is left."""
+"""Two commands that index the same files share them: each file is read by one of them."""
 
 import json
 import time
@@ -48,7 +48,7 @@ def beside() -> Iterator[ThreadPoolExecutor]:
 
 
 def until_it_waits(database: Database, work: "Future[Any]", *, waiters: int = 1) -> bool:
-    """Whether the work waits for another transaction; false where it is done without."""
+    """Return whether the work waits for another transaction; false if it ends without waiting."""
     end = time.monotonic() + 60
     with database.session() as session:
         while time.monotonic() < end:
@@ -64,7 +64,7 @@ def until_it_waits(database: Database, work: "Future[Any]", *, waiters: int = 1)
 def test_two_commands_on_one_folder_index_each_file_once(
     environment: dict[str, str], database: Database, tmp_path: Path, jobs: str
 ) -> None:
-    """The first one also in several processes, which are one load together."""
+    """The first command is also run with several processes, which share one load."""
     folder = tmp_path / "archive"
     for number in range(FILES):
         write_pages(folder / f"{number}.warc.gz", pages(number, pages=PAGES))
@@ -87,12 +87,12 @@ def test_two_commands_on_one_folder_index_each_file_once(
 
 
 def index_meanwhile(database: Database, path: Path, meanwhile: Callable[[], None]) -> None:
-    """Index a file, and do something else while it is being read."""
+    """Index a file, and run a function while it is read."""
     once = iter([meanwhile])
     index_file(database, path, OPTIONS, lambda _: next(once, lambda: None)())
 
 
-def test_a_file_that_another_has_in_hand_is_left_to_the_end_and_not_read_again(
+def test_a_file_that_another_process_indexes_is_deferred_and_then_skipped(
     database: Database, settings: Settings, tmp_path: Path
 ) -> None:
     one, two, three = (write_pages(tmp_path / f"{n}.warc.gz", pages(n)) for n in range(3))
@@ -108,9 +108,7 @@ def test_a_file_that_another_has_in_hand_is_left_to_the_end_and_not_read_again(
     assert (last.path, last.skipped, counts(last)) == (one, True, (0, 3, 0, 0))
 
 
-def test_who_waits_for_a_file_takes_it_where_the_other_gives_it_up(
-    database: Database, tmp_path: Path
-) -> None:
+def test_a_waiting_process_indexes_a_file_that_the_other_abandons(database: Database, tmp_path: Path) -> None:
     path = write_pages(tmp_path / "x.warc.gz", pages(1))
     with Indexer(database, OPTIONS) as other:
 
@@ -125,7 +123,7 @@ def test_who_waits_for_a_file_takes_it_where_the_other_gives_it_up(
     assert counts(report) == (3, 0, 0, 0)
 
 
-def test_who_waits_for_a_file_can_be_interrupted(database: Database, tmp_path: Path) -> None:
+def test_waiting_for_a_file_can_be_interrupted(database: Database, tmp_path: Path) -> None:
     path = write_pages(tmp_path / "x.warc.gz", pages(1))
 
     def interrupt(_: int) -> None:
@@ -139,7 +137,7 @@ def test_who_waits_for_a_file_can_be_interrupted(database: Database, tmp_path: P
     assert number_of(database, Document) == 3
 
 
-def test_two_that_make_the_row_of_one_file_get_the_same_row(
+def test_two_processes_that_insert_the_row_of_a_file_get_the_same_row(
     database: Database, beside: ThreadPoolExecutor, tmp_path: Path
 ) -> None:
     file = look_at(write_pages(tmp_path / "x.warc.gz", pages(1)))
@@ -160,7 +158,7 @@ def test_two_that_make_the_row_of_one_file_get_the_same_row(
 
 
 @pytest.mark.parametrize("named", [True, False])
-def test_a_cdx_file_and_the_file_that_it_tells_of_get_one_row(
+def test_a_cdx_file_and_the_archive_file_that_it_lists_share_one_row(
     database: Database, beside: ThreadPoolExecutor, tmp_path: Path, *, named: bool
 ) -> None:
     path = write_pages(tmp_path / "x.warc.gz", pages(1))
@@ -204,7 +202,7 @@ def test_two_copies_of_a_missing_file_indexed_at_once_share_its_documents(
     assert sorted(found) == [(str(path), one.url, one.offset, one.packed_length) for one in captures]
 
 
-def test_two_first_loads_that_end_at_once_build_each_index_once(
+def test_two_first_loads_that_end_together_build_each_index_once(
     database: Database, beside: ThreadPoolExecutor
 ) -> None:
     begin_first_load(database)

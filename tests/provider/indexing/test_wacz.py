@@ -1,4 +1,4 @@
-"""WACZ files are indexed in place, and give what the files in them give; what is not right is reported."""
+"""WACZ files are indexed in place with the same result as the files in them; faults are reported."""
 
 import io
 import json
@@ -110,7 +110,7 @@ def contents(database: Database) -> list[tuple[Any, ...]]:
     return found
 
 
-def test_all_forms_give_the_same_documents_with_the_same_bytes(database: Database, tmp_path: Path) -> None:
+def test_all_forms_of_archive_files_give_the_same_documents(database: Database, tmp_path: Path) -> None:
     results = {}
     for name, path in forms(tmp_path).items():
         reports = index(database, path)
@@ -138,9 +138,7 @@ def test_all_forms_give_the_same_documents_with_the_same_bytes(database: Databas
     assert {name for name, found in results.items() if found != results["plain"]} == set()
 
 
-def test_a_wacz_that_moves_or_is_unpacked_takes_its_documents_along(
-    database: Database, tmp_path: Path
-) -> None:
+def test_a_moved_or_unpacked_wacz_file_keeps_its_documents(database: Database, tmp_path: Path) -> None:
     path = wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED})
     (report,) = index(database, path)
     assert stored_path(report.path) == f"{path}#archive/x.warc.gz"
@@ -159,7 +157,7 @@ def test_a_wacz_that_moves_or_is_unpacked_takes_its_documents_along(
         assert session.scalars(select(Arc.path)).all() == [str(tmp_path / "x.warc")]
 
 
-def test_a_file_that_does_not_have_its_digest_publishes_nothing(database: Database, tmp_path: Path) -> None:
+def test_a_member_with_a_wrong_digest_is_not_indexed(database: Database, tmp_path: Path) -> None:
     content = {"archive/x.warc.gz": GZIPPED, "archive/y.warc": b"".join(RECORDS[:2])}
     package = datapackage(content)
     package["resources"][0]["hash"] = "sha256:" + "0" * 64
@@ -178,7 +176,7 @@ def test_a_file_that_does_not_have_its_digest_publishes_nothing(database: Databa
 
 
 def altered(size: int | None = None, crc: int | None = None) -> Callable[[Path], Path]:
-    """Return what changes the directory's entry of the first member."""
+    """Return a function that changes the directory entry of the first member."""
 
     def change(path: Path) -> Path:
         data = bytearray(path.read_bytes())
@@ -217,7 +215,7 @@ def nothing(path: Path) -> Path:
 
 
 def named(name: str) -> Callable[[Path], Path]:
-    """Return what renames the member."""
+    """Return a function that renames the member."""
 
     def change(path: Path) -> Path:
         with zipfile.ZipFile(path, "w") as file:
@@ -228,7 +226,7 @@ def named(name: str) -> Callable[[Path], Path]:
 
 
 def beyond_the_end(path: Path) -> Path:
-    """Let the directory name a place behind itself."""
+    """Let the directory refer to an offset after itself."""
     data = bytearray(path.read_bytes())
     place = data.index(b"PK\x01\x02") + 42
     data[place : place + 4] = (len(data) - 10).to_bytes(4, "little")
@@ -351,7 +349,7 @@ def test_a_compressed_member_and_one_with_a_wrong_checksum_are_refused(
         ({"pages_jsonl": "x" * (33 << 20)}, "has more than 33,554,432 bytes"),
     ],
 )
-def test_what_cannot_be_checked_is_indexed_and_reported(
+def test_a_member_without_a_usable_digest_is_indexed_and_reported(
     database: Database, tmp_path: Path, others: dict[str, Any], reason: str
 ) -> None:
     (report,) = index(database, wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED}, **others))
@@ -361,9 +359,7 @@ def test_what_cannot_be_checked_is_indexed_and_reported(
     assert reason in problem.reason
 
 
-def test_a_description_that_does_not_have_its_digest_is_not_believed(
-    database: Database, tmp_path: Path
-) -> None:
+def test_a_datapackage_with_a_wrong_digest_is_refused(database: Database, tmp_path: Path) -> None:
     stated = json.dumps({"hash": "sha256:" + "0" * 64})
     (report,) = index(database, wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED}, digest=stated))
     assert not report.indexed
@@ -376,7 +372,7 @@ def titles(database: Database) -> Sequence[str | None]:
         return session.scalars(order).all()
 
 
-def test_pages_give_titles_to_documents_without_one(database: Database, tmp_path: Path) -> None:
+def test_missing_titles_are_filled_from_the_list_of_pages(database: Database, tmp_path: Path) -> None:
     pages = [
         {"url": PAGES[0].url, "ts": "2007-11-02T03:04:00Z", "title": "Not this one"},
         {"url": PAGES[1].url + "#top", "ts": "2001-01-01T00:00:00Z", "title": "Old"},
@@ -390,9 +386,7 @@ def test_pages_give_titles_to_documents_without_one(database: Database, tmp_path
     assert titles(database) == ["A", "Not this one", "From the list", None, None]
 
 
-def test_a_wacz_that_is_no_zip_or_has_no_warcs_is_reported_and_leaves_no_row(
-    database: Database, tmp_path: Path
-) -> None:
+def test_an_invalid_or_empty_wacz_file_is_reported_and_not_stored(database: Database, tmp_path: Path) -> None:
     (tmp_path / "a.wacz").write_bytes(b"PK")
     with zipfile.ZipFile(tmp_path / "b.wacz", "w") as file:
         file.writestr("datapackage.json", "{}")
@@ -408,7 +402,7 @@ def test_a_wacz_that_is_no_zip_or_has_no_warcs_is_reported_and_leaves_no_row(
         assert session.scalar(select(func.count()).select_from(Arc)) == 0
 
 
-def test_a_directory_of_too_many_bytes_is_not_read(tmp_path: Path) -> None:
+def test_a_zip_directory_above_the_size_limit_is_not_read(tmp_path: Path) -> None:
     end = struct.pack("<4s4H2LH", b"PK\x05\x06", 0, 0, 1, 1, 5 << 20, 1 << 20, 0)
     path = tmp_path / "x.wacz"
     path.write_bytes(bytes(6 << 20) + end)
@@ -416,7 +410,7 @@ def test_a_directory_of_too_many_bytes_is_not_read(tmp_path: Path) -> None:
         read_directory(file)
 
 
-def test_the_browser_shows_a_wacz_as_one_file(database: Database, tmp_path: Path) -> None:
+def test_the_folder_browser_shows_a_wacz_file_as_one_file(database: Database, tmp_path: Path) -> None:
     path = wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED, "y.warc": b"".join(RECORDS)})
     files = find_files([str(tmp_path)], [str(tmp_path)])
     assert [stored_path(one) for one in files] == [
@@ -440,7 +434,7 @@ def test_the_browser_shows_a_wacz_as_one_file(database: Database, tmp_path: Path
         assert entry.known is FileKnown.INDEXED
 
 
-def test_verify_takes_a_wacz_as_all_files_in_it(database: Database, tmp_path: Path) -> None:
+def test_verifying_a_wacz_file_checks_all_files_in_it(database: Database, tmp_path: Path) -> None:
     path = wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED, "y.warc": b"".join(RECORDS[:2])})
     index(database, path)
     with database.session() as session:
@@ -464,12 +458,12 @@ def test_verify_takes_a_wacz_as_all_files_in_it(database: Database, tmp_path: Pa
         ("file:///a/x.wacz%23archive/y.warc", None),
     ],
 )
-def test_places_in_a_wacz_are_stored_and_read_back(stored: str, member: str | None) -> None:
+def test_places_in_a_wacz_file_are_stored_and_parsed(stored: str, member: str | None) -> None:
     place = place_of(stored)
     assert (place.path if isinstance(place, Member) else None) == member
     assert stored_path(place) == stored
 
 
-def test_a_path_that_reads_like_one_in_a_wacz_is_a_path() -> None:
+def test_a_path_that_looks_like_a_place_in_a_wacz_file_stays_a_path() -> None:
     path = Path("/a/x.wacz#archive/y.warc")
     assert place_of(stored_path(path)) == path

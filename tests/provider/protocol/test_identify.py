@@ -1,4 +1,4 @@
-"""Identify: what the settings say, and what they may say."""
+"""Identify: the values of the settings, and the validation of the settings."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ async def served(
     return Provider(client=await aiohttp_client(app))
 
 
-async def test_identify_tells_what_the_settings_say(
+async def test_identify_contains_the_values_of_the_settings(
     database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     changed = small_pages(
@@ -74,7 +74,7 @@ async def test_the_sample_identifier_is_a_record(provider: Provider, archive: Ar
         ("2021-01-01T00:00:00Z", "2020-01-01T00:00:00Z"),
     ],
 )
-async def test_the_earliest_datestamp_is_set_or_earlier_where_a_record_is(
+async def test_the_earliest_datestamp_is_the_configured_one_or_that_of_an_earlier_record(
     archive: Archive,
     database: Database,
     settings: Settings,
@@ -88,12 +88,12 @@ async def test_the_earliest_datestamp_is_set_or_earlier_where_a_record_is(
     assert answer.texts("//o:earliestDatestamp") == [expected]
 
 
-async def test_by_default_only_the_identifier_scheme_is_described(provider: Provider) -> None:
+async def test_by_default_identify_describes_only_the_identifier_scheme(provider: Provider) -> None:
     answer = await provider.ask(verb="Identify")
     assert containers(answer.root.xpath("//*[local-name()='description']/*")) == ["oai-identifier"]
 
 
-async def test_every_container_that_is_set_is_there(
+async def test_identify_contains_every_configured_description(
     database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     provider = await served(
@@ -125,7 +125,7 @@ async def test_every_container_that_is_set_is_there(
     assert root.xpath("//@ref") == ["https://creativecommons.org/publicdomain/zero/1.0/"]
 
 
-async def test_only_the_chosen_formats_are_offered(
+async def test_only_the_configured_formats_are_offered(
     archive: Archive, database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     known = archive.add()
@@ -136,7 +136,7 @@ async def test_only_the_chosen_formats_are_offered(
     assert refused.codes == ["cannotDisseminateFormat"]
 
 
-async def test_a_list_in_a_format_that_is_offered_no_more_cannot_go_on(
+async def test_a_token_of_a_format_no_longer_offered_gets_bad_resumption_token(
     archive: Archive, database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     archive.add_many(4)
@@ -146,7 +146,7 @@ async def test_a_list_in_a_format_that_is_offered_no_more_cannot_go_on(
     assert (await after.ask(verb="ListRecords", resumptionToken=token)).codes == ["badResumptionToken"]
 
 
-async def test_a_format_that_there_is_not_stops_the_start(database: Database, settings: Settings) -> None:
+async def test_an_unknown_format_prevents_the_start(database: Database, settings: Settings) -> None:
     with pytest.raises(SettingsError, match="'marcxml'; choose from oai_dc"):
         create_app(small_pages(settings, formats=("marcxml",)), database, base_url=BASE_URL)
 
@@ -171,7 +171,7 @@ async def test_a_format_that_there_is_not_stops_the_start(database: Database, se
         ("deleted_record = 'no'", ["deleted_record", "does not exist"]),
     ],
 )
-def test_a_wrong_setting_is_named_with_what_is_allowed(
+def test_an_invalid_setting_is_refused_with_the_allowed_values(
     tmp_path: Path, setting: str, words: Sequence[str]
 ) -> None:
     file = tmp_path / "zatva.toml"
@@ -196,7 +196,7 @@ def containers(found: object) -> list[str]:
         ("free", "text"),
     ],
 )
-async def test_a_policy_is_a_url_only_if_it_is_nothing_else(
+async def test_a_policy_is_a_url_only_if_the_whole_text_is_one(
     kept: Kept, kept_database: Database, aiohttp_client: AiohttpClient, text: str, kind: str
 ) -> None:
     provider = await served(kept_database, kept.settings, aiohttp_client, content_policy=text)

@@ -1,4 +1,4 @@
-"""Lists page by page: complete, in order, by set and by window, with tokens that keep their promises."""
+"""Lists page by page: complete, in order, by set and by window, with valid resumption tokens."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -28,13 +28,15 @@ LATER = datetime(2999, 1, 1, tzinfo=UTC)
 
 async def test_a_list_is_complete_and_in_order(provider: Provider, archive: Archive) -> None:
     expected: list[str] = []
-    # One page, one more, and what is a multiple of three records, of four headers, and of both.
+    # One page, one record more, and multiples of three records, of four headers, and of both.
     for count in (1, 4, 6, 12, 13):
         expected += archive.add_many(count - len(expected))
         assert await provider.listed() == expected
 
 
-async def test_documents_of_one_second_are_each_listed_once(provider: Provider, archive: Archive) -> None:
+async def test_documents_with_the_same_datestamp_are_each_listed_once(
+    provider: Provider, archive: Archive
+) -> None:
     expected = [archive.add(datestamp=BEGINNING) for _ in range(11)]
     assert await provider.listed() == expected
 
@@ -57,16 +59,18 @@ async def test_the_last_of_several_pages_is_full_and_has_an_empty_token(
         assert "expirationDate" not in found[-1].token_facts
 
 
-async def test_cursor_and_size_tell_how_far_a_list_has_got(provider: Provider, archive: Archive) -> None:
+async def test_tokens_have_cursor_and_complete_list_size(provider: Provider, archive: Archive) -> None:
     archive.add_many(7)
     window = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", from_="2020-01-01")
-    assert "completeListSize" not in window.token_facts  # a window has no kept count
+    assert "completeListSize" not in window.token_facts  # a window has no stored count
     found = await provider.pages(verb="ListRecords", metadataPrefix="oai_dc")
     assert [page.token_facts["cursor"] for page in found] == ["0", "3", "6"]
     assert [page.token_facts["completeListSize"] for page in found] == ["7", "7", "7"]
 
 
-async def test_the_size_of_a_set_is_its_kept_count(provider: Provider, archive: Archive) -> None:
+async def test_the_complete_list_size_of_a_set_is_its_stored_count(
+    provider: Provider, archive: Archive
+) -> None:
     for _ in range(5):
         archive.add(collections=["collection:serials:nov07"])
     archive.add("http://elsewhere.test/", mime_type="image/png")
@@ -76,7 +80,9 @@ async def test_the_size_of_a_set_is_its_kept_count(provider: Provider, archive: 
         assert first.token_facts["completeListSize"] == str(size), set_spec
 
 
-async def test_the_size_leaves_out_what_is_counted_and_not_due(provider: Provider, archive: Archive) -> None:
+async def test_the_complete_list_size_excludes_documents_with_future_datestamps(
+    provider: Provider, archive: Archive
+) -> None:
     archive.add_many(7)
     archive.add(datestamp=LATER)
     archive.add(datestamp=UNLISTED)
@@ -84,7 +90,9 @@ async def test_the_size_leaves_out_what_is_counted_and_not_due(provider: Provide
     assert first.token_facts["completeListSize"] == "7"
 
 
-def test_no_size_is_known_where_too_much_is_not_due(archive: Archive, database: Database) -> None:
+def test_no_size_is_returned_if_too_many_documents_have_future_datestamps(
+    archive: Archive, database: Database
+) -> None:
     archive.add_many(7)
     for expected in (7, None):
         archive.add(datestamp=LATER)
@@ -94,7 +102,7 @@ def test_no_size_is_known_where_too_much_is_not_due(archive: Archive, database: 
             assert list_size(session, scope, utc_now(), most_ahead=1) == expected
 
 
-async def test_no_size_is_told_where_nothing_is_counted(
+async def test_no_complete_list_size_is_sent_if_the_stored_count_is_zero(
     provider: Provider, archive: Archive, database: Database
 ) -> None:
     archive.add_many(7)
@@ -114,7 +122,7 @@ def six(kept: Kept) -> list[str]:
 
 
 @pytest.mark.usefixtures("six")
-async def test_a_token_tells_when_it_expires(reading: Provider) -> None:
+async def test_a_token_has_its_expiration_date(reading: Provider) -> None:
     first = await reading.ask(verb="ListRecords", metadataPrefix="oai_dc")
     expires = datetime.fromisoformat(first.token_facts["expirationDate"])
     assert expires - datetime.fromisoformat(first.response_date) == timedelta(hours=48)
@@ -129,7 +137,7 @@ async def test_a_token_may_be_used_again(reading: Provider) -> None:
 
 
 @pytest.mark.usefixtures("six")
-async def test_a_request_with_a_token_is_echoed_with_it(reading: Provider) -> None:
+async def test_the_response_repeats_the_token_of_the_request(reading: Provider) -> None:
     token = (await reading.ask(verb="ListRecords", metadataPrefix="oai_dc")).token or ""
     second = await reading.ask(verb="ListRecords", resumptionToken=token)
     assert second.request == {"verb": "ListRecords", "resumptionToken": token}
@@ -137,7 +145,7 @@ async def test_a_request_with_a_token_is_echoed_with_it(reading: Provider) -> No
 
 @pytest.mark.parametrize("verb", ["ListIdentifiers", "ListSets"])
 @pytest.mark.usefixtures("six")
-async def test_a_token_belongs_to_its_verb(reading: Provider, verb: str) -> None:
+async def test_a_token_is_refused_for_another_verb(reading: Provider, verb: str) -> None:
     token = (await reading.ask(verb="ListRecords", metadataPrefix="oai_dc")).token or ""
     refused = await reading.ask(verb=verb, resumptionToken=token)
     assert refused.codes == ["badResumptionToken"]
@@ -172,7 +180,7 @@ async def test_an_expired_token_is_refused(reading: Provider, kept_database: Dat
     assert "expired" in refused.messages
 
 
-async def test_a_token_is_good_on_another_instance(
+async def test_a_token_is_accepted_by_another_instance(
     provider: Provider, archive: Archive, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     archive.add_many(4)
@@ -185,7 +193,7 @@ async def test_a_token_is_good_on_another_instance(
     assert len(second.identifiers) == 1
 
 
-async def test_an_instance_takes_tokens_of_another_one_that_has_a_new_key_already(
+async def test_an_instance_accepts_tokens_signed_with_a_key_created_by_another(
     provider: Provider, archive: Archive, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     archive.add_many(4)
@@ -203,7 +211,7 @@ async def test_an_instance_takes_tokens_of_another_one_that_has_a_new_key_alread
     assert (second.codes, len(second.identifiers)) == ([], 1)
 
 
-async def test_what_comes_after_the_first_request_is_left_to_the_next_harvest(
+async def test_changes_after_the_first_request_are_left_to_the_next_harvest(
     provider: Provider, archive: Archive
 ) -> None:
     expected = archive.add_many(5)
@@ -216,7 +224,7 @@ async def test_what_comes_after_the_first_request_is_left_to_the_next_harvest(
 
 
 @pytest.mark.parametrize("moved", [[3], [0, 1, 2, 3]])
-async def test_a_list_whose_rest_has_moved_on_ends_with_a_record_of_it_or_of_the_next(
+async def test_a_list_whose_remaining_records_changed_ends_with_an_earlier_record(
     provider: Provider, archive: Archive, moved: Sequence[int]
 ) -> None:
     expected = archive.add_many(4)
@@ -228,9 +236,7 @@ async def test_a_list_whose_rest_has_moved_on_ends_with_a_record_of_it_or_of_the
     assert (second.codes, second.identifiers, second.token) == ([], expected[:1], "")
 
 
-async def test_a_document_is_not_listed_before_its_datestamp_is_due(
-    provider: Provider, archive: Archive
-) -> None:
+async def test_a_document_is_not_listed_before_its_datestamp(provider: Provider, archive: Archive) -> None:
     due = archive.add()
     archive.add(datestamp=LATER)
     assert await provider.listed() == [due]
@@ -253,7 +259,7 @@ async def test_a_document_is_not_listed_before_its_datestamp_is_due(
         ("0001-01-01", "9999-12-31", [0, 1, 2, 3, 4, 5]),
     ],
 )
-async def test_a_window_has_its_bounds_in_it(
+async def test_from_and_until_are_inclusive(
     reading: Provider, six: list[str], from_: str | None, until: str | None, expected: Sequence[int]
 ) -> None:
     window = {name: value for name, value in (("from", from_), ("until", until)) if value}
@@ -271,20 +277,22 @@ async def test_a_window_has_its_bounds_in_it(
     ],
 )
 @pytest.mark.usefixtures("six")
-async def test_an_empty_window_matches_nothing(reading: Provider, window: dict[str, str]) -> None:
+async def test_an_empty_window_gets_no_records_match(reading: Provider, window: dict[str, str]) -> None:
     found = await reading.ask(verb="ListRecords", metadataPrefix="oai_dc", **window)
     assert found.codes == ["noRecordsMatch"]
     assert found.request == {"verb": "ListRecords", "metadataPrefix": "oai_dc", **window}
 
 
-async def test_a_deletion_is_found_from_its_time_on(provider: Provider, archive: Archive) -> None:
+async def test_a_deletion_is_listed_with_its_own_datestamp(provider: Provider, archive: Archive) -> None:
     gone, *_ = archive.add_many(3)
     archive.redate(gone, BEGINNING + timedelta(days=1), deleted=True)
     found = await provider.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", from_="2020-01-02")
     assert (found.identifiers, found.deleted) == ([gone], [gone])
 
 
-async def test_an_undeleted_record_is_whole_again(provider: Provider, archive: Archive) -> None:
+async def test_an_undeleted_record_is_listed_with_metadata_again(
+    provider: Provider, archive: Archive
+) -> None:
     back = archive.add(deleted=True)
     archive.redate(back, BEGINNING + timedelta(days=1), deleted=False)
     found = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc")

@@ -1,4 +1,4 @@
-"""Flat paging: however deep the page and whatever the set, one range scan of the right index."""
+"""Flat paging: every page of every set is read by one range scan of the right index."""
 
 import json
 import uuid
@@ -37,7 +37,7 @@ Statement = tuple[str, Any]
 
 @pytest.fixture
 def statements(database: Database) -> Iterator[list[Statement]]:
-    """What is sent to the database from here on."""
+    """Return the list to which statements are added as they are sent to the database."""
     sent: list[Statement] = []
 
     def note(_connection: object, _cursor: object, statement: str, parameters: Any, *_: object) -> None:
@@ -102,7 +102,7 @@ def test_a_page_is_one_range_scan_of_its_index(
 
 
 @pytest.mark.parametrize("after", [None, BEHIND])
-def test_hosts_below_a_set_are_merged_out_of_one_range_scan_each(
+def test_hosts_below_a_set_are_merged_from_one_range_scan_per_host(
     database: Database, statements: list[Statement], after: Position | None
 ) -> None:
     with database.session() as session:
@@ -118,7 +118,7 @@ def test_hosts_below_a_set_are_merged_out_of_one_range_scan_each(
         for node in above.get("Plans", ())
         if node.get("Relation Name") == "document"
     ]
-    # A few rows of each host, the page's rows of each host, and what is said about them.
+    # A few rows of each host, the page's rows of each host, and their facts.
     limits = [above["Node Type"] for above, node in of_documents if "datestamp" in node.get("Index Cond", "")]
     assert limits == ["Limit", "Limit"]
     names = {node["Index Name"] for above, node in of_documents if above["Node Type"] == "Limit"}
@@ -126,7 +126,7 @@ def test_hosts_below_a_set_are_merged_out_of_one_range_scan_each(
 
 
 def plan(database: Database, statement: Statement) -> dict[str, Any]:
-    """The plan that is chosen for many rows: these few would be read and sorted otherwise."""
+    """Return the plan as for many rows; with these few, PostgreSQL would read and sort all of them."""
     with database.engine.connect() as connection:
         for setting in ("enable_seqscan", "enable_bitmapscan", "enable_sort"):
             connection.execute(text(f"SET {setting} = off"))
@@ -142,7 +142,7 @@ def nodes(node: dict[str, Any]) -> Iterator[dict[str, Any]]:
         yield from nodes(below)
 
 
-def test_what_headers_and_records_say_comes_with_the_page(
+def test_a_page_is_read_with_all_facts_of_its_records_in_one_statement(
     database: Database, statements: list[Statement]
 ) -> None:
     with database.session() as session:
@@ -158,7 +158,7 @@ def test_what_headers_and_records_say_comes_with_the_page(
     assert (items[1].host, items[1].mime_type) == ("elsewhere.test", "image/png")
 
 
-def test_statements_that_only_read_stay_prepared(database: Database) -> None:
+def test_reading_statements_stay_prepared(database: Database) -> None:
     for _ in range(40):  # the connections of the pool take turns
         with database.reading() as session:
             scope = find_scope(session, None)
@@ -169,7 +169,9 @@ def test_statements_that_only_read_stay_prepared(database: Database) -> None:
         assert session.scalar(text(pages)) == 1
 
 
-def test_the_size_of_a_list_costs_two_look_ups(database: Database, statements: list[Statement]) -> None:
+def test_the_size_of_a_list_is_computed_with_two_statements(
+    database: Database, statements: list[Statement]
+) -> None:
     with database.session() as session:
         scope = find_scope(session, "domain:cz")
         assert scope is not None
@@ -178,7 +180,7 @@ def test_the_size_of_a_list_costs_two_look_ups(database: Database, statements: l
     assert len(statements) == 2
 
 
-def test_sets_come_in_one_query(database: Database, statements: list[Statement]) -> None:
+def test_a_page_of_sets_is_read_with_one_statement(database: Database, statements: list[Statement]) -> None:
     with database.session() as session:
         page = set_page(session, after="collection:a", limit=3)
         last = set_page(session, after="mimetype:text:html", limit=3)

@@ -1,4 +1,4 @@
-"""Lists are read from replicas, and nothing is missing, whatever the replicas do not know yet."""
+"""Lists are read from replicas without missing changes that the replicas do not have yet."""
 
 import asyncio
 import contextlib
@@ -54,14 +54,14 @@ class Library:
         return self.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set=self.set_spec, **arguments)
 
     def add(self, count: int) -> list[str]:
-        """Add documents, and let the replicas have them."""
+        """Add documents, and wait until the replicas have them."""
         added = [self.archive.add(collections=[self.set_spec]) for _ in range(count)]
         wait_for_copies(self.both)
         return added
 
     @contextlib.contextmanager
     def held_up(self) -> Iterator[None]:
-        """For the block, the replicas receive everything and replay nothing."""
+        """For the block, the replicas receive all changes without replaying them."""
         for copy in self.both.copies:
             copy.pause()
         try:
@@ -71,7 +71,7 @@ class Library:
                 copy.resume()
 
     def mark(self) -> str:
-        """The primary's."""
+        """Return the mark of the primary."""
         with self.both.primary.session() as session:
             return format_datestamp(begin_at_mark(session))
 
@@ -93,7 +93,7 @@ def archive(both: Replicated) -> Archive:
 
 @pytest.fixture(scope="module")
 def replicas(both: Replicated) -> Iterator[Replicas]:
-    """They are watched all the time, because the first look at a replica is waited for."""
+    """The replicas are watched all the time, because the first check of a replica is slow."""
     found = Replicas(both.primary, [copy.database for copy in both.copies], most_behind=30)
     with watched(found):
         yield found
@@ -118,7 +118,7 @@ async def test_lists_are_read_from_replicas_and_records_from_the_primary(library
         assert record.identifiers == [new]
 
 
-async def test_the_answer_is_dated_by_the_mark_that_the_replica_has(library: Library) -> None:
+async def test_the_response_date_is_the_mark_of_the_replica(library: Library) -> None:
     library.add(1)
     with library.held_up():
         first = library.listed()
@@ -126,17 +126,17 @@ async def test_the_answer_is_dated_by_the_mark_that_the_replica_has(library: Lib
         assert library.listed().response_date == first.response_date < library.mark()
 
 
-async def test_a_set_that_the_replicas_do_not_have_yet_is_listed(library: Library) -> None:
+async def test_a_set_missing_on_the_replicas_is_listed_by_the_primary(library: Library) -> None:
     with library.held_up():
         new = library.archive.add(collections=[library.set_spec])
         assert library.listed().identifiers == [new]
 
 
-async def test_a_set_that_no_server_has_is_refused(library: Library) -> None:
+async def test_a_set_missing_on_all_servers_gets_no_records_match(library: Library) -> None:
     assert library.listed().codes == [ErrorCode.NO_RECORDS_MATCH]
 
 
-async def test_a_list_is_continued_by_a_server_whose_mark_has_reached_its_end(library: Library) -> None:
+async def test_a_list_is_continued_by_a_server_whose_mark_has_reached_its_until(library: Library) -> None:
     known = library.add(6)
     with library.held_up():
         # The list begins on the primary, whose mark is later than that of the replicas.
@@ -147,7 +147,7 @@ async def test_a_list_is_continued_by_a_server_whose_mark_has_reached_its_end(li
         assert second.response_date >= first.response_date
 
 
-async def test_an_end_above_the_marks_of_the_replicas_is_for_the_primary(library: Library) -> None:
+async def test_an_until_above_the_marks_of_the_replicas_is_answered_by_the_primary(library: Library) -> None:
     known = library.add(1)
     with library.held_up():
         await library.until_later_than(library.listed().response_date)
@@ -157,7 +157,7 @@ async def test_an_end_above_the_marks_of_the_replicas_is_for_the_primary(library
         assert answered.response_date >= end
 
 
-async def test_an_end_below_a_late_change_has_to_wait_for_it(library: Library) -> None:
+async def test_an_until_at_an_uncommitted_change_waits_for_it(library: Library) -> None:
     library.add(1)
     with library.both.primary.session() as late, library.both.primary.session() as session:
         dated = reserve(late, 0.0)
@@ -171,7 +171,7 @@ async def test_an_end_below_a_late_change_has_to_wait_for_it(library: Library) -
     assert len(library.listed(until=tomorrow).identifiers) == 1
 
 
-async def test_nothing_new_since_a_date_above_the_mark_is_no_match(library: Library) -> None:
+async def test_a_from_above_the_mark_gets_no_records_match(library: Library) -> None:
     library.add(1)
     with library.held_up():
         with library.both.primary.session() as session:
@@ -179,7 +179,7 @@ async def test_nothing_new_since_a_date_above_the_mark_is_no_match(library: Libr
         assert library.listed(from_=format_datestamp(later)).codes == [ErrorCode.NO_RECORDS_MATCH]
 
 
-async def test_a_replica_that_is_too_far_behind_is_left_out_until_it_is_not(both: Replicated) -> None:
+async def test_a_lagging_replica_is_not_used_until_it_has_caught_up(both: Replicated) -> None:
     replicas = Replicas(both.primary, [copy.database for copy in both.copies], most_behind=3)
     watching = asyncio.create_task(replicas.watch())
     await _until_used(replicas, 2)
@@ -192,7 +192,7 @@ async def test_a_replica_that_is_too_far_behind_is_left_out_until_it_is_not(both
     await asyncio.wait([watching])
 
 
-async def test_a_replica_that_is_silent_keeps_nobody_waiting(library: Library) -> None:
+async def test_a_replica_that_does_not_answer_does_not_block_requests(library: Library) -> None:
     known = library.add(1)
     with library.both.copies[0].stopped():
         begun = time.monotonic()
@@ -203,7 +203,7 @@ async def test_a_replica_that_is_silent_keeps_nobody_waiting(library: Library) -
     await _until_used(library.replicas, 2)
 
 
-async def test_a_connection_from_before_is_not_waited_for(both: Replicated) -> None:
+async def test_running_statements_of_a_severed_replica_are_ended(both: Replicated) -> None:
     database = both.copies[0].database
     database.engine.dispose()
     with database.session() as session:
@@ -227,7 +227,9 @@ async def test_a_connection_from_before_is_not_waited_for(both: Replicated) -> N
         await asked
 
 
-async def test_a_conflict_with_what_is_replayed_is_retried_elsewhere(library: Library) -> None:
+async def test_a_statement_that_conflicts_with_replay_is_repeated_on_another_replica(
+    library: Library,
+) -> None:
     library.add(1)
     asked: list[Session] = []
 
@@ -249,7 +251,7 @@ async def test_a_conflict_with_what_is_replayed_is_retried_elsewhere(library: Li
     assert library.replicas.usable == 2
 
 
-async def test_without_a_replica_that_can_answer_there_is_none(library: Library) -> None:
+async def test_no_answer_is_returned_if_no_replica_can_answer(library: Library) -> None:
     def refuse(_session: Session, _mark: object) -> int:
         raise MarkBehindError("not yet")
 
@@ -257,7 +259,7 @@ async def test_without_a_replica_that_can_answer_there_is_none(library: Library)
 
 
 @pytest.mark.parametrize("address", ["nonsense", "mysql://copy.example/zatva"])
-def test_an_address_that_leads_to_no_postgresql_is_refused_with_its_setting(address: str) -> None:
+def test_an_invalid_replica_address_is_refused_with_its_setting(address: str) -> None:
     with (
         pytest.raises(DatabaseNotReadyError, match=r"provider\.replica_urls"),
         open_replica(address, pool_size=1, statement_seconds=1),
@@ -277,7 +279,9 @@ async def test_reading_the_mark_of_a_standby_leaves_its_connection_usable(both: 
                 session.execute(text("DELETE FROM document"))
 
 
-async def test_a_promoted_replica_is_no_replica(quick_folder: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_a_promoted_replica_is_no_longer_used(
+    quick_folder: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     with replicated(quick_folder) as one:
         replicas = Replicas(one.primary, [one.replica], most_behind=30)
         watching = asyncio.create_task(replicas.watch())

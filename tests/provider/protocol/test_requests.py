@@ -1,4 +1,4 @@
-"""Arguments: what is refused with which errors, and what the answer repeats of them."""
+"""Arguments: which are refused with which errors, and which the response repeats."""
 
 import string
 from urllib.parse import urlencode
@@ -23,7 +23,7 @@ UNKNOWN = "oai:webarchive.localdomain:" + "0" * 32
 LIST = "metadataPrefix=oai_dc"
 
 
-async def test_arguments_in_url_and_body_are_one_list(provider: Provider, archive: Archive) -> None:
+async def test_arguments_in_url_and_body_are_combined(provider: Provider, archive: Archive) -> None:
     archive.add()
     split = await provider.client.post(
         URL("/oai?verb=ListRecords", encoded=True), data={"metadataPrefix": "oai_dc"}
@@ -33,12 +33,12 @@ async def test_arguments_in_url_and_body_are_one_list(provider: Provider, archiv
     assert (await reply(twice)).codes == ["badVerb"]
 
 
-async def test_a_message_shows_long_values_cut(provider: Provider) -> None:
+async def test_error_messages_truncate_long_values(provider: Provider) -> None:
     answer = await provider.ask(verb="ListRecords", metadataPrefix="x" * 5000)
     assert len(answer.messages) < 300
 
 
-async def test_a_thousand_unknown_arguments_are_one_error(provider: Provider) -> None:
+async def test_many_unknown_arguments_get_one_error(provider: Provider) -> None:
     answer = await provider.ask_raw("verb=Identify&" + "&".join(f"a{number}=1" for number in range(1000)))
     assert answer.codes == ["badArgument"]
     assert "and 995 more" in answer.messages
@@ -59,7 +59,7 @@ values = st.one_of(
 
 @settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.sampled_from([*Verb]), st.lists(st.tuples(names, values), max_size=4))
-def test_whatever_is_asked_the_answer_is_valid(verb: Verb, pairs: list[tuple[str, str]]) -> None:
+def test_responses_to_arbitrary_arguments_are_valid(verb: Verb, pairs: list[tuple[str, str]]) -> None:
     encoded = urlencode([("verb", verb), *pairs], errors="surrogateescape").encode()
     try:
         request = check_request(read_pairs(encoded), FORMATS)
@@ -72,7 +72,7 @@ def test_whatever_is_asked_the_answer_is_valid(verb: Verb, pairs: list[tuple[str
 
 
 @given(st.text(max_size=30) | st.from_regex(r"[a-z:/?#\[\]@%0-9 é.]{0,20}", fullmatch=True))
-def test_an_identifier_is_accepted_only_where_the_schema_lets_it_be_echoed(identifier: str) -> None:
+def test_an_identifier_is_accepted_only_if_the_response_may_repeat_it(identifier: str) -> None:
     pairs = [("verb", "ListMetadataFormats"), ("identifier", identifier)]
     try:
         request = check_request(pairs, FORMATS)
@@ -84,7 +84,7 @@ def test_an_identifier_is_accepted_only_where_the_schema_lets_it_be_echoed(ident
 
 
 @pytest.mark.parametrize(("number", "reported"), [(4, 4), (5, 5), (7, 5)])
-async def test_of_many_unknown_arguments_the_first_five_are_reported(
+async def test_only_the_first_five_unknown_arguments_are_reported(
     provider: Provider, number: int, reported: int
 ) -> None:
     query = "&".join(f"x{one}=1" for one in range(number))

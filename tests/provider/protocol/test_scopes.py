@@ -1,4 +1,4 @@
-"""Sets at all levels of the three trees: whom they have, how they are listed, and what headers say."""
+"""Sets at all levels of the three trees: their documents, their listing, and the setSpecs of headers."""
 
 import pytest
 
@@ -66,8 +66,8 @@ def fill(archive: Archive) -> list[str]:
     ]
 
 
-async def test_hosts_below_a_set_are_one_list(provider: Provider, archive: Archive) -> None:
-    """Merged out of the lists of the hosts where they are few, else filtered from the domain's."""
+async def test_hosts_below_a_set_are_listed_together(provider: Provider, archive: Archive) -> None:
+    """Few hosts are merged from their lists; many are filtered from the domain's list."""
     made = [(host, archive.add(f"http://{host}.example.cz/{number}")) for number, host in enumerate(HOSTS)]
     for host in sorted(set(HOSTS)):
         mine = [key for one, key in made if one == host or one.endswith(f".{host}")]
@@ -83,7 +83,7 @@ async def test_hosts_below_a_set_are_one_list(provider: Provider, archive: Archi
 
 
 def not_merged(archive: Archive, set_spec: str) -> list[str]:
-    """The identifiers of a set, page by page, as where its hosts are too many for merging their lists."""
+    """Return the identifiers of a set, page by page, as if it had too many hosts for merging."""
     found: list[str] = []
     after: Position | None = None
     namespace = archive.settings.provider.namespace
@@ -97,13 +97,13 @@ def not_merged(archive: Archive, set_spec: str) -> list[str]:
 
 
 @pytest.mark.parametrize("set_spec", TREES)
-async def test_a_set_has_its_own_documents_and_those_below(
+async def test_a_set_contains_the_documents_of_the_sets_below_it(
     reading: Provider, made: list[str], set_spec: str
 ) -> None:
     assert await reading.listed(set=set_spec) == [made[index] for index in TREES[set_spec]]
 
 
-async def test_a_set_is_cut_by_a_window(reading: Provider, made: list[str]) -> None:
+async def test_a_set_is_restricted_by_a_window(reading: Provider, made: list[str]) -> None:
     found = await reading.listed(
         set="domain:cz", **{"from": "2020-01-01T00:00:01Z", "until": "2020-01-01T00:00:04Z"}
     )
@@ -114,7 +114,9 @@ async def test_a_set_is_cut_by_a_window(reading: Provider, made: list[str]) -> N
     "set_spec",
     ["domain:de", "domain:cz:webarchiv:ww", "mimetype:tex", "collection:serials:dec07", "other", "Domain:cz"],
 )
-async def test_an_unknown_set_matches_nothing(reading: Provider, made: list[str], set_spec: str) -> None:
+async def test_an_unknown_set_gets_no_records_match(
+    reading: Provider, made: list[str], set_spec: str
+) -> None:
     assert made
     found = await reading.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set=set_spec)
     assert found.codes == ["noRecordsMatch"]
@@ -136,7 +138,9 @@ async def test_a_header_lists_the_minimal_sets(reading: Provider, made: list[str
     ]
 
 
-async def test_a_deleted_record_is_a_header_that_keeps_its_sets(provider: Provider, archive: Archive) -> None:
+async def test_a_deleted_record_is_listed_as_a_header_with_its_sets(
+    provider: Provider, archive: Archive
+) -> None:
     archive.add(collections=["collection:serials"])
     gone = archive.add(collections=["collection:serials"], deleted=True)
     for set_spec in ("collection:serials", "domain:cz", "mimetype:text:html"):
@@ -163,7 +167,7 @@ async def test_every_listed_set_can_be_harvested(reading: Provider, made: list[s
             assert await reading.listed(set=set_spec)
 
 
-async def test_an_empty_archive_has_the_three_trees(provider: Provider) -> None:
+async def test_an_empty_archive_lists_the_three_trees(provider: Provider) -> None:
     found = await provider.ask(verb="ListSets")
     assert found.set_specs == ["collection", "domain", "mimetype"]
     assert found.token is None
@@ -183,7 +187,7 @@ async def test_a_collection_is_described(provider: Provider, archive: Archive) -
     assert found.texts("//dc:description") == ["Newspapers & <periodicals>"]
 
 
-def test_the_root_of_the_collections_is_a_set_before_there_is_one(archive: Archive) -> None:
+def test_the_root_of_collections_is_a_set_without_any_collection(archive: Archive) -> None:
     with archive.database.session() as session:
         assert find_scope(session, "collection") is not None
         assert find_scope(session, "collection:none") is None

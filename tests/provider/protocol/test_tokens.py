@@ -1,4 +1,4 @@
-"""Resumption tokens: what goes in comes out, and nothing else does."""
+"""Resumption tokens: the state survives the round trip, and forged tokens are refused."""
 
 import random
 import string
@@ -58,7 +58,7 @@ TOKEN = TOKENS.write(STATE, NOW)
 
 @settings(deadline=None)
 @given(st.integers(0, len(TOKEN) - 1), st.sampled_from(string.printable + "ž\0"))
-def test_no_character_can_be_changed(place: int, character: str) -> None:
+def test_a_token_with_a_changed_character_is_refused(place: int, character: str) -> None:
     altered = TOKEN[:place] + character + TOKEN[place + 1 :]
     if altered == TOKEN:
         assert TOKENS.read_items(altered, Verb.LIST_RECORDS, NOW) == STATE
@@ -69,13 +69,13 @@ def test_no_character_can_be_changed(place: int, character: str) -> None:
 @pytest.mark.parametrize(
     "character", sorted({*string.ascii_letters, *string.digits, "-", "_", "="} - {TOKEN[-1]})
 )
-def test_not_even_the_spare_bits_of_the_last_character_can_be_changed(character: str) -> None:
+def test_a_token_with_changed_spare_bits_of_its_last_character_is_refused(character: str) -> None:
     assert "altered" in refusal(TOKEN[:-1] + character)
 
 
 @settings(deadline=None)
 @given(st.text(max_size=200))
-def test_no_text_is_taken_for_a_token(text: str) -> None:
+def test_arbitrary_text_is_not_accepted_as_a_token(text: str) -> None:
     assert "altered" in refusal(text)
 
 
@@ -89,7 +89,7 @@ def test_a_token_of_another_verb_is_refused() -> None:
     assert "belongs to ListSets" in refusal(TOKENS.write(state, NOW))
 
 
-def test_a_token_is_good_to_its_last_second() -> None:
+def test_a_token_is_accepted_until_its_last_second() -> None:
     token = TOKENS.write(STATE, NOW - timedelta(hours=48))
     assert TOKENS.read_items(token, Verb.LIST_RECORDS, NOW) == STATE
 
@@ -104,7 +104,7 @@ def test_a_token_of_another_version_is_refused() -> None:
     assert "another version" in refusal(str(token))
 
 
-def test_a_very_long_text_is_refused_unread() -> None:
+def test_a_very_long_token_is_refused_without_decoding() -> None:
     serializer = TOKENS._serializers[0]  # noqa: SLF001 signed as ours, so that only its length tells
     token = str(serializer.dumps({"v": 1, "long": random.Random(1).randbytes(4096).hex()}))
     assert len(token) > 4096
@@ -118,7 +118,7 @@ def refusal(token: str) -> str:
     return refused.value.message
 
 
-def test_a_former_key_is_accepted_and_signs_nothing() -> None:
+def test_tokens_of_a_former_key_are_accepted_and_new_ones_use_the_present_key() -> None:
     former = Tokens([b"f" * 32], timedelta(hours=48))
     both = Tokens([KEY, b"f" * 32], timedelta(hours=48))
     assert both.read_items(former.write(STATE, NOW), STATE.verb, NOW) == STATE

@@ -6,14 +6,16 @@ from tests.provider.archive import BEGINNING, Archive
 from tests.provider.conftest import Provider
 
 
-async def test_a_deleted_record_is_its_header(provider: Provider, archive: Archive) -> None:
+async def test_a_deleted_record_consists_of_its_header(provider: Provider, archive: Archive) -> None:
     identifier = archive.add(deleted=True)
     answer = await provider.ask(verb="GetRecord", identifier=identifier, metadataPrefix="oai_dc")
     assert answer.deleted == [identifier]
     assert not answer.texts("//o:metadata")
 
 
-async def test_a_record_that_is_not_due_does_not_exist(provider: Provider, archive: Archive) -> None:
+async def test_a_record_with_a_future_datestamp_gets_id_does_not_exist(
+    provider: Provider, archive: Archive
+) -> None:
     identifier = archive.add(datestamp=datetime.now(UTC) + timedelta(days=1))
     for arguments in ({"verb": "GetRecord", "metadataPrefix": "oai_dc"}, {"verb": "ListMetadataFormats"}):
         answer = await provider.ask(identifier=identifier, **arguments)
@@ -21,7 +23,7 @@ async def test_a_record_that_is_not_due_does_not_exist(provider: Provider, archi
         assert answer.request == {**arguments, "identifier": identifier}
 
 
-async def test_every_record_can_be_had_in_every_format(provider: Provider, archive: Archive) -> None:
+async def test_every_record_is_available_in_every_format(provider: Provider, archive: Archive) -> None:
     for identifier in (archive.add(), archive.add(deleted=True)):
         everywhere = await provider.ask(verb="ListMetadataFormats")
         here = await provider.ask(verb="ListMetadataFormats", identifier=identifier)
@@ -33,7 +35,7 @@ async def test_every_record_can_be_had_in_every_format(provider: Provider, archi
             assert record.identifiers == [identifier]
 
 
-async def test_the_answers_date_is_the_databases_clock_in_whole_seconds(
+async def test_the_response_date_is_the_clock_of_the_database_in_seconds(
     provider: Provider, archive: Archive
 ) -> None:
     archive.add(datestamp=BEGINNING)

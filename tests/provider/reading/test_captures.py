@@ -1,4 +1,4 @@
-"""What a record says becomes a typed capture; what cannot be is refused with the reason."""
+"""Records become typed captures; invalid ones are refused with the reason."""
 
 import io
 from collections.abc import Callable
@@ -28,7 +28,7 @@ def capture(record: bytes) -> Capture:
     return found
 
 
-def test_a_warc_response_gives_all_its_facts() -> None:
+def test_a_warc_response_becomes_a_capture_with_all_fields() -> None:
     assert capture(warc_record(PAGE)) == Capture(
         offset=0,
         record_type="response",
@@ -44,7 +44,7 @@ def test_a_warc_response_gives_all_its_facts() -> None:
     )
 
 
-def test_an_arc_record_gives_the_same_facts_as_a_warc_one() -> None:
+def test_an_arc_record_becomes_the_same_capture_as_a_warc_record() -> None:
     facts = capture(arc_record(PAGE))
     assert facts.packed_length == len(arc_record(PAGE))
     assert facts == capture(warc_record(PAGE))._replace(packed_length=facts.packed_length)
@@ -55,13 +55,13 @@ def test_a_digest_that_is_missing_is_computed() -> None:
     assert capture(warc_record(page)).digest == page.payload_digest
 
 
-def test_a_header_without_an_end_is_reported_by_its_line_ends() -> None:
+def test_a_header_without_end_is_reported_with_its_line_endings() -> None:
     found = read(warc_record(PAGE).replace(b"\r\n", b"\r\r\n"))
     assert isinstance(found, FramingProblem)
     assert found.reason.startswith("the WARC header has no end: its lines end in CR CR LF")
 
 
-def test_a_digest_of_the_whole_block_is_not_taken_for_that_of_the_payload() -> None:
+def test_a_payload_digest_that_equals_the_block_digest_is_recomputed() -> None:
     of_block = Page(url=PAGE.url, body=PAGE.http).payload_digest
     stated = f"WARC-Payload-Digest: {of_block}\r\nWARC-Block-Digest: {of_block}".encode()
     record = warc_record(PAGE).replace(f"WARC-Payload-Digest: {PAGE.payload_digest}".encode(), stated)
@@ -70,7 +70,7 @@ def test_a_digest_of_the_whole_block_is_not_taken_for_that_of_the_payload() -> N
     assert capture(record).digest == of_block
 
 
-def test_a_digest_that_is_there_is_taken_as_it_is() -> None:
+def test_a_stated_digest_is_stored_unchanged() -> None:
     record = warc_record(PAGE).replace(PAGE.payload_digest.encode(), b"md5:0123")
     assert capture(record).digest == "md5:0123"
 
@@ -98,7 +98,7 @@ def test_a_response_that_is_not_http_has_the_type_of_its_record(declared: str, e
 
 
 @pytest.mark.parametrize("write", [warc_record, arc_record])
-def test_internet_radio_has_the_facts_of_its_header(write: Callable[[Page], bytes]) -> None:
+def test_an_icy_response_is_read_like_an_http_response(write: Callable[[Page], bytes]) -> None:
     page = Page(url="http://radio.example/stream", mime_type="audio/mpeg", body=b"\xff\xfbmusic")
     record = write(page).replace(b"HTTP/1.1 200 Anything", b"ICY 200 Anything else")
     found = capture(record)
@@ -109,7 +109,7 @@ def test_internet_radio_has_the_facts_of_its_header(write: Callable[[Page], byte
 
 
 @pytest.mark.parametrize("write", [warc_record, arc_record])
-def test_a_record_that_begins_with_interim_responses_has_the_facts_of_the_final_one(
+def test_interim_responses_before_the_final_response_are_skipped(
     write: Callable[[Page], bytes],
 ) -> None:
     interim = b"HTTP/1.1 100 Continue\r\n\r\nHTTP/2 103\r\nContent-Type: a/b\r\nLink: </x>\r\n\r\n"
@@ -127,7 +127,7 @@ def test_a_record_that_begins_with_interim_responses_has_the_facts_of_the_final_
 
 
 @pytest.mark.parametrize("head", ["101 Switching Protocols", "100 Continue"])
-def test_a_response_with_an_informational_status_alone_keeps_it(head: str) -> None:
+def test_a_response_with_only_an_informational_status_keeps_it(head: str) -> None:
     status = int(head[:3])
     body = b"HTTP/1.1 200 OK\r\n\r\n" if status == 101 else b"any content"
     page = Page(url="http://a.example/", status=status, body=body)
@@ -135,7 +135,7 @@ def test_a_response_with_an_informational_status_alone_keeps_it(head: str) -> No
     assert (found.http_status, found.length, found.digest) == (status, len(body), page.payload_digest)
 
 
-def test_a_revisit_without_digest_gets_none() -> None:
+def test_no_digest_is_computed_for_a_revisit_without_one() -> None:
     page = Page(url="http://a.example/", record_type="revisit", body=b"", digest=False, status=304)
     found = capture(warc_record(page))
     assert (found.digest, found.http_status, found.length) == (None, 304, 0)
@@ -147,11 +147,11 @@ def test_digest_of_an_empty_body_is_kept_unless_status_is_304(status: int, *, ke
     assert capture(warc_record(page)).digest == (page.payload_digest if kept else None)
 
 
-def test_an_arc_record_without_http_headers_is_all_content() -> None:
+def test_an_arc_record_without_http_headers_consists_of_content() -> None:
     record = b"http://a.example/ 192.0.2.1 20071102030405 text/plain 11\nhello\nworld\n"
     found = capture(record)
     assert (found.length, found.mime_type, found.http_status) == (11, "text/plain", None)
-    # The digest of these eleven bytes, worked out by other means.
+    # The digest of these eleven bytes, computed by another program.
     assert found.digest == "sha1:PW4CPQIK7QLRTBRVALHZKOLXGGZDXC5O"
 
 
@@ -160,7 +160,7 @@ def test_other_records_are_counted_by_their_type(kind: str) -> None:
     assert read(warc_other(kind)) == Ignored(kind=kind)
 
 
-def test_an_unheard_of_type_is_counted_as_other() -> None:
+def test_records_of_unknown_type_are_counted_as_other() -> None:
     assert read(warc_other("x" * 500)) == Ignored(kind="other")
 
 
@@ -179,7 +179,7 @@ def test_a_url_with_too_few_slashes_is_a_problem(write: Callable[[Page], bytes],
     assert "has no valid host name" in found.reason
 
 
-def test_the_first_segment_of_a_record_is_no_document() -> None:
+def test_a_segmented_record_is_reported_and_its_continuation_ignored() -> None:
     first = warc_record(PAGE).replace(b"WARC-Date", b"WARC-Segment-Number: 1\r\nWARC-Date")
     rest = warc_other("continuation").replace(b"WARC-Date", b"WARC-Segment-Number: 2\r\nWARC-Date")
     problem, ignored, other = read_captures(io.BytesIO(first + rest + warc_record(PAGE)))
@@ -190,28 +190,28 @@ def test_the_first_segment_of_a_record_is_no_document() -> None:
 
 
 @pytest.mark.parametrize("write", [warc_record, arc_record])
-def test_a_name_look_up_is_no_document(write: Callable[[Page], bytes]) -> None:
+def test_dns_records_are_ignored(write: Callable[[Page], bytes]) -> None:
     assert read(write(Page(url="dns:a.example"))) == Ignored(kind="dns")
 
 
-def test_wgets_own_records_are_no_documents_whether_in_brackets_or_not() -> None:
+def test_metadata_records_of_wget_are_ignored_with_or_without_brackets() -> None:
     for target in ("metadata://gnu.org/software/wget/warc/wget.log", "<metadata://gnu.org/MANIFEST.txt>"):
         page = Page(url=target, record_type="resource", mime_type="text/plain", body=b"--warc-file\n")
         assert read(warc_record(page)) == Ignored(kind="metadata")
 
 
 @pytest.mark.parametrize("url", ["file:///cap.png", "file://localhost/srv/site/index.html"])
-def test_a_file_of_the_crawlers_machine_is_no_document(url: str) -> None:
+def test_records_with_file_urls_are_ignored(url: str) -> None:
     page = Page(url=url, record_type="resource", mime_type="image/png", body=b"png")
     assert read(warc_record(page)) == Ignored(kind="file")
 
 
-def test_a_blank_in_a_url_is_written_as_blanks_are() -> None:
+def test_a_blank_in_a_url_is_escaped() -> None:
     for write in (warc_record, arc_record):
         assert capture(write(Page(url="http://a.example/a b"))).url == "http://a.example/a%20b"
 
 
-def test_brackets_around_a_url_are_no_part_of_it() -> None:
+def test_angle_brackets_around_a_url_are_removed() -> None:
     assert capture(warc_record(Page(url="<http://a.example/>"))).url == "http://a.example/"
 
 
@@ -224,7 +224,7 @@ def test_brackets_around_a_url_are_no_part_of_it() -> None:
         ("2016-01", datetime(2016, 1, 1, tzinfo=UTC)),
     ],
 )
-def test_a_capture_time_is_as_fine_as_it_is_stated(date: str, moment: datetime) -> None:
+def test_a_capture_time_is_read_with_its_precision(date: str, moment: datetime) -> None:
     assert capture(warc_record(Page(url="http://a.example/", date=date))).archived == moment
 
 
@@ -260,10 +260,10 @@ def test_an_impossible_capture_time_is_refused(date: str) -> None:
     ],
 )
 @pytest.mark.parametrize("before", [[], [arc_record(PAGE)]])
-def test_an_arc_date_of_other_length_is_cut_or_padded_to_14_digits(
+def test_an_arc_date_of_another_length_is_truncated_or_padded_to_14_digits(
     date: str, moment: datetime, before: list[bytes]
 ) -> None:
-    # Behind another record, the line also has to be recognised as the beginning of one.
+    # After another record, the line must also be recognised as the beginning of a record.
     *others, found = read_captures(io.BytesIO(b"".join([*before, arc_record(PAGE, date=date)])))
     assert [getattr(one, "date_adjusted", None) for one in others] == [False] * len(before)
     assert isinstance(found, Capture), found
@@ -280,7 +280,7 @@ def test_an_arc_date_of_other_length_is_cut_or_padded_to_14_digits(
     ],
     ids=["parameter", "parameters", "no type", "transposed"],
 )
-def test_the_lines_of_alexas_crawlers_are_read(line: bytes) -> None:
+def test_arc_headers_of_alexas_crawlers_are_read(line: bytes) -> None:
     record = line % len(PAGE.http) + PAGE.http + b"\n"
     first, second = read_captures(io.BytesIO(record * 2))
     for found in (first, second):
@@ -300,7 +300,7 @@ def test_the_lines_of_alexas_crawlers_are_read(line: bytes) -> None:
         ("2012-02-10T21:50:59+01:00", datetime(2012, 2, 10, 20, 50, 59, tzinfo=UTC)),
     ],
 )
-def test_a_date_of_clueweb_counts_days_of_the_year_and_has_an_offset(date: str, moment: datetime) -> None:
+def test_dates_of_clueweb_with_day_of_year_and_offset_are_read(date: str, moment: datetime) -> None:
     found = capture(warc_record(Page(url="http://a.example/", date=date)))
     assert (found.archived, found.date_adjusted) == (moment, True)
 
@@ -332,21 +332,21 @@ def test_an_impossible_arc_date_is_refused(date: str) -> None:
 @pytest.mark.parametrize(
     "url", ["", "no url", "/relative", "http://", "http:///x", "http://" + "a" * 300, "http://a.example/\x07"]
 )
-def test_a_target_that_is_no_url_is_refused(url: str) -> None:
+def test_a_target_that_is_not_a_url_is_refused(url: str) -> None:
     found = read(warc_record(Page(url=url)))
     assert isinstance(found, FramingProblem)
     assert "URL" in found.reason
 
 
-def test_a_refused_record_does_not_cost_the_next_one() -> None:
+def test_the_record_after_a_refused_one_is_read() -> None:
     both = warc_record(Page(url="no url")) + warc_record(PAGE)
     first, second = read_captures(io.BytesIO(both))
     assert isinstance(first, FramingProblem)
     assert isinstance(second, Capture)
 
 
-def test_a_record_with_a_longer_http_header_than_is_read_is_a_problem_and_costs_no_other() -> None:
-    """What follows the part that is read is not taken for the payload, nor for records."""
+def test_a_record_with_a_too_long_http_header_is_refused_and_the_next_one_read() -> None:
+    """The rest of the header is read neither as payload nor as records."""
     forged = warc_record(Page(url="http://forged.example/"))
     long = replace(PAGE, http_headers="X-Long: " + "x" * 1_048_576 + "\r\n", body=b"\n" + forged)
     following = warc_record(replace(PAGE, url="http://b.example/"))
@@ -357,7 +357,7 @@ def test_a_record_with_a_longer_http_header_than_is_read_is_a_problem_and_costs_
     assert found.url == "http://b.example/"
 
 
-def test_folded_and_odd_header_lines_are_understood() -> None:
+def test_folded_and_unusual_header_lines_are_read() -> None:
     record = warc_record(PAGE).replace(b"WARC-Type: response", b"warc-type:response\r\nX-Y: a\r\n b")
     assert capture(record).record_type == "response"
 

@@ -1,4 +1,4 @@
-"""CDX and CDXJ files tell of captures; the archive files themselves complete them later."""
+"""CDX and CDXJ files list captures, which the archive files complete later."""
 
 import gzip
 import json
@@ -85,12 +85,12 @@ def counts(report: FileReport) -> tuple[int, int, int, int, int]:
         ("x.cdxj.gz", ["!OpenWayback-CDXJ 1.0", JSON, ""]),
     ],
 )
-def test_a_line_tells_of_a_capture(tmp_path: Path, name: str, lines: list[str]) -> None:
+def test_lines_of_all_forms_are_read_as_captures(tmp_path: Path, name: str, lines: list[str]) -> None:
     assert read(write(tmp_path / name, *lines)) == [EXPECTED]
 
 
 def test_only_ascii_blanks_separate_columns(tmp_path: Path) -> None:
-    """A URL may have others, such as those that `/cdx` writes as they are."""
+    """A URL may contain other blanks, such as those that `/cdx` writes unescaped."""
     (found,) = read(
         write(tmp_path / "x.cdx", HEADER_9, LINE_9.replace("example/ ", "example/\xa0\u3000\x85 "))
     )
@@ -98,7 +98,7 @@ def test_only_ascii_blanks_separate_columns(tmp_path: Path) -> None:
     assert found.url == "http://a.example/\xa0\u3000\x85"
 
 
-def test_a_revisit_and_a_finer_time_are_understood(tmp_path: Path) -> None:
+def test_revisits_and_times_with_fractions_are_read(tmp_path: Path) -> None:
     line = JSON.replace("text/html", "warc/revisit").replace("20071102030405", "20071102030405678")
     (found,) = read(write(tmp_path / "x.cdxj", line))
     assert isinstance(found, ListedCapture)
@@ -124,7 +124,7 @@ def test_a_revisit_and_a_finer_time_are_understood(tmp_path: Path) -> None:
         ("x.cdxj", f"key 20071102030405 {'[' * 50_000}", "not JSON"),
     ],
 )
-def test_a_faulty_line_is_told_with_its_number(tmp_path: Path, name: str, line: str, reason: str) -> None:
+def test_a_faulty_line_is_reported_with_its_number(tmp_path: Path, name: str, line: str, reason: str) -> None:
     good = [HEADER_9, LINE_9] if name == "x.cdx" else ["!header", JSON]
     first, faulty, last = read(write(tmp_path / name, *good, line, good[1]))
     assert first == last == EXPECTED
@@ -134,7 +134,7 @@ def test_a_faulty_line_is_told_with_its_number(tmp_path: Path, name: str, line: 
     assert faulty.offset == sum(len(one) + 1 for one in good)
 
 
-def test_columns_that_nobody_named_are_not_guessed(tmp_path: Path) -> None:
+def test_a_cdx_file_without_header_line_is_refused(tmp_path: Path) -> None:
     (found,) = read(write(tmp_path / "x.cdx", LINE_9))
     assert isinstance(found, FaultyLine)
     assert "names the columns" in found.reason
@@ -150,25 +150,25 @@ def test_damaged_gzip_ends_the_file_with_a_faulty_line(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("url", ["dns:a.example", "metadata://gnu.org/wget.log", "file:///a.png"])
-def test_lines_of_what_is_no_document_are_passed_over(tmp_path: Path, url: str) -> None:
+def test_lines_with_urls_of_other_schemes_are_ignored(tmp_path: Path, url: str) -> None:
     line = JSON.replace("http://a.example/", url)
     assert read(write(tmp_path / "x.cdxj", line)) == [Ignored(kind=url.partition(":")[0])]
 
 
 @pytest.mark.parametrize("kind", ["request", "metadata", "warcinfo", "conversion"])
-def test_lines_of_records_that_are_no_documents_are_counted_by_type(tmp_path: Path, kind: str) -> None:
+def test_lines_of_records_that_are_not_documents_are_counted_by_type(tmp_path: Path, kind: str) -> None:
     # As CDX-Writer with --all-records and OpenWayback write them; their other columns may be empty.
     columns = f"example,a)/ 20071102030405 http://a.example/ warc/{kind} - {DIGEST} - 1234 x.warc.gz"
     empty = columns.replace("20071102030405", "-").replace("http://a.example/", "-")
     assert read(write(tmp_path / "x.cdx", HEADER_9, columns, empty)) == [Ignored(kind=kind)] * 2
 
 
-def test_the_file_record_of_cdx_writer_is_no_document(tmp_path: Path) -> None:
+def test_the_warcinfo_line_of_cdx_writer_is_ignored(tmp_path: Path) -> None:
     line = LINE_9.replace("http://a.example/", "warcinfo:/x.warc.gz/tool").replace("text/html", "warc-info")
     assert read(write(tmp_path / "x.cdx", HEADER_9, line)) == [Ignored(kind="warcinfo")]
 
 
-def test_a_resource_record_is_listed_as_one(tmp_path: Path) -> None:
+def test_a_resource_record_is_listed_as_a_resource(tmp_path: Path) -> None:
     (found,) = read(write(tmp_path / "x.cdxj", JSON.replace("text/html", "warc/resource")))
     assert isinstance(found, ListedCapture)
     assert (found.record_type, found.mime_type) == ("resource", None)
@@ -183,14 +183,14 @@ METADATA = LINE_9.replace("text/html 200", "unk -").replace("1234", "2345")
     [[LINE_9, BARE], [BARE, LINE_9], [LINE_9, BARE, METADATA], [BARE, LINE_9, METADATA]],
     ids=["response first", "request first", "crawler's order", "sorted"],
 )
-def test_the_request_and_metadata_beside_a_response_are_passed_over(tmp_path: Path, lines: list[str]) -> None:
+def test_request_and_metadata_lines_of_a_response_are_ignored(tmp_path: Path, lines: list[str]) -> None:
     # As pywb's `cdx-indexer -a` writes them.
     found = read(write(tmp_path / "x.cdx", HEADER_9, *lines))
     assert [one for one in found if isinstance(one, ListedCapture)] == [EXPECTED]
     assert found.count(Ignored(kind="other")) == len(lines) - 1
 
 
-def test_a_line_without_status_is_kept_where_no_response_is_beside_it(tmp_path: Path) -> None:
+def test_a_line_without_status_is_kept_if_no_response_is_adjacent(tmp_path: Path) -> None:
     others = [LINE_9.replace("a.example/", f"{name}.example/") for name in "bc"]
     found = read(write(tmp_path / "x.cdx", HEADER_9, others[0], BARE, BARE, others[1], METADATA))
     assert [(one.url, one.offset) for one in found if isinstance(one, ListedCapture)] == [
@@ -202,7 +202,7 @@ def test_a_line_without_status_is_kept_where_no_response_is_beside_it(tmp_path: 
     ]
 
 
-def test_a_list_of_all_records_gives_the_documents_of_its_archive(database: Database, tmp_path: Path) -> None:
+def test_only_responses_of_a_list_of_all_records_become_documents(database: Database, tmp_path: Path) -> None:
     request = "example,a)/ 20071102030405 http://a.example/ warc/request - - - 99 x.warc.gz"
     metadata = request.replace("request - -", f"metadata - {'B' * 32}").replace("99", "2345")
     report = index_file(database, write(tmp_path / "x.cdx", HEADER_9, request, LINE_9, metadata), OPTIONS)
@@ -213,7 +213,7 @@ def test_a_list_of_all_records_gives_the_documents_of_its_archive(database: Data
 
 
 @pytest.mark.parametrize("name", ["x.warc.gz", "x.warc"])
-def test_what_a_list_tells_becomes_documents_and_the_archive_completes_them(
+def test_listed_captures_become_documents_that_the_archive_file_completes(
     database: Database, tmp_path: Path, name: str
 ) -> None:
     archive = write_pages(tmp_path / "archive" / name, PAGES)
@@ -232,13 +232,13 @@ def test_what_a_list_tells_becomes_documents_and_the_archive_completes_them(
         facts = session.execute(select(Document.length, Document.title).distinct()).all()
         assert [tuple(row) for row in facts] == [(len(PAGES[0].body), "A page")]
     assert {row.key for row in after} == {row.key for row in before}
-    # Harvesters see title and length, so they have to hear of it.
+    # Records contain title and length, so that harvesters need the change.
     assert min(row.datestamp for row in after) > max(row.datestamp for row in before)
     assert counts(index_file(database, archive, AGAIN)) == (0, 3, 0, 0, 0)
     assert counts(index_file(database, listed, OPTIONS)) == (0, 3, 0, 0, 0)
 
 
-def test_a_time_that_the_list_tells_less_finely_makes_no_second_document(
+def test_a_listed_time_without_fraction_creates_no_second_document(
     database: Database, tmp_path: Path
 ) -> None:
     page = Page(url="http://a.example/", date="2007-11-02T03:04:05.678Z")
@@ -251,7 +251,9 @@ def test_a_time_that_the_list_tells_less_finely_makes_no_second_document(
         assert len(session.scalars(select(Document)).all()) == 1
 
 
-def test_an_archive_indexed_first_knows_better(database: Database, tmp_path: Path) -> None:
+def test_a_list_does_not_change_documents_of_an_indexed_archive_file(
+    database: Database, tmp_path: Path
+) -> None:
     archive = write_pages(tmp_path / "archive" / "x.warc.gz", PAGES)
     index_file(database, archive, OPTIONS)
     moved = [*PAGES[1:], PAGES[0]]
@@ -259,7 +261,9 @@ def test_an_archive_indexed_first_knows_better(database: Database, tmp_path: Pat
     assert counts(index_file(database, archive, AGAIN)) == (0, 3, 0, 0, 0)
 
 
-def test_a_new_list_of_unseen_files_corrects_places(database: Database, tmp_path: Path) -> None:
+def test_a_new_list_updates_the_places_in_files_that_are_not_indexed(
+    database: Database, tmp_path: Path
+) -> None:
     for name, expected in (("x.warc", (3, 0, 0, 0, 0)), ("x.warc.gz", (0, 0, 3, 0, 0))):
         listed = cdxj(tmp_path / "x.cdxj", PAGES, tmp_path / name)
         assert counts(index_file(database, listed, OPTIONS)) == expected
@@ -274,7 +278,7 @@ REVISIT = replace(PAGES[0], record_type="revisit")
     ("pages", "duplicates"),
     [([PREFLIGHT, POSTED], 0), ([PAGES[0], REVISIT], 1), ([REVISIT, PAGES[0]], 1)],
 )
-def test_a_document_keeps_its_place_beside_another_listed_capture_of_its_second(
+def test_a_document_keeps_its_place_if_another_capture_of_its_second_is_listed(
     database: Database, tmp_path: Path, pages: list[Page], duplicates: int
 ) -> None:
     kept = next(page for page in pages if page.record_type == "response")
@@ -291,7 +295,7 @@ def test_a_document_keeps_its_place_beside_another_listed_capture_of_its_second(
         assert [tuple(row) for row in rows] == [(place, kept.payload_digest, "response")]
 
 
-def test_the_folder_of_the_archive_files_gives_their_paths(database: Database, tmp_path: Path) -> None:
+def test_listed_files_get_their_paths_from_the_archive_folder(database: Database, tmp_path: Path) -> None:
     archive = write_archive(tmp_path / "archive" / "x.warc.gz", [warc_other("warcinfo")])
     listed = write(tmp_path / "x.cdxj", JSON, JSON.replace("x.warc.gz", "gone.warc.gz").replace("/a.", "/b."))
     for folder in (None, tmp_path / "archive" / ".." / "archive"):
@@ -302,7 +306,7 @@ def test_the_folder_of_the_archive_files_gives_their_paths(database: Database, t
     assert not index_file(database, archive, OPTIONS).skipped
 
 
-def test_a_listed_file_is_recognised_although_its_path_was_stored_with_dots(
+def test_a_listed_file_is_recognised_if_its_path_was_stored_with_dots(
     database: Database, tmp_path: Path
 ) -> None:
     archive = write_archive(tmp_path / "x.warc.gz", [warc_other("warcinfo")])
@@ -313,7 +317,9 @@ def test_a_listed_file_is_recognised_although_its_path_was_stored_with_dots(
         assert session.scalars(select(Arc.path)).all() == [str(archive)]
 
 
-def test_a_name_that_two_files_have_is_not_guessed(database: Database, tmp_path: Path) -> None:
+def test_a_listed_name_that_two_files_have_is_reported_as_ambiguous(
+    database: Database, tmp_path: Path
+) -> None:
     for folder, page in zip("pq", PAGES, strict=False):
         index_file(database, write_pages(tmp_path / folder / "x.warc.gz", [page]), OPTIONS)
     report = index_file(database, write(tmp_path / "x.cdxj", JSON), OPTIONS)
@@ -332,7 +338,7 @@ def test_other_content_at_the_same_url_and_time_is_a_problem(database: Database,
     assert report.merged.problems[0].failure.code == FailureCode.ARCHIVE_DIGEST_DIFFERS
 
 
-def test_a_faulty_line_is_a_problem_with_its_number(database: Database, tmp_path: Path) -> None:
+def test_indexing_reports_a_faulty_line_with_its_number(database: Database, tmp_path: Path) -> None:
     report = index_file(database, write(tmp_path / "x.cdxj", JSON, "key 20071102030405"), OPTIONS)
     assert [problem.failure for problem in report.merged.problems] == [
         Failure(code=FailureCode.ARCHIVE_LINE_INVALID, facts={"line": 2})
@@ -340,7 +346,7 @@ def test_a_faulty_line_is_a_problem_with_its_number(database: Database, tmp_path
 
 
 @pytest.mark.parametrize("mime", ["text/html", "warc/revisit", "image/png"])
-def test_a_listed_document_gets_digest_and_type_of_the_record_in_its_file(
+def test_a_listed_document_gets_digest_and_type_from_the_record_in_its_file(
     database: Database, tmp_path: Path, mime: str
 ) -> None:
     archive = write_pages(tmp_path / "archive" / "x.warc.gz", PAGES[:1])

@@ -1,4 +1,4 @@
-"""Damage costs the damaged record alone, and is told with its place."""
+"""Only the damaged record is lost, and the damage is reported with its offset."""
 
 import gzip
 from dataclasses import replace
@@ -25,7 +25,7 @@ NAMES = ["x.warc", "x.warc.gz", "x.warc.zst", "x.arc", "x.arc.gz"]
 
 
 def http_with_length(page: Page, length: int) -> Page:
-    """The same page, whose HTTP header tells this length."""
+    """Return the page with this Content-Length in its HTTP header."""
     return replace(page, http_headers=f"Content-Length: {length}\r\n")
 
 
@@ -49,7 +49,7 @@ def read(path: Path) -> tuple[list[Capture], list[FramingProblem]]:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_good_file_gives_every_record_with_its_place(tmp_path: Path, name: str) -> None:
+def test_all_records_of_an_intact_file_are_read_with_their_offsets(tmp_path: Path, name: str) -> None:
     path = write_archive(tmp_path / name, records(name))
     captures, problems = read(path)
     assert [(one.url, one.offset) for one in captures] == [
@@ -59,7 +59,7 @@ def test_a_good_file_gives_every_record_with_its_place(tmp_path: Path, name: str
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_garbage_between_records_is_told_and_passed(tmp_path: Path, name: str) -> None:
+def test_garbage_between_records_is_reported_and_skipped(tmp_path: Path, name: str) -> None:
     path = tmp_path / name
     parts = [packed(path, record) for record in records(name)]
     path.write_bytes(b"".join([*parts[:2], b"\x00garbage\nWARC or not\n", *parts[2:]]))
@@ -71,7 +71,9 @@ def test_garbage_between_records_is_told_and_passed(tmp_path: Path, name: str) -
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("left", [10, 60, 1000])
-def test_a_file_that_breaks_off_keeps_what_is_before(tmp_path: Path, name: str, left: int) -> None:
+def test_the_records_before_the_end_of_a_truncated_file_are_read(
+    tmp_path: Path, name: str, left: int
+) -> None:
     path = tmp_path / name
     parts = [packed(path, record) for record in records(name)]
     # A gzipped record of this data is shorter than 1,000 bytes.
@@ -85,7 +87,7 @@ def test_a_file_that_breaks_off_keeps_what_is_before(tmp_path: Path, name: str, 
 @pytest.mark.parametrize("break_", [b"\n", b"\r\n"])
 @pytest.mark.parametrize("size", [1, 4096, *range(65_525, 65_537)])
 def test_a_record_that_begins_within_a_line_is_found(tmp_path: Path, size: int, break_: bytes) -> None:
-    """As after zeros that a file system has put in, also where a long line is read in two parts."""
+    """This happens after zeros inserted by a file system, also if a long line is read in two parts."""
     whole = [record.replace(b"WARC/1.0\r\n", b"WARC/1.0" + break_, 1) for record in records("x.warc")]
     path = write_archive(tmp_path / "x.warc", [*whole[:2], b"\x00" * size, *whole[2:]])
     captures, problems = read(path)
@@ -94,7 +96,7 @@ def test_a_record_that_begins_within_a_line_is_found(tmp_path: Path, size: int, 
 
 
 @pytest.mark.parametrize("left", [400, 2000])
-def test_a_record_directly_after_a_cut_one_is_found(tmp_path: Path, left: int) -> None:
+def test_a_record_directly_after_a_truncated_one_is_found(tmp_path: Path, left: int) -> None:
     whole = records("x.warc")
     path = write_archive(tmp_path / "x.warc", [*whole[:2], whole[2][:left], *whole[3:]])
     captures, problems = read(path)
@@ -102,7 +104,7 @@ def test_a_record_directly_after_a_cut_one_is_found(tmp_path: Path, left: int) -
     assert [problem.offset for problem in problems] == [len(whole[0] + whole[1])]
 
 
-def test_a_version_within_a_line_of_text_is_no_record(tmp_path: Path) -> None:
+def test_a_version_within_a_line_of_text_is_not_read_as_a_record(tmp_path: Path) -> None:
     whole = records("x.warc")
     text = b"\x00the format is WARC/1.0\r\nand not another: it is old\r\n"
     path = write_archive(tmp_path / "x.warc", [*whole[:2], text, *whole[2:]])
@@ -113,7 +115,7 @@ def test_a_version_within_a_line_of_text_is_no_record(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["x.warc.gz", "x.warc.zst", "x.arc.gz"])
 @pytest.mark.parametrize("place", ["begin", "middle", "checksum"])
-def test_a_garbled_gzip_member_or_frame_costs_that_record_alone(
+def test_only_the_record_of_a_damaged_gzip_member_or_zstd_frame_is_lost(
     tmp_path: Path, name: str, place: str
 ) -> None:
     path = tmp_path / name
@@ -131,7 +133,7 @@ def test_a_garbled_gzip_member_or_frame_costs_that_record_alone(
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("error", [-7, 7, 5000])
-def test_a_wrong_length_costs_that_record_alone(tmp_path: Path, name: str, error: int) -> None:
+def test_only_the_record_with_a_wrong_length_is_lost(tmp_path: Path, name: str, error: int) -> None:
     whole = records(name)
     length = len(PAGES[1].http) + error
     write = arc_record if ".arc" in name else warc_record
@@ -143,14 +145,14 @@ def test_a_wrong_length_costs_that_record_alone(tmp_path: Path, name: str, error
 
 
 @pytest.mark.parametrize("length", [-1, "abc", "", "9" * 30])
-def test_a_length_that_is_no_number_costs_that_record_alone(tmp_path: Path, length: int | str) -> None:
+def test_only_the_record_with_an_invalid_length_is_lost(tmp_path: Path, length: int | str) -> None:
     whole = [arc_info(), arc_record(PAGES[0], length=length), arc_record(PAGES[1])]
     captures, problems = read(write_archive(tmp_path / "x.arc", whole))
     assert [one.url for one in captures] == [PAGES[1].url]
     assert [problem.offset for problem in problems] == [len(whole[0])]
 
 
-def test_an_empty_file_is_told(tmp_path: Path) -> None:
+def test_an_empty_file_is_reported(tmp_path: Path) -> None:
     assert read(write_archive(tmp_path / "x.warc", [])) == (
         [],
         [FramingProblem.of(FailureCode.ARCHIVE_NOT_ARCHIVE, "the file is empty")],
@@ -158,7 +160,7 @@ def test_an_empty_file_is_told(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("content", [b"GIF89a\n" * 100, b"\x00" * 5000, gzip.compress(b"hello", mtime=0)])
-def test_a_file_that_is_no_archive_is_one_problem(tmp_path: Path, content: bytes) -> None:
+def test_a_file_that_is_not_an_archive_file_is_reported_once(tmp_path: Path, content: bytes) -> None:
     path = tmp_path / "x.warc.gz"
     path.write_bytes(content)
     captures, problems = read(path)
@@ -192,7 +194,7 @@ def test_a_file_that_is_no_archive_is_one_problem(tmp_path: Path, content: bytes
         ),
     ],
 )
-def test_each_problem_has_a_code_that_says_what_to_do(
+def test_each_problem_has_its_failure_code_and_facts(
     tmp_path: Path, content: bytes, code: FailureCode, facts: dict[str, int] | None
 ) -> None:
     path = tmp_path / "x.warc.gz"
@@ -202,7 +204,7 @@ def test_each_problem_has_a_code_that_says_what_to_do(
     assert facts is None or problem.failure.facts == facts
 
 
-def test_records_that_share_a_gzip_member_have_no_place_of_their_own(tmp_path: Path) -> None:
+def test_only_the_first_record_of_a_shared_gzip_member_is_read(tmp_path: Path) -> None:
     path = tmp_path / "x.warc.gz"
     path.write_bytes(gzip.compress(b"".join(map(warc_record, PAGES))))
     captures, problems = read(path)
@@ -211,7 +213,7 @@ def test_records_that_share_a_gzip_member_have_no_place_of_their_own(tmp_path: P
 
 
 @pytest.mark.parametrize("at", [20, 300, -5])
-def test_a_record_over_several_gzip_members_is_no_damage(tmp_path: Path, at: int) -> None:
+def test_a_record_over_several_gzip_members_is_reported_as_joined_records(tmp_path: Path, at: int) -> None:
     path = tmp_path / "x.warc.gz"
     before, split, *after = map(warc_record, PAGES)
     parts = [gzip.compress(one, mtime=0) for one in (before, split[:at], split[at:], *after)]
@@ -223,8 +225,8 @@ def test_a_record_over_several_gzip_members_is_no_damage(tmp_path: Path, at: int
     ]
 
 
-def test_a_file_compressed_without_regard_to_its_records_is_one_problem(tmp_path: Path) -> None:
-    """As `bgzip` does it."""
+def test_a_file_compressed_regardless_of_record_boundaries_is_reported_once(tmp_path: Path) -> None:
+    """`bgzip` compresses files in this way."""
     path = tmp_path / "x.warc.gz"
     content = b"".join(map(warc_record, PAGES))
     pieces = (content[place : place + 4000] for place in range(0, len(content), 4000))
@@ -234,7 +236,7 @@ def test_a_file_compressed_without_regard_to_its_records_is_one_problem(tmp_path
     assert [one.failure.code for one in problems] == [FailureCode.ARCHIVE_RECORDS_JOINED]
 
 
-def test_what_follows_records_that_share_a_gzip_member_is_read_or_counted(tmp_path: Path) -> None:
+def test_members_after_a_shared_gzip_member_are_read_or_counted(tmp_path: Path) -> None:
     path = tmp_path / "x.warc.gz"
     joined = gzip.compress(b"".join(map(warc_record, PAGES[:2])), mtime=0)
     broken = gzip.compress(b"X" + warc_record(PAGES[2]), mtime=0)
@@ -264,7 +266,7 @@ def test_garbage_after_records_that_share_a_gzip_member_is_damage(tmp_path: Path
     ]
 
 
-def test_a_header_without_end_is_not_held_in_memory(tmp_path: Path) -> None:
+def test_a_header_without_end_is_reported_and_the_next_record_read(tmp_path: Path) -> None:
     path = tmp_path / "x.warc"
     path.write_bytes(b"WARC/1.0\r\n" + b"x: y\r\n" * 400_000 + warc_record(PAGES[0]))
     captures, problems = read(path)
@@ -272,7 +274,7 @@ def test_a_header_without_end_is_not_held_in_memory(tmp_path: Path) -> None:
     assert "the WARC header is longer" in problems[0].reason
 
 
-def test_an_empty_gzip_member_is_no_damage(tmp_path: Path) -> None:
+def test_an_empty_gzip_member_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "x.warc.gz"
     path.write_bytes(packed(path, warc_record(PAGES[0])) + gzip.compress(b"", mtime=0))
     with path.open("rb") as file:
@@ -281,7 +283,7 @@ def test_an_empty_gzip_member_is_no_damage(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 @pytest.mark.parametrize("error", [-2, 7, 5000])
-def test_a_record_that_is_whole_by_its_http_header_is_kept_and_told(
+def test_a_record_whose_content_length_proves_it_complete_is_kept_and_reported(
     tmp_path: Path, name: str, error: int
 ) -> None:
     page = http_with_length(PAGES[3], len(PAGES[3].body))
@@ -302,7 +304,7 @@ def test_a_record_that_is_whole_by_its_http_header_is_kept_and_told(
 
 @pytest.mark.parametrize("scheme", ["http", "https", "ftp"])
 @pytest.mark.parametrize("error", [2, 3, 4])
-def test_a_length_that_reaches_into_the_next_url_costs_no_record(
+def test_a_length_that_reaches_into_the_next_url_loses_no_record(
     tmp_path: Path, scheme: str, error: int
 ) -> None:
     pages = [
@@ -318,7 +320,7 @@ def test_a_length_that_reaches_into_the_next_url_costs_no_record(
     ]
 
 
-def test_an_unproven_length_that_reaches_into_the_next_url_costs_that_record_alone(tmp_path: Path) -> None:
+def test_without_content_length_only_the_record_with_too_large_a_length_is_lost(tmp_path: Path) -> None:
     whole = records("x.arc")
     whole[2] = arc_record(PAGES[1], length=len(PAGES[1].http) + 2)
     whole[0] = arc_info().replace(b" 67\n", b" 68\n").removesuffix(b"\n")
@@ -338,7 +340,7 @@ def test_records_without_line_breaks_between_them_are_read(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.warc.zst"])
-def test_a_record_whose_digest_does_not_agree_is_not_kept(tmp_path: Path, name: str) -> None:
+def test_a_damaged_record_with_a_wrong_digest_is_not_kept(tmp_path: Path, name: str) -> None:
     page = http_with_length(PAGES[1], len(PAGES[1].body) - 1)
     whole = records(name)
     whole[2] = warc_record(page, length=len(page.http) + 7)
@@ -349,7 +351,7 @@ def test_a_record_whose_digest_does_not_agree_is_not_kept(tmp_path: Path, name: 
 
 @pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.warc.zst"])
 @pytest.mark.parametrize("stray", [b"\0\0", b"junk that nobody knows"])
-def test_stray_bytes_behind_a_record_with_a_digest_do_not_cost_it(
+def test_stray_bytes_after_a_record_with_a_digest_do_not_lose_it(
     tmp_path: Path, name: str, stray: bytes
 ) -> None:
     whole = records(name)
@@ -361,14 +363,14 @@ def test_stray_bytes_behind_a_record_with_a_digest_do_not_cost_it(
 
 
 @pytest.mark.parametrize("name", ["x.arc", "x.arc.gz"])
-def test_stray_bytes_behind_a_record_that_proves_nothing_cost_it(tmp_path: Path, name: str) -> None:
+def test_a_record_without_digest_before_stray_bytes_is_lost(tmp_path: Path, name: str) -> None:
     whole = records(name)
     whole[2] = whole[2].removesuffix(b"\n") + b"\0\0\n"
     captures, _ = read(write_archive(tmp_path / name, whole))
     assert [one.url for one in captures] == [PAGES[0].url, PAGES[2].url, PAGES[3].url]
 
 
-def test_a_length_beyond_the_front_that_is_kept_is_gone_past(tmp_path: Path) -> None:
+def test_records_larger_than_the_buffered_part_are_read(tmp_path: Path) -> None:
     for name in NAMES:
         write = arc_record if ".arc" in name else warc_record
         large = Page(url="http://a.example/large", body=bytes(range(256)) * 4000, digest=".arc" not in name)

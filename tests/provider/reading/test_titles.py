@@ -47,7 +47,7 @@ def title(page: bytes, http: bytes = HEAD, host: str = "a.example") -> str | Non
         (b"", None),
     ],
 )
-def test_a_title_is_tidied(page: bytes, expected: str | None) -> None:
+def test_a_title_is_extracted_and_normalised(page: bytes, expected: str | None) -> None:
     assert title(page) == expected
 
 
@@ -66,7 +66,7 @@ def test_a_title_is_tidied(page: bytes, expected: str | None) -> None:
         b"<meta name=\"it's\" content='<title>Wrong</title>'>",
     ],
 )
-def test_only_an_element_of_the_page_is_its_title(before: bytes) -> None:
+def test_title_elements_in_scripts_comments_and_svg_are_ignored(before: bytes) -> None:
     assert title(before + b"<title>Right</title>") == "Right"
 
 
@@ -105,13 +105,15 @@ def test_only_an_element_of_the_page_is_its_title(before: bytes) -> None:
             head(b"Content-Type: application/xhtml+xml"),
             "a.cz",
         ),
-        # What is stated cannot be, or is no character set for text.
+        # The declared character set is wrong, or is not one for text.
         ("<title>žluť</title>".encode("cp1250"), head(b"Content-Type: text/html; charset=utf-8"), "a.sk"),
         ("<title>žluť</title>".encode(), head(b"Content-Type: text/html; charset=hex"), "a.example"),
         ("<title>žluť</title>".encode(), head(b"Content-Type: text/html; charset=nonsense"), "a.example"),
     ],
 )
-def test_a_title_is_decoded_by_what_is_stated_or_likely(page: bytes, http: bytes, host: str) -> None:
+def test_a_title_is_decoded_by_the_declared_or_most_likely_character_set(
+    page: bytes, http: bytes, host: str
+) -> None:
     assert title(page, http, host) == "žluť"
 
 
@@ -123,12 +125,12 @@ def test_a_title_is_decoded_by_what_is_stated_or_likely(page: bytes, http: bytes
         ("x-sjis", "cp932", "①日本語"),
         ("gb2312", "gbk", "朱镕基"),
         ("x-mac-ce", "mac_latin2", "žluť"),
-        # What is written as bytes of ASCII is in no wider character set.
+        # A declaration in ASCII bytes rules out character sets of two or four bytes.
         ("utf-16", "utf-8", "žluť"),
         ("utf-32", "utf-8", "žluť"),
     ],
 )
-def test_a_label_means_what_it_means_to_browsers(label: str, codec: str, text: str) -> None:
+def test_labels_of_character_sets_have_the_meaning_of_browsers(label: str, codec: str, text: str) -> None:
     page = f"<title>{text}</title>".encode(codec)
     assert title(page, head(b"Content-Type: text/html; charset=" + label.encode())) == text
     assert title(f"<meta charset={label}>".encode() + page) == text
@@ -148,7 +150,7 @@ UTF_8 = head(b"Content-Type: text/html; charset=utf-8")
             head(b"Content-Type: text/html; charset=x-sjis"),
             "①日本語\ufffd",
         ),
-        # Nothing but the invalid byte speaks for another character set than ASCII.
+        # Only the invalid byte suggests a character set other than ASCII.
         (b"Copyright \xa9 2005", UTF_8, "Copyright © 2005"),
         (b"caf\xe9", HEAD, "café"),
         ("Žluťoučký kůň".encode("cp1250"), UTF_8, "Žluťoučký kůň"),
@@ -160,18 +162,18 @@ def test_a_few_invalid_bytes_do_not_change_the_character_set(raw: bytes, http: b
     assert title(b"<title>" + raw + b"</title>", http, "a.cz") == expected
 
 
-def test_one_invalid_byte_does_not_give_way_to_a_later_declaration() -> None:
+def test_one_invalid_byte_does_not_switch_to_a_later_declaration() -> None:
     page = b"<meta charset=windows-1250><title>" + "Žluťoučký".encode() + b" \xa9</title>"
     assert title(page, UTF_8) == "Žluťoučký \ufffd"
 
 
 @pytest.mark.parametrize("http", [HEAD, UTF_8])
-def test_a_title_that_is_cut_within_a_character_keeps_its_character_set(http: bytes) -> None:
+def test_a_title_truncated_within_a_character_keeps_its_character_set(http: bytes) -> None:
     found = title(b"<title>a" + "č".encode() * 6000 + b"</title>", http, "a.cz")
     assert found == "a" + "č" * 298 + "…"
 
 
-def test_other_hosts_pages_are_taken_for_western() -> None:
+def test_pages_of_other_domains_are_decoded_as_windows_1252() -> None:
     assert title("<title>café “x”</title>".encode("cp1252")) == "café “x”"
 
 
@@ -189,7 +191,7 @@ def test_a_compressed_page_is_unpacked(encoding: bytes, pack: "type[bytes]") -> 
 
 
 @pytest.mark.parametrize("encoding", [b"gzip", b"deflate", b"gzip, deflate"])
-def test_a_page_that_is_not_compressed_as_stated_is_read_as_it_is(encoding: bytes) -> None:
+def test_an_uncompressed_page_with_a_content_encoding_is_read_unchanged(encoding: bytes) -> None:
     assert title(b"<title>Plain</title>", head(b"Content-Encoding: " + encoding)) == "Plain"
 
 
@@ -222,22 +224,22 @@ def test_the_fields_of_a_header_may_be_folded() -> None:
 
 
 @pytest.mark.parametrize("encoding", [b"gzip", b"br", b"deflate"])
-def test_what_cannot_be_unpacked_has_no_title(encoding: bytes) -> None:
+def test_a_page_that_cannot_be_decompressed_has_no_title(encoding: bytes) -> None:
     assert title(b"\x8b\x00nonsense", head(b"Content-Encoding: " + encoding)) is None
 
 
-def test_a_page_sent_in_pieces_is_joined() -> None:
+def test_a_chunked_page_is_joined() -> None:
     pieces = b"9\r\n<title>In\r\n12;x=y\r\n pieces</title>more\r\n0\r\n\r\n"
     assert title(pieces, head(b"Transfer-Encoding: chunked")) == "In pieces"
 
 
-def test_chunks_may_be_pieces_of_a_compressed_transfer() -> None:
+def test_chunks_of_a_compressed_page_are_joined_and_decompressed() -> None:
     packed = gzip.compress(b"<title>Packed pieces</title>")
     pieces = b"%x\r\n%b\r\n0\r\n\r\n" % (len(packed), packed)
     assert title(pieces, head(b"Transfer-Encoding: gzip, chunked")) == "Packed pieces"
 
 
-def test_unpacking_is_bounded() -> None:
+def test_decompression_stops_at_a_limit() -> None:
     bomb = gzip.compress(b" " * 50_000_000 + b"<title>Far</title>")
     assert title(bomb, head(b"Content-Encoding: gzip")) is None
 
@@ -260,12 +262,16 @@ def test_a_long_title_is_cut() -> None:
         (None, 200, False),
     ],
 )
-def test_only_good_html_is_looked_at(mime_type: str | None, status: int | None, expected: bool) -> None:  # noqa: FBT001
+def test_only_html_pages_with_a_success_status_may_have_a_title(
+    mime_type: str | None,
+    status: int | None,
+    expected: bool,  # noqa: FBT001 from the table above
+) -> None:
     assert may_have_title(mime_type, status) is expected
 
 
 @pytest.mark.parametrize(("place", "expected"), [(TITLE_WINDOW - 100, "Late"), (TITLE_WINDOW + 100, None)])
-def test_only_the_beginning_of_a_record_is_looked_at(place: int, expected: str | None) -> None:
+def test_only_the_beginning_of_a_record_is_searched_for_a_title(place: int, expected: str | None) -> None:
     page = Page(url="http://a.example/", body=b" " * place + b"<title>Late</title>" + b" " * 200_000)
     (found,) = read_captures(io.BytesIO(warc_record(page)))
     assert isinstance(found, Capture)

@@ -1,4 +1,4 @@
-"""The text of a page is what its reader sees."""
+"""The visible text of a page."""
 
 import gzip
 
@@ -29,7 +29,7 @@ HEAD = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
         (b"<script>never ends", ""),
     ],
 )
-def test_the_text_is_visible(page: bytes, text: str) -> None:
+def test_only_visible_text_is_extracted(page: bytes, text: str) -> None:
     assert visible_text(page, HEAD, "a.cz") == text
 
 
@@ -42,16 +42,16 @@ def test_the_text_is_visible(page: bytes, text: str) -> None:
         (b"br", b"\x1b\x05\x00", ""),
     ],
 )
-def test_an_encoding_is_undone_or_nothing_is_read(encoding: bytes, payload: bytes, text: str) -> None:
+def test_content_encoding_is_decoded_or_no_text_is_read(encoding: bytes, payload: bytes, text: str) -> None:
     assert visible_text(payload, HEAD[:-2] + b"Content-Encoding: " + encoding + b"\r\n\r\n", "a.cz") == text
 
 
 @pytest.mark.parametrize("pack", [bytes, gzip.compress])
-def test_a_large_page_costs_no_more_than_its_beginning(pack: type[bytes]) -> None:
+def test_only_the_beginning_of_a_large_page_is_read(pack: type[bytes]) -> None:
     page = pack(b"<p>word" + b" word" * PAGE_BYTES)
     head = HEAD if pack is bytes else HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n"
     assert len(visible_text(page, head, "a.cz")) == MOST_CHARACTERS
 
 
-def test_elements_may_be_nested_as_deep_as_an_attacker_likes() -> None:
+def test_deeply_nested_elements_are_read() -> None:
     assert visible_text(b"<p>begin" + b"<div>" * 50_000 + b"end", HEAD, "a.cz").startswith("begin")

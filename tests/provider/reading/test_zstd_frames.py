@@ -1,4 +1,4 @@
-"""Records in zstd frames: dictionaries, limits, and faults, each of which costs its own record alone."""
+"""Records in zstd frames: dictionaries, limits, and faults that lose only their own record."""
 
 import os
 from collections import OrderedDict
@@ -50,7 +50,7 @@ def with_dictionary(records: Sequence[bytes], dictionary: Any = DICTIONARIES[0])
 
 
 def body(path: Path, capture: Capture) -> bytes:
-    """The payload as it is served."""
+    """Return the payload as served."""
     record = ArchivedRecord(path.open("rb"), capture.offset, length=capture.length)
     try:
         return b"".join(record.blocks(capture.digest))
@@ -59,7 +59,9 @@ def body(path: Path, capture: Capture) -> bytes:
 
 
 @pytest.mark.parametrize("stored", [CONTENT, frame(CONTENT)], ids=["plain", "compressed"])
-def test_a_file_with_a_dictionary_gives_all_records_at_their_places(tmp_path: Path, stored: bytes) -> None:
+def test_all_records_of_a_file_with_a_dictionary_are_read_with_their_offsets(
+    tmp_path: Path, stored: bytes
+) -> None:
     first, frames = skippable(stored, 0x5D), with_dictionary(RECORDS)
     path = write(tmp_path / "x.warc.zst", first, *frames)
     captures, problems = read(path)
@@ -74,8 +76,8 @@ def test_a_file_with_a_dictionary_gives_all_records_at_their_places(tmp_path: Pa
 
 @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None, max_examples=25)
 @given(data=st.data())
-def test_frames_may_be_cut_anywhere_within_a_record(tmp_path: Path, data: st.DataObject) -> None:
-    """Also between its last bytes, into empty frames, and with skippable frames anywhere but first."""
+def test_a_record_may_be_split_into_frames_at_any_byte(tmp_path: Path, data: st.DataObject) -> None:
+    """This includes its last bytes, empty frames, and skippable frames anywhere but first."""
     parts: list[bytes] = []
     begins: list[int] = []
     for number, record in enumerate(RECORDS):
@@ -107,7 +109,7 @@ def test_damage_is_always_reported_and_never_adds_a_capture(
     changed = whole[:at] if cut else whole[:at] + bytes([whole[at] ^ value]) + whole[at + 1 :]
     captures, problems = read(write(tmp_path / "x.warc.zst", changed))
     assert [one.url for one in captures] == [url for url in URLS if url in {one.url for one in captures}]
-    # The first record is no capture; a cut between two frames leaves a good file.
+    # The first record is not a capture; a file truncated between two frames is valid.
     whole_frames = cut and at in {len(whole) - len(b"".join(with_dictionary(RECORDS[n:]))) for n in range(6)}
     assert problems or whole_frames or len(captures) == 4
 
@@ -143,7 +145,7 @@ def test_damage_is_always_reported_and_never_adds_a_capture(
         ),
     ],
 )
-def test_a_missing_or_wrong_dictionary_costs_only_the_records_that_need_it(
+def test_a_missing_or_wrong_dictionary_loses_only_the_records_that_need_it(
     tmp_path: Path, first: bytes, reason: str, codes: list[FailureCode]
 ) -> None:
     plain = frame(RECORDS[1])
@@ -157,7 +159,7 @@ def test_a_missing_or_wrong_dictionary_costs_only_the_records_that_need_it(
     assert f"({len(b''.join(frames)):,} bytes not read)" in problems[-1].reason
 
 
-def test_a_dictionary_of_too_many_bytes_is_not_read(tmp_path: Path) -> None:
+def test_a_dictionary_above_the_size_limit_is_not_read(tmp_path: Path) -> None:
     path = tmp_path / "x.warc.zst"
     with path.open("wb") as file:
         file.write(b"\x5d\x2a\x4d\x18" + (9 << 20).to_bytes(4, "little"))
@@ -168,7 +170,7 @@ def test_a_dictionary_of_too_many_bytes_is_not_read(tmp_path: Path) -> None:
     assert problem.reason == "the dictionary has 9,437,184 bytes, more than 8,388,608"
 
 
-def test_a_frame_that_needs_a_large_window_costs_that_record_alone(tmp_path: Path) -> None:
+def test_only_the_record_of_a_frame_with_too_large_a_window_is_lost(tmp_path: Path) -> None:
     large = warc_record(Page(url="http://a.example/large", body=os.urandom(9 << 20)))
     for content in (frame(large, window_log=24), frame(large, window_log=23)):
         captures, problems = read(
@@ -182,7 +184,9 @@ def test_a_frame_that_needs_a_large_window_costs_that_record_alone(tmp_path: Pat
     assert not problems
 
 
-def test_a_bomb_behind_a_record_is_not_decompressed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_decompression_bomb_after_a_record_is_not_decompressed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(zstd_frames, "MOST_CHECKED", 2 << 20)
     for filling in (bytes(64 << 20), b"\n" * (8 << 20)):
         bomb = frame(RECORDS[1] + filling)
@@ -192,7 +196,7 @@ def test_a_bomb_behind_a_record_is_not_decompressed(tmp_path: Path, monkeypatch:
         assert f"{len(bomb):,} bytes not read" in problems[0].reason
 
 
-def test_a_record_without_content_does_not_reach_into_the_next_frame(tmp_path: Path) -> None:
+def test_a_record_without_content_ends_before_the_next_frame(tmp_path: Path) -> None:
     empty = warc_record(Page(url="http://a.example/empty", record_type="resource", body=b""))
     revisit = empty.replace(b"resource", b"revisit")
     path = write(tmp_path / "x.warc.zst", *map(frame, (revisit, empty, RECORDS[1])))
@@ -209,8 +213,8 @@ def test_two_records_in_a_frame_are_reported_and_the_first_is_kept(tmp_path: Pat
     assert "zstd frame" in problems[0].reason
 
 
-def test_content_that_begins_like_a_record_in_a_frame_of_its_own_is_content(tmp_path: Path) -> None:
-    """The declared length counts: otherwise a page could add captures of other sites to the index."""
+def test_content_that_looks_like_a_record_in_its_own_frame_is_content(tmp_path: Path) -> None:
+    """The declared length applies; otherwise a page could add captures of other sites to the index."""
     forged = Page(url="http://a.example/upload.warc", body=warc_record(Page(url="http://b.example/")))
     record = warc_record(forged)
     cut = record.index(b"WARC/1.0", 10)
@@ -234,7 +238,7 @@ def test_a_zstd_file_within_a_damaged_record_adds_no_captures(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize("kind", [0x5D, 0x53])
-def test_a_skippable_frame_that_is_cut_is_reported(tmp_path: Path, kind: int) -> None:
+def test_a_truncated_skippable_frame_is_reported(tmp_path: Path, kind: int) -> None:
     path = write(tmp_path / "x.warc.zst", frame(RECORDS[1]), skippable(b"x" * 100, kind)[:-1])
     captures, problems = read(path)
     assert [one.url for one in captures] == URLS[:1]
@@ -252,7 +256,7 @@ def test_without_the_library_the_error_names_what_to_install(
         read(path)
 
 
-def test_dictionaries_are_kept_for_the_files_read_last_only(
+def test_dictionaries_are_cached_for_the_last_files_only(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     kept: OrderedDict[Hashable, zstd_frames.Dictionary] = OrderedDict()

@@ -20,7 +20,7 @@ def _brief_retries(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture(scope="session")
 def one_store() -> Iterator[ObjectStore]:
-    """One for all tests of a process, because it starts slowly; each test has a prefix of its own in it."""
+    """One store for all tests of a process, because it starts slowly; each test uses its own prefix."""
     with object_store() as store:
         yield store
 

@@ -1,6 +1,6 @@
-"""A proxy on 127.0.0.1 that passes requests on to a server, and misbehaves as a test says.
+"""A proxy on 127.0.0.1 that passes requests on to a server, with the faults that a test sets.
 
-Moto's server accepts everything and never fails; what object stores do besides comes from here.
+Moto's server accepts everything and never fails; this proxy adds the failures of real object stores.
 """
 
 import http.client
@@ -15,7 +15,7 @@ from typing import Final
 
 @dataclass
 class Faults:
-    """What the proxy does; tests change it while requests come."""
+    """The faults of the proxy; tests change them while requests arrive."""
 
     address: str = ""
     status: int = 0

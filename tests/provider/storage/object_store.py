@@ -1,6 +1,6 @@
-"""An object store for tests: moto's server, which checks signatures, behind a proxy that misbehaves.
+"""An object store for tests: moto's server, which checks signatures, behind a proxy that adds faults.
 
-Moto lives in an environment of its own, because it needs other versions of libraries than ours; `script/test`
+Moto is in a separate environment, because it needs other versions of libraries than Zatva; `script/test`
 makes it.
 """
 
@@ -30,7 +30,7 @@ _POLICY: Final = '{"Version":"2012-10-17","Statement":[{"Effect":"Allow","Action
 
 @dataclass
 class ObjectStore:
-    """A bucket, and what stands between it and its readers."""
+    """A bucket, and the proxy in front of it."""
 
     faults: Faults
     key: str
@@ -39,7 +39,7 @@ class ObjectStore:
     """A client of the test's own, which asks moto directly."""
 
     def put(self, name: str, content: bytes) -> str:
-        """Store an object, and give its URL."""
+        """Store an object, and return its URL."""
         obstore.put(self.store, name, content)
         return f"s3://{BUCKET}/{name}"
 
@@ -52,7 +52,7 @@ class ObjectStore:
         obstore.delete(self.store, name)
 
     def environment(self) -> dict[str, str]:
-        """The variables with which programs find and may read the store."""
+        """Return the environment variables with the address of the store and credentials."""
         return {
             "AWS_ACCESS_KEY_ID": self.key,
             "AWS_SECRET_ACCESS_KEY": self.secret,
@@ -63,7 +63,7 @@ class ObjectStore:
 
 @contextmanager
 def object_store() -> Iterator[ObjectStore]:
-    """Run moto and the proxy, with a bucket and a user who may do everything in it."""
+    """Run moto and the proxy, with a bucket and a user with all permissions in it."""
     if not _MOTO.exists():
         pytest.skip("moto is not installed; script/test does it")
     server = subprocess.Popen(

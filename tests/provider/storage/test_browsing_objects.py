@@ -1,4 +1,4 @@
-"""Prefixes of object stores are browsed and chosen from as folders are, and nothing outside of them."""
+"""Prefixes of object stores are browsed and selected like folders; objects outside are not accessible."""
 
 from pathlib import Path
 
@@ -37,7 +37,7 @@ def _archive(folder: Path, name: str) -> bytes:
     return write_pages(folder / "x.warc.gz", [Page(url=f"http://a.example/{name}")]).read_bytes()
 
 
-def test_a_prefix_is_listed_with_what_the_index_knows(
+def test_a_prefix_is_listed_with_the_state_of_each_object_in_the_index(
     database: Database, root: str, store: ObjectStore
 ) -> None:
     store.faults.asked.clear()
@@ -55,7 +55,7 @@ def test_a_prefix_is_listed_with_what_the_index_knows(
     assert len(store.faults.asked) == 4, "two requests list a prefix, without one for each object"
 
 
-def test_what_is_new_or_changed_below_a_prefix_is_found(database: Database, root: str) -> None:
+def test_new_and_changed_objects_below_a_prefix_are_found(database: Database, root: str) -> None:
     found = find_files([root], [root])
     with database.session() as session:
         changed = changed_files(session, found)
@@ -65,7 +65,7 @@ def test_what_is_new_or_changed_below_a_prefix_is_found(database: Database, root
     assert find_files([root], [f"{root}new.warc.gz"]) == [place_given(f"{root}new.warc.gz")]
 
 
-def test_nothing_outside_the_prefixes_is_listed(database: Database, root: str) -> None:
+def test_paths_outside_the_configured_prefixes_are_refused(database: Database, root: str) -> None:
     for path in (f"s3://{BUCKET}/", f"s3://{BUCKET}/browsed-not/", f"{_ROOT}../", "s3://other/", "/etc"):
         with database.session() as session, pytest.raises(UsageError, match=r"is not below|not valid"):
             list_folder(session, [root], path)
@@ -73,7 +73,7 @@ def test_nothing_outside_the_prefixes_is_listed(database: Database, root: str) -
             find_files([root], [path])
 
 
-def test_a_store_that_refuses_is_named(database: Database, root: str, store: ObjectStore) -> None:
+def test_a_store_that_refuses_access_is_reported(database: Database, root: str, store: ObjectStore) -> None:
     store.faults.status = 403
     with database.session() as session, pytest.raises(UsageError, match=r"cannot be read: .*access denied"):
         list_folder(session, [root], root)

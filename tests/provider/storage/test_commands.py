@@ -82,7 +82,9 @@ def _record(session: Session, repository_id: int, file: Path) -> None:
     )  # fmt: skip
 
 
-def test_what_cannot_be_reached_or_read_is_told(environment: dict[str, str], store: ObjectStore) -> None:
+def test_unreachable_and_empty_prefixes_are_reported_with_the_exit_code(
+    environment: dict[str, str], store: ObjectStore
+) -> None:
     known = {**environment, **store.environment()}
     nothing = zatva(known, "provider", "index", f"s3://{BUCKET}/empty/")
     assert (nothing.returncode, "no objects with this prefix" in nothing.stderr) == (2, True)

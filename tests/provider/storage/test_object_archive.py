@@ -1,4 +1,4 @@
-"""Archives in an object store: indexed, served and verified as local ones are, and never mixed up."""
+"""Archives in an object store: indexed, served and verified like local ones, and never confused."""
 
 import gzip
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ async def client(
 
 
 @pytest.mark.parametrize("name", ["x.warc.gz", "x.warc.zst", "x.warc", "x.arc.gz", "x.arc"])
-def test_an_object_gives_the_same_documents_as_a_file(
+def test_an_object_is_indexed_with_the_same_documents_as_a_file(
     database: Database, store: ObjectStore, tmp_path: Path, name: str
 ) -> None:
     content = _archive(tmp_path, name)
@@ -92,7 +92,7 @@ def test_an_object_gives_the_same_documents_as_a_file(
 
 
 @pytest.mark.parametrize("inner", ["", "in.wacz#"])
-def test_files_in_a_wacz_give_the_same_documents_in_a_store_as_outside(
+def test_files_in_a_stored_wacz_are_indexed_with_the_same_documents(
     database: Database, store: ObjectStore, tmp_path: Path, inner: str
 ) -> None:
     content = _archive(tmp_path, "x.warc.gz")
@@ -114,7 +114,7 @@ def test_files_in_a_wacz_give_the_same_documents_in_a_store_as_outside(
     assert (check.checked, check.findings) == (3, [])
 
 
-def test_all_objects_below_a_prefix_are_found_by_their_names(store: ObjectStore, tmp_path: Path) -> None:
+def test_archive_objects_below_a_prefix_are_found_by_name(store: ObjectStore, tmp_path: Path) -> None:
     content = _archive(tmp_path, "x.warc.gz")
     for name in ("in/2.warc.gz", "in/1.warc.gz", "in/notes.txt", "in/3.warc.gz.open", "out/4.warc.gz"):
         store.put(name, content)
@@ -130,7 +130,7 @@ _FIRST_KEY = (
 )
 
 
-def test_a_listing_that_ends_early_is_continued_and_shown_in_no_folder(store: ObjectStore) -> None:
+def test_a_truncated_listing_is_continued_by_searches_and_refused_by_folders(store: ObjectStore) -> None:
     for number in (1, 2):
         store.put(f"short/{number}.warc.gz", b"x")
     store.faults.instead = lambda path: (
@@ -142,7 +142,7 @@ def test_a_listing_that_ends_early_is_continued_and_shown_in_no_folder(store: Ob
         client_of(place).folder(place)
 
 
-def test_an_object_is_read_again_only_when_it_is_another(
+def test_an_object_is_read_again_only_if_its_etag_changed(
     database: Database, store: ObjectStore, tmp_path: Path
 ) -> None:
     content = _archive(tmp_path, "x.warc.gz")
@@ -157,7 +157,7 @@ def test_an_object_is_read_again_only_when_it_is_another(
     assert counts(_index(database, url)) == (1, 3, 0, 0)
 
 
-async def test_one_request_reads_a_record_and_names_the_version_that_was_indexed(
+async def test_a_record_is_read_with_one_request_for_the_indexed_version(
     database: Database, store: ObjectStore, tmp_path: Path, client: TestClient[Request, Application]
 ) -> None:
     _index(database, store.put("serve/x.warc.gz", _archive(tmp_path, "x.warc.gz")))
@@ -171,7 +171,7 @@ async def test_one_request_reads_a_record_and_names_the_version_that_was_indexed
         assert asked["if-match"] == tag
 
 
-async def test_a_replaced_object_never_serves_another_documents_bytes(
+async def test_a_document_in_a_replaced_object_is_answered_with_503(
     database: Database, store: ObjectStore, tmp_path: Path, client: TestClient[Request, Application]
 ) -> None:
     url = store.put("swap/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
@@ -186,7 +186,7 @@ async def test_a_replaced_object_never_serves_another_documents_bytes(
     assert (fault, checked) == (Fault.CHANGED, 0)
 
 
-def test_a_store_that_ignores_the_condition_mixes_no_objects(store: ObjectStore) -> None:
+def test_a_response_with_another_etag_than_requested_is_refused(store: ObjectStore) -> None:
     place = ObjectUrl(store.put("ignored/x.warc", b"old"))
     client = client_of(place)
     tag = client.facts(place).tag
@@ -205,7 +205,7 @@ def _fault(database: Database) -> tuple[Fault, str, int]:
     return finding.fault, finding.reason, file.checked
 
 
-async def test_gone_forbidden_and_unreachable_are_three_answers(
+async def test_missing_forbidden_and_unreachable_objects_are_distinguished(
     database: Database, store: ObjectStore, tmp_path: Path, client: TestClient[Request, Application],
     caplog: pytest.LogCaptureFixture,
 ) -> None:  # fmt: skip
@@ -242,7 +242,7 @@ async def test_gone_forbidden_and_unreachable_are_three_answers(
 
 
 @pytest.mark.parametrize("status", [403, 503, 0])
-def test_documents_move_to_another_file_only_when_theirs_is_gone(
+def test_documents_move_to_another_file_only_if_their_object_is_gone(
     database: Database, store: ObjectStore, tmp_path: Path, status: int
 ) -> None:
     content = _archive(tmp_path, "x.warc.gz")
@@ -257,12 +257,12 @@ def test_documents_move_to_another_file_only_when_theirs_is_gone(
 
 
 @pytest.mark.usefixtures("store")
-def test_a_bucket_that_does_not_exist_is_not_an_object_that_is_gone() -> None:
+def test_an_object_in_a_missing_bucket_is_unknown_and_not_gone() -> None:
     assert presence("s3://another-bucket/x.warc.gz") is Presence.UNKNOWN
     assert presence(f"s3://{BUCKET}/nothing.warc.gz") is Presence.GONE
 
 
-def test_a_store_that_fails_for_a_moment_is_asked_again(
+def test_requests_are_repeated_after_temporary_failures(
     database: Database, store: ObjectStore, tmp_path: Path
 ) -> None:
     url = store.put("moment/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
@@ -270,7 +270,7 @@ def test_a_store_that_fails_for_a_moment_is_asked_again(
     assert counts(_index(database, url)) == (3, 0, 0, 0)
 
 
-def test_answers_that_are_cut_now_and_then_are_completed(
+def test_occasionally_truncated_responses_are_completed(
     database: Database, store: ObjectStore, tmp_path: Path
 ) -> None:
     url = store.put("pieces/x.warc.gz", _archive(tmp_path, "x.warc.gz"))
@@ -278,7 +278,7 @@ def test_answers_that_are_cut_now_and_then_are_completed(
     assert counts(_index(database, url)) == (3, 0, 0, 0)
 
 
-def test_answers_that_are_always_cut_leave_nothing_half_indexed(
+def test_always_truncated_responses_leave_no_partially_indexed_file(
     database: Database, store: ObjectStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(clients, "PATIENT_RETRY_SECONDS", 0)
@@ -293,7 +293,7 @@ def test_answers_that_are_always_cut_leave_nothing_half_indexed(
     assert counts(_index(database, url))[0] == 2
 
 
-def test_wrong_and_renewed_credentials(
+def test_wrong_credentials_are_unknown_presence_until_they_are_corrected(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     url = store.put("keys/x.warc.gz", b"x")
@@ -315,7 +315,7 @@ def test_wrong_and_renewed_credentials(
 @pytest.mark.parametrize(
     "endpoint", ["127.0.0.1:9", "http://key:secret@127.0.0.1:9", "http://h:port", "http://"]
 )
-def test_an_address_of_a_store_that_is_not_one_is_refused_without_its_credentials(
+def test_an_invalid_store_address_is_refused_without_showing_credentials(
     monkeypatch: pytest.MonkeyPatch, endpoint: str
 ) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", endpoint)
@@ -330,14 +330,14 @@ def test_an_address_of_a_store_that_is_not_one_is_refused_without_its_credential
 
 
 @pytest.mark.usefixtures("store")
-def test_a_key_that_cannot_be_addressed_is_a_failure_of_its_file(database: Database) -> None:
+def test_an_invalid_key_is_reported_as_a_failure_of_its_file(database: Database) -> None:
     place = ObjectUrl(f"s3://{BUCKET}/p//x.warc.gz")
     assert not index_file(database, place, _OPTIONS).indexed
     with pytest.raises(RemoteError, match="the key is not valid"), writing(BUCKET, place.key):
         pytest.fail("the block is not reached")
 
 
-def test_empty_variables_are_not_set_and_schemes_have_any_case(
+def test_empty_variables_are_ignored_and_schemes_are_case_insensitive(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     url = store.put("variables/x.warc.gz", b"x")
@@ -348,7 +348,7 @@ def test_empty_variables_are_not_set_and_schemes_have_any_case(
     assert presence(url) is Presence.HERE
 
 
-def test_failures_of_a_store_name_its_cause(store: ObjectStore) -> None:
+def test_failures_of_a_store_are_reported_with_the_cause(store: ObjectStore) -> None:
     place = ObjectUrl(f"s3://{BUCKET}/cause/x.warc.gz")
     answer = (
         b'<?xml version="1.0"?>\n<Error>\n<Code>ExpiredToken</Code>\n<Message>It ended.</Message>\n</Error>'
@@ -366,7 +366,7 @@ def test_failures_of_a_store_name_its_cause(store: ObjectStore) -> None:
 @pytest.mark.parametrize(
     ("status", "added"), [(0, {"Content-Range": "bytes 0-2/3"}), (200, {"Content-Range": "bytes 0-0/3"})]
 )
-def test_a_store_that_answers_ranges_in_its_own_way_is_named(
+def test_a_store_with_nonstandard_range_responses_is_refused(
     store: ObjectStore, status: int, added: dict[str, str]
 ) -> None:
     place = ObjectUrl(store.put("ranges/x.warc.gz", b"xyz"))
@@ -384,7 +384,7 @@ def test_a_store_that_answers_ranges_in_its_own_way_is_named(
         ("https", r"store or the proxy in https_proxy does not .*Connect: TunnelUnsuccessful\)$", OSError),
     ],
 )
-def test_a_proxy_that_refuses_is_named(
+def test_a_proxy_that_refuses_a_request_is_reported(
     store: ObjectStore, monkeypatch: pytest.MonkeyPatch, scheme: str, text: str, kind: type[OSError]
 ) -> None:
     store.faults.status, store.faults.instead = 403, lambda _path: b"<!DOCTYPE html>\n<p>Denied."
@@ -406,13 +406,13 @@ def test_a_proxy_that_refuses_is_named(
         ("https://user:secret@host/x.warc.gz", "credentials do not belong"),
     ],
 )
-def test_a_url_that_cannot_be_one_is_refused(given: str, message: str) -> None:
+def test_an_invalid_store_url_is_refused(given: str, message: str) -> None:
     with pytest.raises(Exception, match=message) as caught:
         place_given(given)
     assert "secret" not in str(caught.value)
 
 
-def test_names_are_those_of_the_last_part() -> None:
+def test_the_name_of_a_file_is_the_last_path_segment() -> None:
     places: list[Place] = [
         place_given("s3://b/a/x%20y.warc.gz"), place_given("https://h/a/x%20y.warc.gz?z=1"),
         place_given("/a/x y.warc.gz"),
@@ -420,7 +420,7 @@ def test_names_are_those_of_the_last_part() -> None:
     assert [place.name for place in places] == ["x%20y.warc.gz", "x y.warc.gz", "x y.warc.gz"]
 
 
-async def test_an_object_that_only_a_cdx_object_lists_is_served_and_exported(
+async def test_documents_listed_in_a_cdx_object_are_served_and_exported(
     database: Database, settings: Settings, store: ObjectStore, tmp_path: Path,
     client: TestClient[Request, Application],
 ) -> None:  # fmt: skip

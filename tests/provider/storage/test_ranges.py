@@ -1,4 +1,4 @@
-"""A file over ranges reads the very bytes of the object, whatever is read in whatever order."""
+"""A file read by ranges has the exact bytes of the object, in any order of reads."""
 
 import io
 
@@ -17,7 +17,7 @@ _CONTENT = bytes(range(256)) * 40
     st.integers(0, 1),
     st.lists(st.tuples(st.integers(0, len(_CONTENT) + 10), st.integers(0, 2000)), max_size=20),
 )
-def test_reading_anywhere_gives_the_bytes_of_the_object(
+def test_reads_at_any_offset_return_the_bytes_of_the_object(
     step: int, first: int | None, ahead: int, reads: list[tuple[int, int]]
 ) -> None:
     reader = io.BufferedReader(
@@ -30,7 +30,7 @@ def test_reading_anywhere_gives_the_bytes_of_the_object(
         assert reader.seek(0, io.SEEK_END) == len(_CONTENT)
 
 
-def test_going_through_it_asks_for_each_byte_once_though_records_are_begun_anew() -> None:
+def test_sequential_reads_with_overlaps_request_each_byte_once() -> None:
     asked: list[tuple[int, int]] = []
 
     def fetch(begin: int, end: int) -> bytes:
@@ -39,13 +39,13 @@ def test_going_through_it_asks_for_each_byte_once_though_records_are_begun_anew(
 
     with io.BufferedReader(RangeReader(fetch, len(_CONTENT), step=1000, ahead=True), 64) as reader:
         for place in range(0, len(_CONTENT), 90):
-            reader.seek(place)  # behind the end of what was read, as where a gzip member ends
+            reader.seek(place)  # after the end of the bytes read so far, as at the end of a gzip member
             reader.read(130)
 
     assert sorted(asked) == [(place, min(place + 1000, 10240)) for place in range(0, 10240, 1000)]
 
 
-def test_what_cannot_be_fetched_is_an_error_of_reading_also_ahead() -> None:
+def test_a_failed_request_is_raised_by_the_read_that_needs_it() -> None:
     def fetch(begin: int, end: int) -> bytes:
         if begin >= 2000:
             raise OSError("no answer")

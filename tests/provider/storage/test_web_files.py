@@ -1,4 +1,4 @@
-"""Archive files behind HTTP: indexed and served by ranges, where the server can do that safely."""
+"""Archive files on HTTP servers: indexed and served by ranges if the server supports that safely."""
 
 import asyncio
 import contextlib
@@ -101,7 +101,7 @@ async def test_files_in_a_wacz_are_read_by_ranges(
         (("etag", "last-modified"), {}, "neither a strong ETag nor Last-Modified"),
     ],
 )
-def test_a_server_that_cannot_do_it_safely_is_refused_with_the_reason(
+def test_a_server_without_safe_range_requests_is_refused_with_the_reason(
     files: Files, left_out: tuple[str, ...], added: dict[str, str], message: str
 ) -> None:
     folder, faults = files
@@ -111,7 +111,7 @@ def test_a_server_that_cannot_do_it_safely_is_refused_with_the_reason(
         look_at(place_given(f"{faults.address}/x.warc.gz"))
 
 
-def test_an_unsatisfiable_range_without_the_size_is_named_as_it_is(files: Files) -> None:
+def test_a_416_response_without_size_is_reported_with_its_status(files: Files) -> None:
     _, faults = files
     faults.status = 416
     with pytest.raises(OSError, match=r"range requests \(status 416\)"):
@@ -119,7 +119,7 @@ def test_an_unsatisfiable_range_without_the_size_is_named_as_it_is(files: Files)
 
 
 @pytest.mark.parametrize("added", [{"ETag": '"1"'}, {"Last-Modified": "Sat, 29 Oct 1994 19:43:31 GMT"}])
-def test_an_empty_file_whose_server_ignores_the_range_is_empty(
+def test_an_empty_file_is_read_if_the_server_ignores_the_range(
     database: Database, files: Files, added: dict[str, str]
 ) -> None:
     _, faults = files
@@ -128,7 +128,7 @@ def test_an_empty_file_whose_server_ignores_the_range_is_empty(
     assert [one.reason for one in report.merged.problems] == ["the file is empty"]
 
 
-def test_the_bytes_of_another_range_are_refused(files: Files) -> None:
+def test_a_response_with_another_range_is_refused(files: Files) -> None:
     folder, faults = files
     (folder / "x.warc").write_bytes(bytes(range(100)))
     place = ObjectUrl(f"{faults.address}/x.warc")
@@ -140,7 +140,7 @@ def test_the_bytes_of_another_range_are_refused(files: Files) -> None:
         WebFiles().read(place, 50, 60, tag)
 
 
-def test_a_date_serves_where_a_server_sends_only_a_weak_tag(database: Database, files: Files) -> None:
+def test_last_modified_is_used_if_the_server_sends_only_a_weak_etag(database: Database, files: Files) -> None:
     folder, faults = files
     path = write_pages(folder / "x.warc.gz", _PAGES)
     faults.left_out, faults.added = ("etag",), {"ETag": 'W/"weak"'}
@@ -155,27 +155,27 @@ def test_a_date_serves_where_a_server_sends_only_a_weak_tag(database: Database, 
     ("status", "expected"),
     [(404, Presence.GONE), (410, Presence.GONE), (403, Presence.UNKNOWN), (500, Presence.UNKNOWN)],
 )
-def test_only_a_clear_answer_says_that_a_file_is_gone(files: Files, status: int, expected: Presence) -> None:
+def test_only_404_and_410_mean_that_a_file_is_gone(files: Files, status: int, expected: Presence) -> None:
     folder, faults = files
     (folder / "x.warc.gz").write_bytes(b"x")
     faults.status = status
     assert presence(f"{faults.address}/x.warc.gz") is expected
 
 
-def test_nobody_at_that_address_is_no_file_that_is_gone() -> None:
+def test_a_file_on_an_unreachable_server_is_not_gone() -> None:
     assert presence("http://127.0.0.1:9/x.warc.gz") is Presence.UNKNOWN
 
 
-def test_a_cut_answer_is_asked_for_again(database: Database, files: Files) -> None:
+def test_a_truncated_response_is_requested_again(database: Database, files: Files) -> None:
     folder, faults = files
     write_pages(folder / "x.warc.gz", _PAGES)
     place = place_given(f"{faults.address}/x.warc.gz")
     look_at(place)
-    faults.cut, faults.cuts = 1, 3  # the one byte of looking at it, and two of the three tries
+    faults.cut, faults.cuts = 1, 3  # the one byte of the first request, and two of the three attempts
     assert counts(index_file(database, place, _OPTIONS)) == (3, 0, 0, 0)
 
 
-def test_a_server_that_fails_for_a_moment_is_waited_for_in_longer_and_longer_pauses(files: Files) -> None:
+def test_temporary_failures_are_retried_with_increasing_waits(files: Files) -> None:
     folder, faults = files
     (folder / "x.warc").write_bytes(b"x" * 100)
     waits: list[float] = []
@@ -191,7 +191,7 @@ def test_a_server_that_fails_for_a_moment_is_waited_for_in_longer_and_longer_pau
     assert waits == [3, 3]
 
 
-def test_only_what_may_pass_is_repeated(files: Files) -> None:
+def test_only_temporary_failures_are_retried(files: Files) -> None:
     _, faults = files
     waits: list[float] = []
     faults.status = 400
@@ -206,7 +206,7 @@ def test_only_what_may_pass_is_repeated(files: Files) -> None:
         WebFiles(retry_seconds=1000, sleep=wait).facts(ObjectUrl("http://127.0.0.1:9/x.warc"))
 
 
-def test_indexing_waits_longer_than_serving(database: Database, files: Files) -> None:
+def test_indexing_retries_longer_than_serving(database: Database, files: Files) -> None:
     folder, faults = files
     place = place_given(f"{faults.address}/x.warc.gz")
     write_pages(folder / "x.warc.gz", _PAGES)
@@ -216,7 +216,7 @@ def test_indexing_waits_longer_than_serving(database: Database, files: Files) ->
     assert presence(str(place)) is Presence.UNKNOWN
 
 
-def test_a_folder_cannot_be_listed_and_a_list_names_files_only(files: Files) -> None:
+def test_an_http_folder_and_a_list_with_file_urls_are_refused(files: Files) -> None:
     folder, faults = files
     with pytest.raises(UsageError, match="HTTP has no folders"):
         search([place_given(f"{faults.address}/crawl/")])
@@ -225,7 +225,7 @@ def test_a_folder_cannot_be_listed_and_a_list_names_files_only(files: Files) -> 
         search([place_given(f"{faults.address}/list.txt")])
 
 
-async def test_a_slow_server_of_archive_files_does_not_stop_other_answers(
+async def test_a_slow_archive_file_server_does_not_delay_other_responses(
     database: Database, settings: Settings, files: Files, aiohttp_client: AiohttpClient, tmp_path: Path
 ) -> None:
     folder, faults = files
@@ -248,7 +248,7 @@ async def test_a_slow_server_of_archive_files_does_not_stop_other_answers(
     assert [(await answer).status for answer in slow] == [200, 200, 200]
 
 
-async def test_a_client_that_leaves_a_slow_document_stops_nobody(
+async def test_a_client_that_disconnects_from_a_slow_document_blocks_no_others(
     database: Database, settings: Settings, files: Files, aiohttp_client: AiohttpClient
 ) -> None:
     folder, faults = files
@@ -274,7 +274,7 @@ async def test_a_client_that_leaves_a_slow_document_stops_nobody(
     assert (served, still_reading) == ([200, 200, 200], 1)
 
 
-def test_a_server_that_sends_byte_by_byte_is_given_up(dripping: str) -> None:
+def test_a_server_that_sends_byte_by_byte_times_out(dripping: str) -> None:
     place = ObjectUrl(f"{dripping}/x.warc.gz")
     with pytest.raises(TimeoutError, match=r"no complete answer in 0\.5"):
         WebFiles(seconds=0.5).read(place, 0, 100, '"tag"')
@@ -282,7 +282,7 @@ def test_a_server_that_sends_byte_by_byte_is_given_up(dripping: str) -> None:
 
 @pytest.fixture
 def dripping() -> Iterator[str]:
-    """The address of a server that sends a byte every now and then, without end, to one client."""
+    """Return the address of a server that endlessly sends single bytes with pauses to one client."""
 
     def drip() -> None:
         connection, _ = listener.accept()
@@ -299,7 +299,7 @@ def dripping() -> Iterator[str]:
         thread.join()
 
 
-def test_a_server_that_is_too_slow_is_asked_once(files: Files) -> None:
+def test_a_timeout_is_not_retried(files: Files) -> None:
     _, faults = files
     faults.held = threading.Event()
     with pytest.raises(TimeoutError):
@@ -308,9 +308,7 @@ def test_a_server_that_is_too_slow_is_asked_once(files: Files) -> None:
     assert len(faults.asked) == 1
 
 
-def test_a_list_of_files_that_is_cut_on_the_way_is_refused(
-    files: Files, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_truncated_list_of_files_is_refused(files: Files, monkeypatch: pytest.MonkeyPatch) -> None:
     folder, faults = files
     monkeypatch.setattr(clients, "PATIENT_RETRY_SECONDS", 0)
     (folder / "list.txt").write_text("x.warc.gz\ny.warc.gz\n")
@@ -332,7 +330,7 @@ def test_a_list_of_files_that_is_cut_on_the_way_is_refused(
         (b"http://[h/x.warc.gz\n", {}, UsageError, "line 1: .* is not the URL"),
     ],
 )
-def test_a_list_that_is_not_one_is_refused(
+def test_an_invalid_list_of_files_is_refused(
     files: Files, content: bytes, added: dict[str, str], error: type[Exception], message: str
 ) -> None:
     folder, faults = files
@@ -343,7 +341,7 @@ def test_a_list_that_is_not_one_is_refused(
     assert "secret" not in str(caught.value)
 
 
-def test_a_line_of_a_list_that_names_no_archive_file_is_a_problem(files: Files) -> None:
+def test_a_line_of_a_list_without_an_archive_file_is_reported(files: Files) -> None:
     folder, faults = files
     (folder / "list.txt").write_text("# of 2026\n\nx.warc.gz\ny.war")
     found = search([place_given(f"{faults.address}/list.txt")])
@@ -352,9 +350,7 @@ def test_a_line_of_a_list_that_names_no_archive_file_is_a_problem(files: Files) 
     assert (str(place), "the list names it" in problem.reason) == (f"{faults.address}/y.war", True)
 
 
-def test_a_list_may_begin_with_a_byte_order_mark_and_name_files_with_accents(
-    database: Database, files: Files
-) -> None:
+def test_a_list_with_a_byte_order_mark_and_accented_names_is_read(database: Database, files: Files) -> None:
     folder, faults = files
     write_pages(folder / "žatva.warc.gz", _PAGES)
     (folder / "list.txt").write_text("žatva.warc.gz\r\n", encoding="utf-8-sig")

@@ -1,4 +1,4 @@
-"""A library of titles over the archive of a test."""
+"""Titles imported into the archive of a test."""
 
 import itertools
 from collections.abc import Mapping, Sequence
@@ -26,7 +26,7 @@ _DATES = itertools.count()
 
 
 def entry(key: str, *urls: str, **values: Any) -> TitleEntry:
-    """A title with these seeds; one that begins with `-` is carved out."""
+    """Return a title with these seeds; one that begins with `-` is a carve-out."""
     seeds = [
         {"url": url.removeprefix("-"), "kind": "carve-out" if url.startswith("-") else "include"}
         for url in urls
@@ -38,7 +38,7 @@ def entry(key: str, *urls: str, **values: Any) -> TitleEntry:
 
 @dataclass
 class Titles:
-    """Imports titles, and answers what is stored."""
+    """Imports titles, and returns stored ones."""
 
     database: Database
     rules: RangeRules = RULES
@@ -52,7 +52,7 @@ class Titles:
     def bring(
         self, *entries: Read, source: str = "test", meanings: Mapping[str, ListMeaning] = NO_MEANINGS
     ) -> Sequence[Conflict]:
-        """Import all of the source's titles and lists, and let their changes be due."""
+        """Import all of the source's titles and lists, with datestamps in the past."""
         with self.database.session() as session:
             plan = plan_import(session, source, entries, self.rules, meanings)
             conflicts = apply_import(session, plan, self.rules, margin=0)
@@ -60,7 +60,7 @@ class Titles:
         return conflicts
 
     def count(self) -> int:
-        """Count new captures; how many titles have a new datestamp."""
+        """Count new captures; return how many titles have a new datestamp."""
         with self.database.session() as session:
             changed = count_new(session, margin=0)
             self.make_due(session)
@@ -72,7 +72,7 @@ class Titles:
 
     @staticmethod
     def make_due(session: Session) -> None:
-        """Date what was published just now to the next day of a year that is over."""
+        """Give titles published just now the next date of a past year as datestamp."""
         session.execute(
             text(
                 "UPDATE title SET datestamp = :date"
@@ -96,13 +96,13 @@ def titles(database: Database) -> Titles:
 
 
 def settle(database: Database) -> int:
-    """Let documents follow changed rules and sets; how many did."""
+    """Apply changed rules and sets to documents; return how many changed."""
     with database.session() as session:
         return settle_access(session, margin=1)
 
 
 def datestamps(database: Database) -> dict[str, datetime]:
-    """The datestamp of each document, by URL."""
+    """Return the datestamp of each document, by URL."""
     with database.session() as session:
         return {row.url: row.datestamp for row in session.execute(select(Document.url, Document.datestamp))}
 

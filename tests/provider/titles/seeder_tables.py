@@ -156,7 +156,7 @@ class Seeder:
         return contract
 
     def keywords(self, source: int, *words: str) -> None:
-        """Add keywords, and give them to the source."""
+        """Add keywords, and assign them to the source."""
         for word in words:
             keyword = self.add("source_keyword", word=word)
             self.add("source_source_keywords", source_id=source, keyword_id=keyword)
@@ -179,7 +179,7 @@ class Seeder:
         return self.add("blacklists_blacklist", title=title, blacklist_type=kind, url_list="\r\n".join(lines))
 
     def number(self, category: int, number: int, model: str = "conspectus") -> None:
-        """Note the number that a category had in the database before Seeder."""
+        """Store the number that a category had in the database before Seeder."""
         self.add(
             "legacy_db_transferrecord",
             original_type_id=self.add("django_content_type", app_label="legacy_db", model=model),

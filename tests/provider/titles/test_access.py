@@ -1,4 +1,4 @@
-"""Access to documents that follows their titles."""
+"""Access to documents by the rules of their titles."""
 
 from pathlib import Path
 
@@ -24,7 +24,7 @@ def rules(database: Database) -> dict[str, str]:
         return {row.url: row.access for row in session.execute(select(Document.url, Document.access))}
 
 
-def test_documents_follow_the_rule_of_their_title_and_of_what_is_carved_out(
+def test_documents_get_the_access_rule_of_their_title_or_carve_out(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     for path in ("", "shop/a", "blog/a"):
@@ -45,7 +45,7 @@ def test_documents_follow_the_rule_of_their_title_and_of_what_is_carved_out(
 
 
 @pytest.mark.parametrize(("most", "counted"), [(1_000_000, 4), (3, 3)])
-def test_documents_are_counted_before_they_follow_up_to_a_bound(
+def test_pending_documents_are_counted_up_to_a_limit(
     titles: Titles,
     archive: Archive,
     database: Database,
@@ -63,7 +63,7 @@ def test_documents_are_counted_before_they_follow_up_to_a_bound(
     assert settle(database) == 4
 
 
-def test_a_contract_that_ends_closes_the_documents_and_one_that_returns_opens_them(
+def test_documents_are_restricted_and_opened_with_the_rule_of_the_title(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE)
@@ -77,7 +77,7 @@ def test_a_contract_that_ends_closes_the_documents_and_one_that_returns_opens_th
     assert rules(database)[SITE] == "open"
 
 
-def test_a_title_never_opens_what_a_collection_closes(
+def test_an_open_title_does_not_override_a_withheld_collection(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE, collections=["collection:a"])
@@ -93,7 +93,7 @@ def test_a_title_never_opens_what_a_collection_closes(
     assert rules(database)[SITE] == "reading room"
 
 
-def test_what_was_interrupted_is_finished_by_the_next_refresh(
+def test_pending_access_changes_are_applied_by_the_next_refresh(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE)
@@ -106,7 +106,7 @@ def test_what_was_interrupted_is_finished_by_the_next_refresh(
 @pytest.mark.parametrize(
     ("access", "listed"), [("open", True), ("reading room", True), ("withheld", False), (None, True)]
 )
-def test_a_document_that_is_indexed_later_follows_at_once(
+def test_a_document_indexed_later_gets_the_rule_of_its_title_immediately(
     titles: Titles, database: Database, tmp_path: Path, access: str | None, *, listed: bool
 ) -> None:
     titles.bring(entry("1", SITE, access=access))
@@ -124,7 +124,7 @@ def test_a_document_that_is_indexed_later_follows_at_once(
     assert counted == (2 if listed else 1), "the list of loads must not reveal what is withheld"
 
 
-def test_what_a_title_closed_stays_closed_when_it_is_gone_until_another_one_decides(
+def test_documents_of_a_removed_title_stay_restricted_until_another_title_has_them(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE)

@@ -1,4 +1,4 @@
-"""Lists of addresses: what each line means, what they close, and that no faulty read opens anything."""
+"""Lists of addresses: the meaning of lines, the captures they restrict, and incomplete reads."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,7 +46,7 @@ def listing(*lines: str, key: str = "7", title: str = "Closed") -> AddressList:
         (r"x.cz/Red\ Sea.jpg", "http://x.cz/Red%20Sea.jpg", "http://x.cz/Red"),
     ],
 )
-def test_an_address_means_a_domain_or_a_url(given: str, inside: str, outside: str) -> None:
+def test_an_address_covers_a_domain_or_the_urls_below_a_url(given: str, inside: str, outside: str) -> None:
     ranges = ranges_of_address(f"http://{checked_address(given)}", WwwRule.NUMBERED)
     assert any(low <= url_key(inside, WwwRule.NUMBERED) < high for low, high in ranges)
     assert not any(low <= url_key(outside, WwwRule.NUMBERED) < high for low, high in ranges)
@@ -70,12 +70,12 @@ def test_an_address_means_a_domain_or_a_url(given: str, inside: str, outside: st
         (f"x.cz/{'a' * 1300}", "longer than 1,300 characters"),
     ],
 )
-def test_what_is_no_address_is_refused_with_the_reason(given: str, words: str) -> None:
+def test_an_invalid_address_is_refused_with_the_reason(given: str, words: str) -> None:
     with pytest.raises(ValueError, match=words):
         checked_address(given)
 
 
-def test_lines_have_one_address_or_several_and_faults_have_their_line() -> None:
+def test_lines_may_have_several_addresses_and_faults_are_reported_by_line() -> None:
     found, refused = read_addresses(
         listing(" a.cz\tb.cz", "", "http://a.cz", "no", "# since 2019 x.cz", "c.cz")
     )
@@ -87,7 +87,7 @@ def test_lines_have_one_address_or_several_and_faults_have_their_line() -> None:
     )
 
 
-def test_lists_close_captures_of_titles_and_of_none_and_those_that_come_later(
+def test_lists_restrict_captures_with_and_without_title_and_later_ones(
     titles: Titles, archive: Archive, database: Database, tmp_path: Path
 ) -> None:
     for url in (SITE, f"{SITE}a", "http://other.cz/a", "http://blog.room.cz/"):
@@ -112,7 +112,7 @@ def test_lists_close_captures_of_titles_and_of_none_and_those_that_come_later(
     assert titles.plan(entry("1", SITE, access="open"), *lists, meanings=meanings).changes_nothing
 
 
-def test_a_list_is_as_strict_as_the_strictest_rule_and_opens_again_to_the_rule_of_the_title(
+def test_a_removed_list_leaves_the_access_rule_of_the_title(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE)
@@ -143,7 +143,7 @@ def test_a_list_is_as_strict_as_the_strictest_rule_and_opens_again_to_the_rule_o
         ([listing("a.cz", title="Renamed")], {"Closed": "withheld"}, "'Renamed' has no meaning in"),
     ],
 )
-def test_what_a_list_closed_stays_closed_until_it_is_read_whole(
+def test_a_list_that_is_not_read_completely_keeps_its_restrictions(
     titles: Titles,
     database: Database,
     now: list[AddressList],
@@ -162,7 +162,7 @@ def test_what_a_list_closed_stays_closed_until_it_is_read_whole(
     assert set(row.addresses) >= {"a.cz", "b.cz"}
 
 
-def test_many_removed_addresses_need_approval_and_so_does_another_meaning(titles: Titles) -> None:
+def test_removing_many_addresses_or_changing_a_meaning_needs_approval(titles: Titles) -> None:
     many = [f"n{number}.cz" for number in range(30)]
     titles.bring(listing(*many), meanings=WITHHELD)
     titles.plan(listing(*many[:12]), meanings=WITHHELD).check(20)
@@ -174,7 +174,9 @@ def test_many_removed_addresses_need_approval_and_so_does_another_meaning(titles
     assert titles.plan(meanings={"7": "ignore"}).lists[0].removed == 30
 
 
-def test_an_address_that_leaves_a_list_opens(titles: Titles, archive: Archive, database: Database) -> None:
+def test_captures_of_an_address_removed_from_a_list_are_opened(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
     archive.add(SITE)
     titles.bring(listing("example.cz", "b.cz"), meanings=WITHHELD)
     settle(database)
@@ -202,7 +204,7 @@ def test_a_list_with_two_meanings_stops_the_import(titles: Titles) -> None:
         titles.plan(listing("a.cz"), meanings={"7": "withheld", "Closed": "open"})
 
 
-def test_faulty_lines_of_lists_keep_no_title(titles: Titles) -> None:
+def test_faulty_lines_of_lists_do_not_prevent_the_removal_of_titles(titles: Titles) -> None:
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
     plan = titles.plan(entry("2", "http://b.cz/"), listing("no"), meanings=WITHHELD)
     assert [name for _, name in plan.gone] == ["Title 1"]

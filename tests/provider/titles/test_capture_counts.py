@@ -1,4 +1,4 @@
-"""Figures of titles after any changes: compared with counting all documents, one after the other."""
+"""Capture counts of titles after random changes, compared with counting all documents."""
 
 import random
 from collections import Counter
@@ -78,7 +78,7 @@ def _figures(found: list[datetime]) -> tuple[Any, ...]:
 
 @dataclass(kw_only=True)
 class Steps:
-    """Random changes of an archive and its titles, each in a transaction of its own."""
+    """Random changes of an archive and its titles, each in a separate transaction."""
 
     database: Database
     archive: Archive
@@ -89,7 +89,7 @@ class Steps:
             date = reserve(session, 1)
             for _ in range(self.chance.randint(1, 6)):
                 access = self.chance.choice(("open", "reading room", "withheld"))
-                # Few captures are the first or the last one of a title, without which it is counted again.
+                # A title is counted again without its first or last capture; few captures are one.
                 archived = datetime(2010, 1, 1, tzinfo=UTC) + timedelta(days=self.chance.randrange(1500))
                 self.archive.add(
                     f"{SITE}{self.chance.choice(_PATHS)}",
@@ -100,7 +100,7 @@ class Steps:
             session.rollback()
 
     def change(self) -> None:
-        """Change two documents, as staff, take-downs and indexing do."""
+        """Change two documents like staff, take-downs and indexing."""
         values: dict[str, object] = {"salt": str(self.chance.random())}
         with self.database.session() as session:
             values["date"] = reserve(session, 1)
@@ -108,7 +108,7 @@ class Steps:
             session.commit()
 
     def bring(self) -> None:
-        """Import up to four titles with any seeds, and one with a carve-out; others are gone."""
+        """Import up to four titles with random seeds, and one with a carve-out; all others are removed."""
         wanted = [
             entry(str(number), *(f"{SITE}{path}" for path in self.chance.sample(_PATHS, 2)))
             for number in range(self.chance.randint(1, 4))
@@ -129,7 +129,7 @@ def bring(database: Database, *entries: Any) -> None:
 
 
 @pytest.mark.parametrize("seed", [0, *(pytest.param(seed, marks=pytest.mark.long) for seed in (1, 2))])
-def test_figures_are_those_of_the_documents_after_any_changes(
+def test_counts_equal_a_count_of_all_documents_after_any_changes(
     database: Database, archive: Archive, seed: int
 ) -> None:
     chance = random.Random(seed)
@@ -146,9 +146,7 @@ def test_figures_are_those_of_the_documents_after_any_changes(
         assert _stored(database) == _by_brute_force(database)
 
 
-def test_a_count_does_not_count_again_what_has_not_changed(
-    database: Database, titles: Titles, archive: Archive
-) -> None:
+def test_counting_adds_only_changed_documents(database: Database, titles: Titles, archive: Archive) -> None:
     archive.add(SITE)
     titles.bring(entry("1", SITE))
     with database.session() as session:
@@ -160,7 +158,7 @@ def test_a_count_does_not_count_again_what_has_not_changed(
     assert titles["1"].captures == 1001
 
 
-def test_a_change_that_is_committed_after_a_count_is_in_the_next_one(
+def test_a_change_committed_after_a_count_is_included_in_the_next_count(
     database: Database, titles: Titles, archive: Archive
 ) -> None:
     archive.add(SITE)
@@ -178,7 +176,7 @@ def test_a_change_that_is_committed_after_a_count_is_in_the_next_one(
 
 
 @pytest.mark.copied_database("changes the table")
-def test_a_document_without_a_key_is_counted_after_it_has_one(
+def test_a_document_is_counted_once_its_key_is_filled(
     database: Database, titles: Titles, archive: Archive
 ) -> None:
     let_keys_be_missing(database)
@@ -206,7 +204,7 @@ def test_an_import_locks_no_title_while_it_waits_for_a_count(database: Database,
     assert titles["1"].publisher == "Other"
 
 
-def test_only_titles_that_are_stored_take_a_number(database: Database, titles: Titles) -> None:
+def test_previews_of_imports_use_no_numbers_of_titles(database: Database, titles: Titles) -> None:
     titles.bring(entry("1", SITE))
     with database.session() as session:
         for _ in range(3):
@@ -217,7 +215,7 @@ def test_only_titles_that_are_stored_take_a_number(database: Database, titles: T
     assert titles["2"].title_id == titles["1"].title_id + 1
 
 
-def test_a_preview_holds_back_no_answers(database: Database, archive: Archive) -> None:
+def test_a_preview_of_an_import_does_not_delay_the_mark(database: Database, archive: Archive) -> None:
     archive.add(SITE)
     held = text("SELECT count(*) FROM pg_locks WHERE locktype = 'advisory' AND classid = 0x5A50")
     with database.session() as session:

@@ -22,7 +22,7 @@ def test_years_without_captures_are_gaps(captures: dict[str, int], years: Sequen
     assert years_of(captures) == years
 
 
-def test_a_chart_has_a_column_for_each_year_with_captures_and_says_what_it_shows() -> None:
+def test_a_chart_has_a_labelled_column_for_each_year_with_captures() -> None:
     drawn = chart(
         [(2020, 4), (2021, 0), (2022, 1)], label='A "b" <c>', number=str, caption=lambda y, n: f"{y}: {n}<"
     )

@@ -62,7 +62,7 @@ def members(database: Database) -> dict[str, set[str]]:
     return found
 
 
-def test_documents_are_in_the_collections_of_their_titles_and_of_their_urls(
+def test_documents_are_in_the_collections_that_list_their_titles_or_urls(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     for url in (SITE, f"{SITE}shop/a", f"{SITE}news/a", OTHER, "http://third.cz/"):
@@ -86,7 +86,7 @@ def test_documents_are_in_the_collections_of_their_titles_and_of_their_urls(
     assert settle(database) == 0
 
 
-def test_another_name_of_a_collection_re_dates_its_documents(
+def test_renaming_a_collection_redates_its_documents(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     for url in (SITE, OTHER):
@@ -101,7 +101,7 @@ def test_another_name_of_a_collection_re_dates_its_documents(
     assert {url for url in after if after[url] > before[url]} == {SITE}
 
 
-def test_a_document_that_is_indexed_later_is_in_its_collections_at_once(
+def test_a_document_indexed_later_is_added_to_its_collections_immediately(
     titles: Titles, database: Database, tmp_path: Path
 ) -> None:
     withheld = entry("1", f"{SITE}a/", access="withheld", collections=("Floods",))
@@ -115,7 +115,7 @@ def test_a_document_that_is_indexed_later_is_in_its_collections_at_once(
     assert settle(database) == 0
 
 
-def test_a_collection_that_changes_re_dates_what_enters_and_leaves_and_one_that_ends_is_removed(
+def test_changed_and_removed_collections_redate_added_and_removed_documents(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     for url in (SITE, OTHER, "http://third.cz/"):
@@ -139,7 +139,7 @@ def test_a_collection_that_changes_re_dates_what_enters_and_leaves_and_one_that_
     assert members(database) == {VOTES: {"http://third.cz/"}}
 
 
-def test_the_setting_gives_sets_and_takes_them_away(
+def test_the_setting_turns_collections_of_documents_on_and_off(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE)
@@ -155,7 +155,9 @@ def test_the_setting_gives_sets_and_takes_them_away(
         assert members(database) == found
 
 
-def test_a_collection_of_the_staff_stays_theirs(titles: Titles, archive: Archive, database: Database) -> None:
+def test_an_import_does_not_change_a_collection_created_by_staff(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
     archive.add(SITE, collections=[FLOODS])
     archive.add(OTHER)
     found = entry("1", OTHER, collections=("Floods",))
@@ -169,7 +171,9 @@ def test_a_collection_of_the_staff_stays_theirs(titles: Titles, archive: Archive
 
 
 @pytest.mark.parametrize("change", ["assign", "remove", "move", "drop"])
-def test_the_staff_cannot_change_what_imports_decide(titles: Titles, database: Database, change: str) -> None:
+def test_staff_cannot_change_collections_that_imports_manage(
+    titles: Titles, database: Database, change: str
+) -> None:
     titles.bring(entry("1", SITE, collections=("Floods",)))
     given: dict[str, tuple[object, ...]] = {"move": ("collection:new",), "drop": ()}
     arguments = given.get(change, (Selection(url=SITE),))
@@ -178,7 +182,7 @@ def test_the_staff_cannot_change_what_imports_decide(titles: Titles, database: D
         getattr(collections, change)(session, FLOODS, *arguments, **options, margin=1)
 
 
-def test_a_rule_of_a_collection_closes_its_documents_and_no_collection_opens_any(
+def test_a_collection_can_restrict_documents_and_cannot_open_them(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE)
@@ -192,12 +196,12 @@ def test_a_rule_of_a_collection_closes_its_documents_and_no_collection_opens_any
         set_rule(session, VOTES, Rule(access=Access.WITHHELD), margin=1)
         rows = session.execute(select(Document.url, Document.access))
         assert {row.url: row.access for row in rows} == {SITE: "reading room", OTHER: "withheld"}
-    titles.bring(entry("1", SITE))  # the rule stays for the case that the collection comes again
+    titles.bring(entry("1", SITE))  # the rule is kept in case the collection is imported again
     settle(database)
     assert members(database) == {VOTES: set()}
 
 
-async def test_a_set_can_be_harvested_and_is_unknown_while_nothing_in_it_was_listed(
+async def test_a_set_is_harvestable_once_a_document_in_it_is_listed(
     titles: Titles, archive: Archive, database: Database, provider: Provider
 ) -> None:
     identifier = archive.add(SITE)
@@ -218,7 +222,7 @@ async def test_a_set_can_be_harvested_and_is_unknown_while_nothing_in_it_was_lis
     assert unknown.codes == nonsense.codes == ["noRecordsMatch"]
 
 
-def test_too_many_urls_that_leave_need_approval(titles: Titles) -> None:
+def test_removing_many_urls_of_collections_needs_approval(titles: Titles) -> None:
     urls = tuple(f"http://{number}.cz/" for number in range(50))
     found = entry("1", SITE)
     titles.bring(found, CollectionEntry(collection="Floods", seeds=urls))
@@ -228,14 +232,14 @@ def test_too_many_urls_that_leave_need_approval(titles: Titles) -> None:
     titles.plan(found, CollectionEntry(collection="Floods", seeds=urls[:30])).check(10)
 
 
-def test_what_is_no_url_is_a_warning(titles: Titles) -> None:
+def test_invalid_urls_of_collections_are_reported_as_warnings(titles: Titles) -> None:
     plan = titles.plan(entry("1", SITE), CollectionEntry(collection="Floods", seeds=("nonsense", *"abc" * 9)))
     assert "collection 'Floods': 'nonsense' is no http, https or ftp URL with a host" in plan.warnings[0]
     assert plan.warnings[-1] == "collection 'Floods': 8 more such URLs"
 
 
-def test_each_key_is_in_the_collections_of_all_that_name_it() -> None:
-    """Compares with the definition, key by key."""
+def test_each_key_is_in_the_collections_of_all_members_that_contain_it() -> None:
+    """Compare with the definition, key by key."""
     chance = random.Random(1)
     for _ in range(300):
         members = []
@@ -289,7 +293,7 @@ def segments(session: Session) -> list[tuple[Any, ...]]:
     ]
 
 
-def test_what_an_import_divides_around_its_changes_is_what_dividing_everything_gives(
+def test_incremental_segments_equal_segments_computed_from_scratch(
     titles: Titles, database: Database
 ) -> None:
     chance = random.Random(1)
@@ -311,7 +315,9 @@ def test_what_an_import_divides_around_its_changes_is_what_dividing_everything_g
     assert len(different) > 10
 
 
-def test_an_unused_parent_stays(titles: Titles, archive: Archive, database: Database) -> None:
+def test_a_collection_with_children_is_kept_when_imports_no_longer_use_it(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
     archive.add(SITE)
     titles.bring(entry("1", SITE, collections=("Floods",)))
     settle(database)

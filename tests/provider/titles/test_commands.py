@@ -1,4 +1,4 @@
-"""The names by which commands take a title."""
+"""The names by which commands find a title."""
 
 import pytest
 
@@ -34,7 +34,7 @@ def test_a_title_is_found_by_each_of_its_names(library: Database, named: str, na
         assert find_title(session, named).name == name
 
 
-def test_a_key_of_several_sources_names_no_title_and_the_message_names_the_sources(library: Database) -> None:
+def test_a_key_in_several_sources_is_refused_with_their_names(library: Database) -> None:
     with library.session() as session, pytest.raises(UsageError, match="library:both, museum:both"):
         find_title(session, "both")
 

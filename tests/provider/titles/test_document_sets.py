@@ -1,4 +1,4 @@
-"""Sets `title:…` of documents in `/oai`, which follow the titles that they belong to."""
+"""Sets `title:…` of documents in `/oai`, by the titles to which they belong."""
 
 from datetime import datetime
 from html import escape
@@ -55,7 +55,7 @@ def counts(database: Database) -> dict[str, tuple[int, int, bool]]:
         return {row.set_spec: (row.documents, row.unlisted, row.listed) for row in rows}
 
 
-def test_documents_follow_the_segments_of_public_titles(
+def test_documents_are_in_the_sets_of_public_titles(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     for path in ("", "shop/a", "blog/a", "news/a"):
@@ -89,7 +89,7 @@ def test_documents_follow_the_segments_of_public_titles(
         ({"public": False}, None, {}),
     ],
 )
-def test_a_document_that_is_indexed_later_is_in_the_set_at_once(
+def test_a_document_indexed_later_is_added_to_its_set_immediately(
     titles: Titles,
     database: Database,
     tmp_path: Path,
@@ -107,7 +107,7 @@ def test_a_document_that_is_indexed_later_is_in_the_set_at_once(
 
 
 @pytest.mark.parametrize("ended", [[entry("1", SITE, public=False)], []])
-def test_a_document_whose_title_ends_leaves_the_set_with_a_new_datestamp(
+def test_documents_of_a_title_no_longer_public_leave_its_set_and_are_redated(
     titles: Titles, archive: Archive, database: Database, ended: list[TitleEntry]
 ) -> None:
     archive.add(SITE)
@@ -134,7 +134,7 @@ def test_a_document_moves_between_titles(titles: Titles, archive: Archive, datab
     assert counts(database) == {ONE: (0, 0, False), TWO: (1, 0, True)}
 
 
-def test_the_setting_gives_sets_and_takes_them_away(
+def test_the_setting_turns_sets_of_titles_on_and_off(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE)
@@ -155,7 +155,7 @@ def test_the_setting_gives_sets_and_takes_them_away(
     assert titles["1"].datestamp != before
 
 
-def test_unlisted_documents_are_counted_when_they_enter_and_when_they_are_opened(
+def test_the_unlisted_count_follows_added_and_opened_documents(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE, collections=["collection:a"], datestamp=UNLISTED, access=Access.WITHHELD)
@@ -175,7 +175,7 @@ class StoppedError(Exception):
     pass
 
 
-def test_what_was_interrupted_is_finished_by_the_next_refresh(
+def test_an_interrupted_assignment_of_sets_is_completed_by_the_next_refresh(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE)
@@ -192,7 +192,7 @@ def test_what_was_interrupted_is_finished_by_the_next_refresh(
     assert sets(database) == {SITE: ONE}
 
 
-def test_a_range_that_changes_while_its_documents_follow_stays_pending(
+def test_a_range_changed_during_its_assignment_stays_pending(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add(SITE)
@@ -246,7 +246,7 @@ async def test_a_hidden_document_keeps_its_set(
     assert ONE in answer.set_specs
 
 
-async def test_a_set_without_listed_documents_is_not_there(
+async def test_a_set_without_listed_documents_does_not_exist(
     titles: Titles, archive: Archive, database: Database, provider: Provider
 ) -> None:
     archive.add("http://other.cz/", datestamp=UNLISTED, access=Access.WITHHELD)
@@ -267,7 +267,7 @@ async def all_sets(provider: Provider) -> list[str]:
     return found
 
 
-async def test_a_title_that_ends_is_no_longer_named_before_its_documents_have_followed(
+async def test_the_set_of_a_title_no_longer_public_is_hidden_immediately(
     titles: Titles, archive: Archive, database: Database, provider: Provider
 ) -> None:
     archive.add(SITE)
@@ -296,7 +296,7 @@ async def test_records_and_page_of_a_title_link_to_the_records_of_its_documents(
     assert (await provider.ask_raw(link.partition("?")[2])).identifiers == [found]
 
 
-async def test_without_sets_nothing_links_to_them(
+async def test_without_sets_records_and_pages_of_titles_have_no_links_to_them(
     titles: Titles, archive: Archive, provider: Provider
 ) -> None:
     archive.add(SITE)

@@ -1,4 +1,4 @@
-"""Enrichment: which record belongs to a title, what it adds, and what never gets lost."""
+"""Enrichment: the record of a title, the values it adds, and when they are kept or removed."""
 
 from collections.abc import Callable
 from datetime import UTC, datetime
@@ -107,7 +107,7 @@ def test_a_number_names_the_record_with_that_control_or_system_number(
     assert (number_key(number) in record_keys(control_number, identifier)) is same
 
 
-def test_what_a_record_adds_survives_the_next_import_and_a_second_run_changes_nothing(
+def test_added_values_survive_the_next_import_and_a_second_enrichment(
     titles: Titles, archive: Archive, enrich: Enrich
 ) -> None:
     archive.add(SITE)
@@ -131,7 +131,7 @@ def test_what_a_record_adds_survives_the_next_import_and_a_second_run_changes_no
     assert shown(titles).published_in == "Brno"
 
 
-def test_the_source_s_own_languages_and_names_come_first(titles: Titles, enrich: Enrich) -> None:
+def test_values_of_the_source_precede_values_of_the_catalogue(titles: Titles, enrich: Enrich) -> None:
     own = {"languages": ["ger"], "alternative_names": ["Beispiel"]}
     titles.bring(entry("1", SITE, name="EXAMPLE", catalogue_number=NUMBER, **own))
     enrich(record())
@@ -159,7 +159,7 @@ def test_readers_find_a_title_by_a_name_that_the_catalogue_adds(
         ([record(identifier=IDENTIFIER), record()], Outcome.UNCHANGED),
     ],
 )
-def test_a_record_that_is_not_there_or_not_unique_removes_nothing(
+def test_a_missing_deleted_or_ambiguous_record_keeps_added_values(
     titles: Titles, enrich: Enrich, read: list[CatalogueRead], outcome: Outcome
 ) -> None:
     titles.bring(entry("1", SITE, catalogue_number=NUMBER))
@@ -171,14 +171,14 @@ def test_a_record_that_is_not_there_or_not_unique_removes_nothing(
     assert shown(titles).published_in == "Praha"
 
 
-def test_a_deleted_record_is_known_by_its_system_number(titles: Titles, enrich: Enrich) -> None:
+def test_a_deleted_record_is_matched_by_its_system_number(titles: Titles, enrich: Enrich) -> None:
     titles.bring(entry("1", SITE, catalogue_number="002499695"))
     one = only(enrich(DeletedRecord(identifier=IDENTIFIER)))
     assert (one.outcome, one.kept) == (Outcome.DELETED, False)
 
 
 @pytest.mark.parametrize("number", [None, "web1"])
-def test_a_title_that_no_longer_names_the_record_loses_what_it_added(
+def test_values_are_removed_if_a_title_no_longer_names_the_record(
     titles: Titles, enrich: Enrich, number: str | None
 ) -> None:
     titles.bring(entry("1", SITE, catalogue_number=NUMBER))
@@ -188,7 +188,7 @@ def test_a_title_that_no_longer_names_the_record_loses_what_it_added(
     assert (shown(titles).published_in, shown(titles).languages) == (None, [])
 
 
-def test_a_number_that_came_after_the_catalogue_was_read_removes_nothing(
+def test_a_number_changed_after_reading_the_catalogue_keeps_added_values(
     titles: Titles, enrich: Enrich
 ) -> None:
     titles.bring(entry("1", SITE, catalogue_number=NUMBER))
@@ -201,7 +201,9 @@ def test_a_number_that_came_after_the_catalogue_was_read_removes_nothing(
     assert (one.outcome, one.kept) == (Outcome.UNKNOWN, True)
 
 
-def test_many_changes_need_approval_and_first_additions_do_not(titles: Titles, enrich: Enrich) -> None:
+def test_many_changes_need_approval_and_first_additions_do_not_need_it(
+    titles: Titles, enrich: Enrich
+) -> None:
     numbers = [f"web{number:011}" for number in range(30)]
     titles.bring(*(entry(one, f"http://{one}.cz/", catalogue_number=one) for one in numbers))
     enrich(*map(record, numbers), percent=20)

@@ -1,4 +1,4 @@
-"""The search in titles finds words of front pages, and only of those that everyone may see."""
+"""The search in titles finds words of openly accessible front pages only."""
 
 import gzip
 import logging
@@ -67,13 +67,13 @@ def test_each_word_may_be_in_the_title_or_on_its_front_page(search: Search) -> N
     assert search("horse") == ["First", "Second"]
 
 
-def test_the_newest_page_counts(search: Search) -> None:
+def test_the_newest_successful_capture_of_a_front_page_is_searched(search: Search) -> None:
     assert search("old", page("old")) == ["First"]
     assert search("old", page("new", year=2012), page("gone", year=2013, status=404)) == []
     assert search("new") == ["First"]
 
 
-def test_packed_and_unchanged_pages_are_read(search: Search) -> None:
+def test_compressed_pages_and_revisits_are_read(search: Search) -> None:
     packed = gzip.compress(b"<p>packed")
     original = replace(page(""), body=packed, http_headers="Content-Encoding: gzip\r\n")
     revisit = replace(original, date="2011-01-01T00:00:00Z", record_type="revisit")
@@ -84,7 +84,7 @@ def test_packed_and_unchanged_pages_are_read(search: Search) -> None:
 def test_the_text_of_a_withheld_capture_is_not_found(
     database: Database, search: Search, *, reading: bool
 ) -> None:
-    """From that moment on, also before the front page is looked for again."""
+    """This holds immediately, also before the front page is selected again."""
     assert search("secret", page("secret")) == ["First"]
     with database.session() as session:
         number = enter(session, TakedownRequest(targets=(HOME,), reason="r", requester="r"))
@@ -105,7 +105,7 @@ def test_text_that_was_replaced_in_its_archive_file_is_not_found(
     assert search("present") == ["First"]
 
 
-def test_an_older_page_takes_the_place_of_a_hidden_one(database: Database, search: Search) -> None:
+def test_an_older_capture_replaces_a_restricted_one(database: Database, search: Search) -> None:
     assert search("secret", page("harmless"), page("secret", year=2012)) == ["First"]
     with database.engine.begin() as connection:
         connection.execute(
@@ -142,7 +142,7 @@ def test_a_page_that_cannot_be_read_is_reported(
     assert f"of {HOME} was not read" in caplog.text
 
 
-def test_the_text_stays_while_the_archive_cannot_be_read(search: Search, tmp_path: Path) -> None:
+def test_the_stored_text_is_kept_while_the_archive_is_not_readable(search: Search, tmp_path: Path) -> None:
     assert search("words", page("words")) == ["First"]
     search("new", page("new", year=2012), reading=False)
     for file in tmp_path.glob("*.warc.gz"):
@@ -151,7 +151,9 @@ def test_the_text_stays_while_the_archive_cannot_be_read(search: Search, tmp_pat
     assert search("new") == []
 
 
-def test_only_one_process_reads(database: Database, settings: Settings, search: Search) -> None:
+def test_only_one_process_reads_front_pages_at_a_time(
+    database: Database, settings: Settings, search: Search
+) -> None:
     search("words", page("words"), reading=False)
     with database.engine.connect() as other:
         other.execute(text("SELECT pg_advisory_lock(:key)"), {"key": front_pages._LOCK})  # noqa: SLF001 the other's

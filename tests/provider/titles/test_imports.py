@@ -1,4 +1,4 @@
-"""Imports: what is new, changed, gone, kept, refused, and claimed twice."""
+"""Imports: new, changed, removed and kept titles, refused entries, and conflicting claims."""
 
 from datetime import date
 from pathlib import Path
@@ -16,7 +16,7 @@ from tests.provider.titles.conftest import Titles, entry
 SITE = "http://www.example.cz/"
 
 
-def test_an_import_again_changes_nothing(titles: Titles, archive: Archive) -> None:
+def test_a_repeated_import_changes_nothing(titles: Titles, archive: Archive) -> None:
     archive.add(SITE)
     one = entry(
         "1", SITE, publisher="Example", subjects=[{"name": "Hudba", "number": 9}], keywords=["a", "b"]
@@ -29,7 +29,9 @@ def test_an_import_again_changes_nothing(titles: Titles, archive: Archive) -> No
     assert titles["1"].datestamp == before.datestamp
 
 
-def test_changes_are_named_and_only_shown_ones_give_a_new_datestamp(titles: Titles, archive: Archive) -> None:
+def test_changed_fields_are_reported_and_only_public_ones_redate_the_title(
+    titles: Titles, archive: Archive
+) -> None:
     archive.add(SITE)
     titles.bring(entry("1", SITE, state="success"))
     before = titles["1"].datestamp
@@ -41,7 +43,7 @@ def test_changes_are_named_and_only_shown_ones_give_a_new_datestamp(titles: Titl
     assert titles["1"].datestamp > before
 
 
-def test_a_title_that_is_no_longer_there_is_a_deleted_record_and_may_return(
+def test_a_title_missing_from_the_source_becomes_a_deleted_record_and_may_return(
     titles: Titles, archive: Archive
 ) -> None:
     archive.add(SITE)
@@ -55,12 +57,12 @@ def test_a_title_that_is_no_longer_there_is_a_deleted_record_and_may_return(
     assert not titles["1"].deleted
 
 
-def test_descriptions_of_collections_are_followed(titles: Titles) -> None:
+def test_changed_descriptions_of_collections_are_imported(titles: Titles) -> None:
     one = entry("1", SITE, collections=["Volby"])
     described = CollectionEntry(collection="Volby", annotation="old", position=2)
     titles.bring(one, described)
     assert titles.plan(one, described).changes_nothing
-    # A second source cannot change what the first one says.
+    # A second source cannot change a description of the first one.
     plan = titles.plan(entry("1", SITE), CollectionEntry(collection="volby!"), source="other")
     assert not plan.collections
     assert plan.warnings == ["collection 'volby!': the source 'test' describes its set, collection:volby"]
@@ -68,7 +70,7 @@ def test_descriptions_of_collections_are_followed(titles: Titles) -> None:
     changed = CollectionEntry(collection="Volby", annotation="new", picture="https://x.example/a.jpg")
     assert titles.plan(one, changed).collections.changed == {"collection:volby": changed}
     titles.bring(one, changed)
-    # What was not read completely removes nothing.
+    # An incomplete read removes nothing.
     for unread in (Refused(place="line 2", reason="?"), NotDescribed(place="all", words="no right")):
         assert titles.plan(one, unread).changes_nothing
     assert titles.plan(one).collections.gone == {"collection:volby": "Volby"}
@@ -77,7 +79,7 @@ def test_descriptions_of_collections_are_followed(titles: Titles) -> None:
     assert titles.plan(one, described).collections.names == ["Volby"]
 
 
-def test_collections_with_the_same_set_or_none_are_named(titles: Titles) -> None:
+def test_collections_with_the_same_set_spec_or_none_are_reported(titles: Titles) -> None:
     found = [CollectionEntry(collection=name) for name in ("Volby", "VOLBY", "!!")]
     plan = titles.plan(entry("1", SITE), *found)
     assert list(plan.collections.changed) == ["collection:volby"]
@@ -108,7 +110,7 @@ def test_a_line_may_describe_a_collection(tmp_path: Path) -> None:
         ([entry("2", "http://b.cz/"), Refused(place="line 7", reason="?")], "1 entries could not be read"),
     ],
 )
-def test_a_source_that_was_not_read_whole_never_means_gone(
+def test_no_title_is_removed_if_the_source_was_not_read_completely(
     titles: Titles, found: list[TitleEntry | Refused], words: str
 ) -> None:
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
@@ -117,13 +119,13 @@ def test_a_source_that_was_not_read_whole_never_means_gone(
     assert words in str(plan.kept_because)
 
 
-def test_what_a_rule_leaves_out_is_no_reason_to_keep_a_title(titles: Titles) -> None:
+def test_entries_omitted_by_a_rule_do_not_prevent_the_removal_of_titles(titles: Titles) -> None:
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
     plan = titles.plan(entry("2", "http://b.cz/"), Refused(place="1", reason="declined", is_decision=True))
     assert [name for _, name in plan.gone] == ["Title 1"]
 
 
-def test_another_source_is_not_touched(titles: Titles) -> None:
+def test_an_import_does_not_change_titles_of_another_source(titles: Titles) -> None:
     titles.bring(entry("1", SITE), source="one")
     titles.bring(entry("2", "http://b.cz/"), source="other")
     assert not titles["1"].gone
@@ -139,7 +141,7 @@ def test_many_changes_need_approval(titles: Titles) -> None:
     plan.check(100)
 
 
-def test_a_key_twice_is_refused_and_an_unknown_licence_or_a_bad_seed_is_warned_of(titles: Titles) -> None:
+def test_a_repeated_key_is_refused_and_unknown_licences_and_seeds_cause_warnings(titles: Titles) -> None:
     plan = titles.plan(
         entry("1", SITE, licence="all rights reserved"), entry("1", "http://b.cz/"), entry("3", "no url")
     )
@@ -148,7 +150,7 @@ def test_a_key_twice_is_refused_and_an_unknown_licence_or_a_bad_seed_is_warned_o
     assert ["rights reserved" in plan.warnings[0], "'no url' is no http" in plan.warnings[1]] == [True, True]
 
 
-def test_a_wrong_issn_and_a_language_without_a_code_are_warned_of(titles: Titles) -> None:
+def test_an_invalid_issn_or_language_code_causes_a_warning(titles: Titles) -> None:
     plan = titles.plan(
         entry("1", SITE, issn="ISSN: 0317 8471", languages=("cze",)),
         entry("2", "http://b.cz/", issn="1234-5678", languages=("cze", "čeština", "cs")),
@@ -162,7 +164,7 @@ def test_a_wrong_issn_and_a_language_without_a_code_are_warned_of(titles: Titles
     ]
 
 
-def test_a_contract_that_is_over_is_warned_of_and_changes_nothing_else(titles: Titles) -> None:
+def test_an_expired_contract_causes_only_a_warning(titles: Titles) -> None:
     over, valid = date(2000, 1, 31), date(9999, 1, 31)
     plan = titles.plan(
         entry("1", SITE, contract_to=over, licence="CC BY 4.0"),
@@ -182,7 +184,7 @@ def test_two_titles_that_claim_the_same_site_are_reported(titles: Titles, archiv
     assert (titles["1"].captures, titles["2"].captures) == (1, 0)
 
 
-def test_changed_rules_for_seeds_hold_after_an_import_that_changes_nothing(
+def test_changed_rules_for_seeds_apply_after_an_import_without_changes(
     titles: Titles, archive: Archive
 ) -> None:
     archive.add("http://blog.example.cz/")
@@ -217,7 +219,7 @@ def test_csv_may_be_separated_by_semicolons(tmp_path: Path) -> None:
     assert (refused.place, refused.reason.partition(": ")[2]) == ("line 3", "more values than columns")
 
 
-def test_csv_may_begin_with_excels_line_about_the_separator(tmp_path: Path) -> None:
+def test_csv_may_begin_with_the_sep_line_of_excel(tmp_path: Path) -> None:
     rows = "1;A;;;http://a.cz/;;;\n2;C;;;http://c.cz/;;ANO;\n"
     found, refused = read(tmp_path, "csv", "\ufeffsep=;\r\n" + CSV.replace(",", ";") + rows)
     assert isinstance(found, TitleEntry)
@@ -273,7 +275,7 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_what_cannot_be_read_is_named_and_the_rest_is_taken(
+def test_unreadable_entries_are_reported_and_the_others_imported(
     tmp_path: Path, kind: str, text: str | bytes, place: str, reason: str
 ) -> None:
     taken, refused = sorted(read(tmp_path, kind, text), key=lambda one: isinstance(one, Refused))
@@ -298,7 +300,9 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_taken(
         ("archive-it", "<html>", "not JSON"),
     ],
 )
-def test_a_file_of_another_kind_is_refused(tmp_path: Path, kind: str, text: str | bytes, words: str) -> None:
+def test_a_file_in_another_format_is_refused(
+    tmp_path: Path, kind: str, text: str | bytes, words: str
+) -> None:
     with pytest.raises(UsageError, match=words):
         read(tmp_path, kind, text)
 
@@ -310,14 +314,12 @@ def test_rows_without_values_are_skipped(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(("kind", "text"), [("jsonl", "x\n" * 10_001), ("csv", CSV + "x\n" * 10_001)])
-def test_a_file_with_very_many_lines_that_cannot_be_read_is_refused(
-    tmp_path: Path, kind: str, text: str
-) -> None:
+def test_a_file_with_too_many_unreadable_lines_is_refused(tmp_path: Path, kind: str, text: str) -> None:
     with pytest.raises(UsageError, match=r"more than 10,000 entries cannot be read; the first: line [12]: "):
         read(tmp_path, kind, text)
 
 
-def test_archive_its_metadata_are_taken(tmp_path: Path) -> None:
+def test_metadata_of_archive_it_are_imported(tmp_path: Path) -> None:
     seed = """[{"id": 7, "url": "http://a.cz/", "publicly_visible": true, "metadata": {
         "Title": [{"value": "A"}, {"value": "B"}],
         "Creator": [{"value": "C"}], "Subject": [{"value": "S"}]}}]"""

@@ -49,5 +49,5 @@ def test_a_licence_is_recognised(text: str, key: str, url: str | None) -> None:
      "CC BY-NC-ND 2.5 CZ", "CC BY 2.1", "CC BY 4.0, https://creativecommons.org/licenses/by/3.0/",
      "not https://creativecommons.org/licenses/by/4.0/", "https://creativecommons.org/licenses/by/4.0/or/"],
 )  # fmt: skip
-def test_what_is_not_known_is_no_licence(text: str) -> None:
+def test_texts_without_a_single_known_licence_give_none(text: str) -> None:
     assert licence_of(text) is None

@@ -1,4 +1,4 @@
-"""The public pages of titles: each title, the search, three languages, and what programs find in them."""
+"""The public pages of titles: each title, the search, three languages, and machine-readable data."""
 
 import json
 import re
@@ -30,12 +30,12 @@ _LETTERS = re.compile(r"[^\W\d_]{2,}")
 
 
 class Pages:
-    """Asks for the public pages of an archive's titles."""
+    """Requests the public pages of an archive's titles."""
 
     def __init__(
         self, database: Database, settings: Settings, client: AiohttpClient, usual: Provider | None = None
     ) -> None:
-        """`usual` is a provider without further settings, if there is one."""
+        """`usual` is an existing provider without further settings."""
         self._database, self._settings, self._client = database, settings, client
         self._providers: dict[str, Provider] = {} if usual is None else {repr({}): usual}
 
@@ -71,7 +71,7 @@ def listed(titles: Titles, archive: Archive) -> str:
 def kept_pages(
     kept_database: Database, kept: Kept, aiohttp_client: AiohttpClient, reading: Provider
 ) -> Pages:
-    """Those of a module's archive, for tests that only read it."""
+    """The pages of the module's archive, for tests that only read it."""
     return Pages(kept_database, kept.settings, aiohttp_client, reading)
 
 
@@ -82,7 +82,7 @@ def kept_listed(kept: Kept) -> str:
 
 
 def fill(titles: Titles, archive: Archive) -> str:
-    """Give the path of the page of a title that has everything, with another title beside it."""
+    """Add a title with all fields and another title; return the path of the first one's page."""
     archive.add("http://www.example.cz/")
     archive.add("http://www.example.cz/", access="reading room")
     archive.add("http://rez.cz/")
@@ -101,7 +101,7 @@ def values(page: etree._Element, path: str) -> list[str]:
     return list(map(str, found))
 
 
-async def test_a_page_has_what_is_known_of_a_title(kept_pages: Pages, kept_listed: str) -> None:
+async def test_a_page_shows_the_fields_of_a_title(kept_pages: Pages, kept_listed: str) -> None:
     page = await kept_pages.page(kept_listed)
     expected = words(page)
     for wanted in (
@@ -130,7 +130,7 @@ async def test_a_page_links_to_the_site_its_captures_its_sets_and_its_records(
     assert "<dc:title>Příklad" in await answer.text()
 
 
-async def test_captures_are_those_that_the_reader_may_open_newest_first(
+async def test_a_page_lists_accessible_captures_newest_first(
     pages: Pages, titles: Titles, archive: Archive
 ) -> None:
     for access in ("open", "open", "reading room", "embargo", "withheld"):
@@ -147,7 +147,7 @@ async def test_captures_are_those_that_the_reader_may_open_newest_first(
     ]
 
 
-async def test_where_no_capture_may_be_opened_the_page_says_so(
+async def test_a_page_without_accessible_captures_says_so(
     pages: Pages, titles: Titles, archive: Archive
 ) -> None:
     archive.add("http://rez.cz/", access="reading room")
@@ -155,7 +155,7 @@ async def test_where_no_capture_may_be_opened_the_page_says_so(
     assert "from your network" in words(await pages.page(f"/titles/{titles['9'].key.hex}"))
 
 
-async def test_a_replay_service_of_ones_own_takes_the_place_of_captures(
+async def test_a_configured_replay_service_replaces_links_to_captures(
     kept_pages: Pages, kept_listed: str
 ) -> None:
     page = await kept_pages.page(kept_listed, titles_replay_url="https://wayback.example/*/{url}")
@@ -164,7 +164,7 @@ async def test_a_replay_service_of_ones_own_takes_the_place_of_captures(
     assert not [link for link in links if "archive/" in link and "oai" not in link]
 
 
-async def test_an_address_that_is_no_web_address_is_not_linked(
+async def test_a_javascript_url_is_shown_without_a_link(
     pages: Pages, titles: Titles, archive: Archive
 ) -> None:
     archive.add("http://rez.cz/")
@@ -179,7 +179,7 @@ async def test_an_address_that_is_no_web_address_is_not_linked(
     assert "<" not in data
 
 
-async def test_what_is_not_listed_has_no_page(kept_pages: Pages, kept_listed: str) -> None:
+async def test_an_unknown_title_is_answered_with_404(kept_pages: Pages, kept_listed: str) -> None:
     assert kept_listed
     for key in ("0" * 32, "x", "A" * 32):
         response = await kept_pages.get(f"/titles/{key}", language="cs")
@@ -199,7 +199,7 @@ async def test_a_title_that_is_not_public_has_no_page_and_is_not_found(
     assert key not in await (await pages.get("/sitemap-titles-all.xml")).text()
 
 
-async def test_the_page_of_a_deleted_title_is_gone_and_says_nothing_of_it(
+async def test_the_page_of_a_deleted_title_is_answered_with_410_without_its_data(
     pages: Pages, listed: str, titles: Titles
 ) -> None:
     titles.bring(MAGAZINE)
@@ -210,7 +210,7 @@ async def test_the_page_of_a_deleted_title_is_gone_and_says_nothing_of_it(
     assert "Příklad" not in words(await pages.page("/titles"))
 
 
-async def test_without_titles_there_is_nothing(pages: Pages) -> None:
+async def test_without_titles_their_pages_are_answered_with_404(pages: Pages) -> None:
     for path in ("/titles", "/sitemap-titles.xml", "/sitemap-titles-all.xml"):
         assert (await pages.get(path)).status == 404, path
 
@@ -276,7 +276,9 @@ REFUSED = {
 }
 
 
-async def test_a_bad_parameter_is_refused_in_words(kept_pages: Pages, kept_listed: str) -> None:
+async def test_an_invalid_parameter_is_refused_with_an_explanation(
+    kept_pages: Pages, kept_listed: str
+) -> None:
     assert kept_listed
     for query, expected in REFUSED.items():
         response = await kept_pages.get(f"/titles?{query}")
@@ -284,7 +286,7 @@ async def test_a_bad_parameter_is_refused_in_words(kept_pages: Pages, kept_liste
         assert expected in words(html.fromstring(await response.text()))
 
 
-async def test_pages_of_a_list_have_every_title_once_in_order(
+async def test_pages_of_a_search_list_every_title_once_in_order(
     pages: Pages, titles: Titles, archive: Archive, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "PAGE", 2)
@@ -308,7 +310,7 @@ async def test_pages_of_a_list_have_every_title_once_in_order(
 
 
 @pytest.mark.parametrize("name", ["public.html", "notice.html", "title.html", "title_search.html"])
-def test_a_template_has_no_texts_of_its_own(name: str) -> None:
+def test_templates_contain_no_untranslated_text(name: str) -> None:
     loader = landing.templates().loader
     assert loader is not None
     source, _, _ = loader.get_source(landing.templates(), name)
@@ -329,7 +331,9 @@ def english(t: Texts) -> list[str]:
 
 
 @pytest.mark.parametrize("code", FOREIGN)
-async def test_a_page_has_no_text_of_another_language(kept_pages: Pages, kept_listed: str, code: str) -> None:
+async def test_a_page_contains_no_english_text_in_another_language(
+    kept_pages: Pages, kept_listed: str, code: str
+) -> None:
     rights = {"rights_open": "Otevřeno.", "rights_reading_room": "Ve studovně."}
     for path in (kept_listed, "/titles", "/titles?q=none", "/titles/x", "/titles?after=x"):
         response = await kept_pages.get(path, language=code, **rights)
@@ -343,7 +347,9 @@ async def test_a_page_has_no_text_of_another_language(kept_pages: Pages, kept_li
         assert not [part for part in english(texts_in(code)) if re.search(rf"\b{re.escape(part)}\b", shown)]
 
 
-async def test_the_language_is_the_chosen_one_or_the_browsers(kept_pages: Pages, kept_listed: str) -> None:
+async def test_the_language_is_that_of_the_parameter_or_of_the_browser(
+    kept_pages: Pages, kept_listed: str
+) -> None:
     cases = (("", "", "en"), ("", "sk, cs;q=0.5", "sk"), ("?lang=cs", "sk", "cs"), ("?lang=", "sk", "sk"))
     for query, header, code in cases:
         response = await kept_pages.get(kept_listed + query, language=header)
@@ -355,7 +361,7 @@ async def test_the_language_is_the_chosen_one_or_the_browsers(kept_pages: Pages,
         assert all(("lang=cs" in link) == ("cs" in query) for link in inside)
 
 
-async def test_another_language_shows_the_same_search(kept_pages: Pages, kept_listed: str) -> None:
+async def test_language_links_keep_the_search(kept_pages: Pages, kept_listed: str) -> None:
     assert kept_listed
     page = await kept_pages.page("/titles?q=priklad&subject=1&x=y")
     assert "?lang=" not in values(page, "//nav//a/@href")[0]
@@ -365,7 +371,7 @@ async def test_another_language_shows_the_same_search(kept_pages: Pages, kept_li
 # For programs
 
 
-async def test_signposts_lead_programs_to_records_licence_and_collection(
+async def test_link_headers_lead_to_records_licence_and_collection(
     kept_pages: Pages, kept_listed: str
 ) -> None:
     response = await kept_pages.get(kept_listed, titles_replay_url="https://wayback.example/*/{url}")
@@ -401,7 +407,7 @@ async def test_the_data_for_search_engines_describes_an_archived_site(
     assert data["about"] == [{"@type": "DefinedTerm", "name": "Kulturní politika", "termCode": "304"}]
 
 
-async def test_the_sitemap_leads_to_every_page(pages: Pages, listed: str, titles: Titles) -> None:
+async def test_the_sitemap_lists_every_page(pages: Pages, listed: str, titles: Titles) -> None:
     index = etree.fromstring(await (await pages.get("/sitemap-titles.xml")).read())
     [part] = map(str, index.xpath("//*[local-name()='loc']/text()"))  # type: ignore[arg-type]
     assert part == "http://archive.example/sitemap-titles-all.xml"
@@ -420,7 +426,7 @@ async def test_the_sitemap_leads_to_every_page(pages: Pages, listed: str, titles
     assert (await pages.get(f"/sitemap-titles-{'0' if digit != '0' else '1'}00.xml")).status == 404
 
 
-def test_parts_of_the_sitemap_have_no_more_titles_than_are_allowed(
+def test_parts_of_the_sitemap_have_a_maximum_number_of_titles(
     database: Database, titles: Titles, archive: Archive
 ) -> None:
     for number in range(40):
@@ -434,7 +440,7 @@ def test_parts_of_the_sitemap_have_no_more_titles_than_are_allowed(
     assert parts[0].changed == titles["0"].datestamp
 
 
-async def test_search_engines_index_each_language_of_a_title_and_no_searches(
+async def test_titles_are_indexable_in_each_language_and_searches_are_not(
     kept_pages: Pages, kept_listed: str
 ) -> None:
     url = f"http://archive.example{kept_listed}"
@@ -449,14 +455,16 @@ async def test_search_engines_index_each_language_of_a_title_and_no_searches(
         assert robots == (["noindex, follow"] if query else [])
 
 
-async def test_the_repository_of_titles_leads_to_the_pages(kept_pages: Pages, kept_listed: str) -> None:
+async def test_the_landing_page_of_the_titles_repository_links_to_their_pages(
+    kept_pages: Pages, kept_listed: str
+) -> None:
     assert kept_listed
     response = await kept_pages.get("/oai/titles", accept="text/html")
     page = html.fromstring(await response.text())
     assert "http://archive.example/titles" in values(page, "//main//a/@href")
 
 
-async def test_a_page_may_load_its_style_sheet_and_send_its_form_only(
+async def test_the_content_security_policy_allows_only_style_sheet_and_form(
     kept_pages: Pages, kept_listed: str
 ) -> None:
     response = await kept_pages.get(kept_listed)

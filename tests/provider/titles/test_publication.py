@@ -31,7 +31,7 @@ def test_a_title_has_the_captures_below_its_seeds(titles: Titles, archive: Archi
     assert titles["1"].first_capture == titles["1"].last_capture == BEGINNING.replace(day=2)
 
 
-def test_what_harvesters_may_not_know_is_not_counted(titles: Titles, archive: Archive) -> None:
+def test_withheld_and_hidden_captures_are_not_counted(titles: Titles, archive: Archive) -> None:
     archive.add(f"{SITE}open")
     archive.add(f"{SITE}room", access="reading room")
     archive.add(f"{SITE}withheld", access="withheld", datestamp=UNLISTED)
@@ -40,13 +40,13 @@ def test_what_harvesters_may_not_know_is_not_counted(titles: Titles, archive: Ar
     assert titles["1"].captures == 2
 
 
-def test_a_title_whose_captures_are_all_withheld_was_never_there(titles: Titles, archive: Archive) -> None:
+def test_a_title_with_only_withheld_captures_is_unlisted(titles: Titles, archive: Archive) -> None:
     archive.add(SITE, access="withheld", datestamp=UNLISTED)
     titles.bring(entry("1", SITE), entry("2", "http://nothing.cz/"))
     assert titles["1"].datestamp == titles["2"].datestamp == UNLISTED
 
 
-def test_a_title_is_dated_again_only_if_a_shown_value_changed(titles: Titles, archive: Archive) -> None:
+def test_a_title_is_redated_only_if_a_published_value_changed(titles: Titles, archive: Archive) -> None:
     archive.add(SITE)
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
     assert titles.count() == 0
@@ -60,9 +60,7 @@ def test_a_title_is_dated_again_only_if_a_shown_value_changed(titles: Titles, ar
     assert titles.count() == 0
 
 
-def test_contract_dates_and_numbers_of_captures_do_not_date_a_title_again(
-    titles: Titles, archive: Archive
-) -> None:
+def test_contract_dates_and_capture_counts_do_not_redate_a_title(titles: Titles, archive: Archive) -> None:
     archive.add(SITE, archived=BEGINNING)
     archive.add(f"{SITE}a", archived=LATER)
     titles.bring(entry("1", SITE, contract_to=date(2026, 11, 30)))
@@ -89,7 +87,7 @@ def test_a_title_that_is_not_public_is_not_listed(titles: Titles, archive: Archi
     assert titles["1"].datestamp == UNLISTED
 
 
-async def test_a_provider_counts_by_itself(
+async def test_a_running_provider_counts_captures_periodically(
     titles: Titles, archive: Archive, database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     titles.bring(entry("1", SITE))

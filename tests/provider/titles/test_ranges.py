@@ -1,4 +1,4 @@
-"""Which URL keys a seed means, and how overlapping seeds share them."""
+"""The ranges of URL keys of a seed, and the division of overlapping seeds."""
 
 import itertools
 import random
@@ -31,7 +31,7 @@ DOMAIN = RangeRules(host="domain")
 EXACT = RangeRules(file="url")
 
 CASES = [
-    # What the seed is, under which rules, a URL that belongs to it, and one that does not.
+    # The seed, the rules, a URL that belongs to it, and one that does not.
     ("http://x.cz/", HOST, "https://www.x.cz/a/b?c=1", "http://blog.x.cz/"),
     ("x.cz", HOST, "http://x.cz", "http://x.czech/"),
     ("http://www.x.cz", HOST, "http://x.cz/y", "http://xx.cz/"),
@@ -64,7 +64,7 @@ CASES = [
 
 
 @pytest.mark.parametrize(("seed", "rules", "inside", "outside"), CASES)
-def test_a_seed_means_the_urls_below_it(seed: str, rules: RangeRules, inside: str, outside: str) -> None:
+def test_a_seed_covers_the_urls_below_it(seed: str, rules: RangeRules, inside: str, outside: str) -> None:
     ranges = ranges_of(seed, rules, NUMBERED)
     assert contains(ranges, url_key(inside, NUMBERED))
     assert not contains(ranges, url_key(outside, NUMBERED))
@@ -74,7 +74,7 @@ LONG = f"http://x.cz/{'a' * 1300}"
 
 
 @pytest.mark.parametrize("seed", ["", "urn:isbn:1", "localhost", "about:blank", "http://", "not a url", LONG])
-def test_what_has_no_host_or_a_key_too_long_for_an_index_means_nothing(seed: str) -> None:
+def test_a_seed_without_host_or_with_too_long_a_key_covers_nothing(seed: str) -> None:
     assert ranges_of(seed, HOST, NUMBERED) == []
 
 
@@ -84,7 +84,7 @@ def test_what_has_no_host_or_a_key_too_long_for_an_index_means_nothing(seed: str
      "mailto:webmaster@y.cz", "webmaster@y.cz", "gopher://y.cz/", "http://y.cz/a/ http://x.cz/a/",
      "http://y.cz/a\tb"],
 )  # fmt: skip
-def test_a_pattern_or_what_is_no_address_means_nothing(seed: str) -> None:
+def test_a_seed_with_a_wildcard_or_that_is_not_a_web_address_covers_nothing(seed: str) -> None:
     assert ranges_of(seed, HOST, NUMBERED) == []
 
 
@@ -102,7 +102,7 @@ def owner(segments: list[Segment], url: str) -> int | None:
     return found[0].title_id if found and not found[0].is_carve_out else None
 
 
-def test_the_narrowest_range_wins_and_a_carve_out_belongs_to_nobody() -> None:
+def test_the_narrowest_range_applies_and_a_carve_out_has_no_owner() -> None:
     segments, conflicts = divide(
         [
             *claim("http://x.cz/", 1),
@@ -119,13 +119,13 @@ def test_the_narrowest_range_wins_and_a_carve_out_belongs_to_nobody() -> None:
     assert owner(segments, "http://x.cz/z") == 1
 
 
-def test_a_range_that_two_titles_claim_is_reported_and_stays_with_the_first() -> None:
+def test_a_range_claimed_by_two_titles_is_reported_and_belongs_to_the_lower_id() -> None:
     segments, conflicts = divide([*claim("http://x.cz/", 7), *claim("https://www.x.cz", 5)])
     assert [(one.kept, one.refused) for one in conflicts] == [(5, 7)]
     assert owner(segments, "http://x.cz/a") == 5
 
 
-def test_of_a_title_and_a_carve_out_with_the_same_range_the_carve_out_wins() -> None:
+def test_a_carve_out_has_precedence_over_a_title_with_the_same_range() -> None:
     segments, conflicts = divide([*claim("http://x.cz/a/", 1), *claim("http://x.cz/a/", 2, out=True)])
     assert conflicts == []
     assert all(segment.is_carve_out for segment in segments)
@@ -142,7 +142,7 @@ LISTS = st.lists(st.tuples(URLS, st.sampled_from([Access.READING_ROOM, Access.WI
 
 
 @given(SEEDS, LISTS, st.lists(URLS, max_size=12))
-def test_each_key_belongs_to_the_narrowest_claim_and_has_the_strictest_rule_of_lists(
+def test_each_key_has_the_narrowest_claim_and_the_strictest_rule_of_lists(
     seeds: list[tuple[str, int, bool]], lists: list[tuple[str, Access]], urls: list[str]
 ) -> None:
     claims = [one for url, title_id, out in seeds for one in claim(url, title_id, out=out)]
@@ -154,7 +154,7 @@ def test_each_key_belongs_to_the_narrowest_claim_and_has_the_strictest_rule_of_l
     for url in urls:
         key = url_key(url, NUMBERED)
         covering = [one for one in claims if one.range.low <= key < one.range.high]
-        # Ranges that contain a key lie within each other, so that the narrowest begins last.
+        # Ranges that contain a key are nested, so that the narrowest begins last.
         narrowest = sorted(
             covering,
             key=lambda one: (
@@ -178,7 +178,7 @@ Pieces = list[tuple[KeyRange, tuple[object, ...]]]
 
 
 def divided(claimed: Claimed, rules: RangeRules, spans: list[KeyRange] | None = None) -> Pieces:
-    """What holds for which keys; only of what meets the spans."""
+    """Return the pieces with their owners and rules, only those that overlap the spans."""
     claims, listed = [], []
     for one in claimed:
         for found in claimed_ranges(one, rules):

@@ -1,4 +1,4 @@
-"""`/oai/titles`: the protocol over titles, and their records in each format."""
+"""`/oai/titles`: the repository of titles, and their records in each format."""
 
 import pytest
 from aiohttp.pytest_plugin import AiohttpClient
@@ -56,13 +56,13 @@ async def library(database: Database, settings: Settings, aiohttp_client: Aiohtt
     return Library(Provider(client=await aiohttp_client(app)))
 
 
-async def test_without_titles_there_is_no_repository(library: Library) -> None:
+async def test_without_titles_the_repository_is_answered_with_404(library: Library) -> None:
     response = await library._provider.client.get("/oai/titles?verb=Identify")  # noqa: SLF001 the raw answer
     assert response.status == 404
     assert "no title is listed here" in await response.text()
 
 
-async def test_lists_go_through_all_titles_in_pages_and_sets(
+async def test_all_titles_are_listed_in_pages_and_by_set(
     library: Library, titles: Titles, archive: Archive
 ) -> None:
     entries = []
@@ -107,7 +107,7 @@ async def test_a_deleted_title_is_listed_as_deleted(
     assert found.deleted == answer.deleted
 
 
-async def test_a_title_that_was_never_listed_does_not_exist(
+async def test_a_title_that_was_never_listed_gets_id_does_not_exist(
     library: Library, titles: Titles, archive: Archive
 ) -> None:
     archive.add("http://b.cz/")
@@ -118,7 +118,7 @@ async def test_a_title_that_was_never_listed_does_not_exist(
     assert (await library.ask(verb="ListSets")).set_specs == ["publisher", "publisher:p"]
 
 
-async def test_where_no_title_is_in_a_set_there_is_no_hierarchy(
+async def test_without_titles_in_sets_there_is_no_set_hierarchy(
     library: Library, titles: Titles, archive: Archive
 ) -> None:
     archive.add("http://b.cz/")
@@ -134,7 +134,9 @@ KNOWN = {
 }  # fmt: skip
 
 
-async def test_each_format_has_what_is_known(library: Library, titles: Titles, archive: Archive) -> None:
+async def test_each_format_contains_the_fields_of_a_title(
+    library: Library, titles: Titles, archive: Archive
+) -> None:
     archive.add("http://www.example.cz/")
     titles.bring(FULL)
     for prefix, expected in KNOWN.items():
@@ -152,7 +154,7 @@ def fields(record: etree._Element, tag: str) -> list[str]:
     return found
 
 
-async def test_a_subject_has_the_name_of_the_part_that_its_notation_denotes(
+async def test_a_subject_has_the_name_that_belongs_to_its_notation(
     database: Database, settings: Settings, aiohttp_client: AiohttpClient, titles: Titles, archive: Archive
 ) -> None:
     archive.add("http://www.example.cz/")
@@ -169,7 +171,7 @@ async def test_a_subject_has_the_name_of_the_part_that_its_notation_denotes(
         assert {"Hudba", "Opera"} <= set(record.itertext())
 
 
-async def test_the_profile_of_the_czech_national_library(
+async def test_marc_records_follow_the_profile_of_the_czech_national_library(
     database: Database, settings: Settings, aiohttp_client: AiohttpClient, titles: Titles, archive: Archive
 ) -> None:
     archive.add("http://www.example.cz/")

@@ -15,7 +15,7 @@ from tests.provider.titles.test_repository import FULL
 MAGAZINE = entry("9", "http://rez.cz/", name="Řežavý časopis")
 
 
-def test_a_place_in_a_list_stays_valid_when_its_title_leaves_the_list(
+def test_a_position_in_a_list_stays_valid_when_its_title_is_removed(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add("http://www.example.cz/")
@@ -27,7 +27,7 @@ def test_a_place_in_a_list_stays_valid_when_its_title_leaves_the_list(
     assert [title.name for title in page.titles] == ["Řežavý časopis"]
 
 
-def test_a_tree_with_many_sets_offers_the_chosen_one_only(
+def test_only_the_selected_set_is_offered_if_there_are_too_many(
     titles: Titles, archive: Archive, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MOST_CHOICES", 1)
@@ -41,7 +41,7 @@ def test_a_tree_with_many_sets_offers_the_chosen_one_only(
         assert search.choices(session, "subject", None) == [("1", "Kulturní politika")]
 
 
-def test_sets_of_titles_are_offered_by_name_without_accents(
+def test_sets_of_titles_are_offered_sorted_regardless_of_accents(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add("http://www.example.cz/")
@@ -51,7 +51,7 @@ def test_sets_of_titles_are_offered_by_name_without_accents(
     assert names == ["Čaj", "Cesty", "dům", "Zima"]
 
 
-def test_more_titles_than_are_counted_are_more_than_that(
+def test_the_number_of_found_titles_is_counted_up_to_a_limit(
     titles: Titles, archive: Archive, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(search, "MOST_COUNTED", 1)
@@ -63,7 +63,9 @@ def test_more_titles_than_are_counted_are_more_than_that(
     assert (page.count, page.more) == (1, True)
 
 
-def test_a_search_text_follows_its_title(titles: Titles, archive: Archive, database: Database) -> None:
+def test_the_search_text_is_updated_with_the_title(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
     archive.add("http://www.example.cz/")
     titles.bring(FULL, MAGAZINE)
     titles.bring(FULL.model_copy(update={"name": "Nový název"}), MAGAZINE)
@@ -75,7 +77,7 @@ def test_a_search_text_follows_its_title(titles: Titles, archive: Archive, datab
     assert found == [["Nový název"], []]
 
 
-def test_the_migration_fills_the_table_as_an_import_does(
+def test_the_migration_fills_the_search_table_as_imports_do(
     titles: Titles, archive: Archive, database: Database
 ) -> None:
     archive.add("http://www.example.cz/")

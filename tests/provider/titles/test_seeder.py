@@ -1,4 +1,4 @@
-"""Titles from Seeder's database: what each row means, and what happens if it cannot be read."""
+"""Titles from Seeder's database: the meaning of each row, and errors of reading."""
 
 import os
 import re
@@ -69,7 +69,7 @@ def remarks(seeder: Seeder, source: int) -> list[str]:
     return [one.words for one in read(seeder) if isinstance(one, Remark) and one.place == str(source)]
 
 
-def test_a_source_is_a_title(seeder: Seeder) -> None:
+def test_a_source_with_all_fields_is_read_as_a_title(seeder: Seeder) -> None:
     category = seeder.add("source_category", name="Music", name_cs="Hudba", name_en="Music")
     seeder.number(category, 9)
     source = seeder.source(
@@ -110,7 +110,7 @@ def test_a_source_is_a_title(seeder: Seeder) -> None:
     ]
 
 
-def test_a_source_with_nothing_else_is_a_title(seeder: Seeder) -> None:
+def test_a_source_with_required_fields_only_is_read_as_a_title(seeder: Seeder) -> None:
     source = seeder.source("forced", SITE, annotation="", issn="", aleph_id="")
     assert read(seeder) == [
         TitleEntry(
@@ -151,7 +151,7 @@ def outcome(one: Read) -> str:
     return "left out" if one.is_decision else "not understood"
 
 
-def test_the_state_of_a_source_decides(seeder: Seeder) -> None:
+def test_the_state_of_a_source_determines_whether_it_is_a_public_title(seeder: Seeder) -> None:
     for state in STATES:
         seeder.source(state, SITE)
     found = [one for one in read(seeder) if not isinstance(one, Remark)]
@@ -163,7 +163,7 @@ def test_the_state_of_a_source_decides(seeder: Seeder) -> None:
     assert [outcome(one) for one in found] == ["not public", "public", "not public", "public"]
 
 
-def test_a_source_that_is_not_active_is_left_out(seeder: Seeder) -> None:
+def test_an_inactive_source_is_omitted(seeder: Seeder) -> None:
     source = seeder.source("success", SITE, active=False)
     assert read(seeder) == [Refused(place=str(source), reason="it is not active", is_decision=True)]
 
@@ -178,7 +178,7 @@ def test_a_source_without_a_name_is_refused_and_the_others_are_read(seeder: Seed
     assert isinstance(taken, TitleEntry)
 
 
-def test_the_kinds_of_seeds(seeder: Seeder) -> None:
+def test_seeds_of_all_kinds_are_read(seeder: Seeder) -> None:
     source = seeder.source("forced", "-http://shop.a.cz/", "~http://old.a.cz/", "http://a.cz/")
     seeder.seed(source, "http://b.cz/", main_seed=True, from_time="2020-02-01", to_time="2021-03-31")
     seeder.seed(source, "http://c.cz/", main_seed=True)
@@ -215,14 +215,14 @@ def test_the_kinds_of_seeds(seeder: Seeder) -> None:
         ({"state": "exc"}, "it has no active seed, and so no captures"),
     ],
 )
-def test_seeds_to_look_at(seeder: Seeder, values: dict[str, Any], words: str) -> None:
+def test_doubtful_seeds_are_reported(seeder: Seeder, values: dict[str, Any], words: str) -> None:
     source = seeder.source("forced")
     seeder.seed(source, **{"url": SITE, **values})
     assert words in "; ".join(remarks(seeder, source))
     assert [one.key for one in entries(seeder)] == [str(source)]
 
 
-def test_a_seed_of_an_unknown_kind_could_be_a_carve_out_so_its_title_is_refused(seeder: Seeder) -> None:
+def test_a_title_with_a_seed_of_unknown_state_is_refused(seeder: Seeder) -> None:
     seed = seeder.seed(seeder.source(), SITE, state="new")
     (refused,) = read(seeder)
     assert isinstance(refused, Refused)
@@ -230,7 +230,7 @@ def test_a_seed_of_an_unknown_kind_could_be_a_carve_out_so_its_title_is_refused(
     assert not refused.is_decision
 
 
-def test_the_newest_valid_contract_with_a_licence_gives_it(seeder: Seeder) -> None:
+def test_the_licence_is_that_of_the_newest_valid_contract_with_one(seeder: Seeder) -> None:
     one, other = seeder.source(), seeder.source()
     seeder.contract(one, other, creative_commons_type="CC BY 4.0", created="2020-01-01")
     seeder.contract(one, creative_commons_type="CC BY-SA 4.0", created="2021-01-01")
@@ -251,7 +251,7 @@ def test_the_newest_valid_contract_with_a_licence_gives_it(seeder: Seeder) -> No
         ([("1999-01-01", "2001-01-01")], ("None", "None")),
     ],
 )
-def test_the_dates_of_all_valid_contracts(
+def test_contract_dates_span_all_valid_contracts(
     seeder: Seeder, contracts: list[tuple[str | None, str | None]], expected: tuple[str, str]
 ) -> None:
     source = seeder.source()
@@ -275,7 +275,7 @@ def test_the_dates_of_all_valid_contracts(
         ("forced", {"state": "DECLINED"}, ""),
     ],
 )
-def test_contracts_to_look_at(
+def test_contracts_that_contradict_the_state_are_reported(
     seeder: Seeder, state: str, contract: dict[str, Any] | None, words: str
 ) -> None:
     source = seeder.source(state, SITE)
@@ -286,7 +286,7 @@ def test_contracts_to_look_at(
     assert bool(words) == bool(found)
 
 
-def test_published_collections_are_named_in_their_order(seeder: Seeder) -> None:
+def test_titles_have_the_published_collections_in_their_order(seeder: Seeder) -> None:
     source, other = seeder.source(), seeder.source()
     seeder.collection(source, title="B", order=2, internals=2)
     seeder.collection(source, title="Floods", title_cs="Povodně", order=1)
@@ -318,7 +318,7 @@ def test_published_collections_are_described_in_their_order(seeder: Seeder) -> N
     assert found == [first, second]
 
 
-def test_a_collection_has_the_urls_of_its_internal_collections(seeder: Seeder) -> None:
+def test_a_collection_has_the_seeds_of_its_internal_collections(seeder: Seeder) -> None:
     source = seeder.source()
     seeder.collection(
         source, title="A", seeds=["http://a.cz/\r\nhttp://b.cz/x\n", " http://a.cz/ http://c.cz/"]
@@ -335,7 +335,7 @@ def test_a_collection_has_the_urls_of_its_internal_collections(seeder: Seeder) -
         (["http://b.cz/", "\n".join(f"a{n}.cz" for n in range(100_000))], "more than 100,000 custom seeds"),
     ],
 )  # fmt: skip
-def test_too_many_urls_of_a_collection_are_not_taken(seeder: Seeder, seeds: list[str], reason: str) -> None:
+def test_too_many_seeds_of_a_collection_are_refused(seeder: Seeder, seeds: list[str], reason: str) -> None:
     seeder.collection(seeder.source(), title="A", seeds=seeds)
     seeder.collection(title="B", seeds=["http://b.cz/"])
     assert [one.seeds for one in described(seeder)] == [None, ("http://b.cz/",)]
@@ -345,7 +345,7 @@ def test_too_many_urls_of_a_collection_are_not_taken(seeder: Seeder, seeds: list
     assert reason in refused[0].reason
 
 
-def test_without_the_right_to_their_urls_those_of_collections_stay(seeder: Seeder) -> None:
+def test_without_access_to_their_column_the_seeds_of_collections_stay(seeder: Seeder) -> None:
     seeder.collection(seeder.source(), title="A", seeds=["http://a.cz/"])
     seeder.connection.execute("ALTER TABLE harvests_topiccollection DROP COLUMN custom_seeds")
     assert [one.seeds for one in described(seeder)] == [None]
@@ -357,7 +357,7 @@ def described(seeder: Seeder) -> list[CollectionEntry]:
     return [one for one in read(seeder) if isinstance(one, CollectionEntry)]
 
 
-def test_without_the_right_to_their_texts_collections_have_their_names_only(seeder: Seeder) -> None:
+def test_without_access_to_their_columns_collections_have_only_names(seeder: Seeder) -> None:
     seeder.collection(seeder.source(), title="A", annotation="text")
     seeder.connection.execute("ALTER TABLE harvests_externaltopiccollection DROP COLUMN image")
     found = read(seeder)
@@ -384,7 +384,7 @@ def test_a_subject_has_a_number_only_if_there_is_one(seeder: Seeder) -> None:
     )
 
 
-def test_lists_are_read_with_what_they_are_for(seeder: Seeder) -> None:
+def test_lists_of_addresses_are_read_with_their_kind(seeder: Seeder) -> None:
     numbers = [
         seeder.addresses(title, "a.cz", "b.cz/x", kind=kind) for kind, title in enumerate(["A", "B", "C"])
     ]
@@ -399,7 +399,7 @@ def bring(titles: Titles, seeder: Seeder) -> None:
     titles.bring(*read(seeder), source="seeder")
 
 
-def test_an_import_again_changes_nothing_and_changes_are_followed(
+def test_a_repeated_import_changes_nothing_and_later_changes_are_imported(
     titles: Titles, archive: Archive, seeder: Seeder
 ) -> None:
     archive.add(SITE)
@@ -430,7 +430,7 @@ def test_an_import_again_changes_nothing_and_changes_are_followed(
     assert not titles[str(source)].deleted
 
 
-def test_what_is_wrong_with_a_title_is_in_the_plan(titles: Titles, seeder: Seeder) -> None:
+def test_invalid_values_of_a_title_cause_warnings_in_the_plan(titles: Titles, seeder: Seeder) -> None:
     source = seeder.source("success", "no url", "-also none")
     seeder.contract(source, creative_commons_type="to be agreed")
     plan = titles.plan(*read(seeder), source="seeder")
@@ -445,7 +445,7 @@ def test_what_is_wrong_with_a_title_is_in_the_plan(titles: Titles, seeder: Seede
     ]
 
 
-def test_missing_tables_columns_and_an_empty_schema_are_named(seeder: Seeder) -> None:
+def test_missing_tables_and_columns_and_an_empty_schema_are_reported(seeder: Seeder) -> None:
     seeder.connection.execute("ALTER TABLE source_seed DROP COLUMN from_time, DROP COLUMN to_time")
     seeder.connection.execute("ALTER TABLE contracts_contract RENAME TO contracts_agreement")
     with pytest.raises(UsageError) as caught:
@@ -457,7 +457,7 @@ def test_missing_tables_columns_and_an_empty_schema_are_named(seeder: Seeder) ->
     assert "manage.py migrate" in str(caught.value)
 
 
-def test_a_database_that_cannot_be_reached_is_named_without_its_password() -> None:
+def test_an_unreachable_database_is_reported_without_its_password() -> None:
     with pytest.raises(RemoteError) as caught:
         list(read_seeder("postgresql://reader:s3cret@127.0.0.1:1/seeder", STATE_RULES))
     assert str(caught.value).startswith("Seeder's database reader@127.0.0.1:1/seeder: connection")
@@ -475,7 +475,7 @@ def test_a_database_that_cannot_be_reached_is_named_without_its_password() -> No
         "postgresql://reader:s3cret@localhost/seeder?s3cret=1",
     ],
 )
-def test_an_address_that_cannot_be_read_is_not_quoted(address: str) -> None:
+def test_an_invalid_database_address_is_refused_without_quoting_it(address: str) -> None:
     with pytest.raises(UsageError, match=r"special characters as %XX") as caught:
         list(read_seeder(address, STATE_RULES))
     assert "cret" not in str(caught.value)
@@ -490,7 +490,7 @@ def many(seeder: Seeder) -> None:
     )
 
 
-def test_a_read_that_ends_in_the_middle_changes_nothing(titles: Titles, seeder: Seeder) -> None:
+def test_an_interrupted_read_imports_nothing(titles: Titles, seeder: Seeder) -> None:
     many(seeder)
 
     def interrupted() -> Iterator[Read]:
@@ -506,7 +506,7 @@ def test_a_read_that_ends_in_the_middle_changes_nothing(titles: Titles, seeder: 
     assert titles.plan(source="seeder").stored == 0
 
 
-def test_all_is_read_from_one_snapshot(seeder: Seeder) -> None:
+def test_all_tables_are_read_from_one_snapshot(seeder: Seeder) -> None:
     source = seeder.source("success", SITE)
     seeder.connection.execute("DROP TABLE legacy_db_transferrecord")
     found = read_seeder(seeder.address, STATE_RULES)
@@ -518,7 +518,7 @@ def test_all_is_read_from_one_snapshot(seeder: Seeder) -> None:
     assert (entry.name, entry.seeds) == ("A source", (Seed(url=SITE),))
 
 
-def test_the_transaction_cannot_write(seeder: Seeder) -> None:
+def test_reading_uses_a_read_only_transaction(seeder: Seeder) -> None:
     seeder.source("success", SITE, publisher_id=1)
     seeder.connection.execute(
         "DROP TABLE publishers_publisher; CREATE VIEW publishers_publisher AS"
@@ -527,7 +527,7 @@ def test_the_transaction_cannot_write(seeder: Seeder) -> None:
     assert [entry.publisher for entry in entries(seeder)] == ["read only: on"]
 
 
-def test_a_statement_has_a_time_limit(seeder: Seeder) -> None:
+def test_statements_have_a_time_limit(seeder: Seeder) -> None:
     with seeder.connection.transaction():
         seeder.connection.execute("LOCK TABLE source_seed")
         with pytest.raises(RemoteError, match="statement timeout"):
@@ -537,7 +537,7 @@ def test_a_statement_has_a_time_limit(seeder: Seeder) -> None:
 GRANT = re.compile(r"^GRANT SELECT \((.*)\) ON (\w+) TO reader;$", re.MULTILINE)
 
 
-def test_the_documented_rights_are_enough_and_not_more(seeder: Seeder) -> None:
+def test_the_documented_privileges_are_sufficient_and_necessary(seeder: Seeder) -> None:
     documented = {
         table: tuple(name.strip('"') for name in names.split(", "))
         for names, table in GRANT.findall(GUIDE.read_text(encoding="utf-8"))

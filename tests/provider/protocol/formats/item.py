@@ -1,4 +1,4 @@
-"""An item for the tests of formats, of which everything is known."""
+"""An item with all fields, for tests of formats."""
 
 import uuid
 from datetime import UTC, datetime
@@ -49,5 +49,5 @@ BARE: dict[str, Any] = {
 
 
 def item(**changes: Any) -> Item:
-    """The item with these fields changed."""
+    """Return the item with these fields changed."""
     return WHOLE._replace(**changes)

@@ -23,7 +23,7 @@ def code_blocks() -> list[str]:
 
 @pytest.fixture
 def citation(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
-    """The module of the page, registered by the line of the page."""
+    """Import the module of the how-to, registered as it describes."""
     module_text, registry_text = code_blocks()
     module = ModuleType("provider.protocol.formats.citation")
     exec(module_text, vars(module))  # noqa: S102 the page's own code
@@ -33,7 +33,7 @@ def citation(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return module
 
 
-async def test_a_format_that_is_added_by_the_page_is_offered_and_written(
+async def test_a_format_added_as_the_how_to_describes_is_offered_and_written(
     citation: ModuleType,
     archive: Archive,
     database: Database,

@@ -1,4 +1,4 @@
-"""Records say the name by which the archive file of a capture is found; `arc.name` has no `.gz`."""
+"""Records contain the name of the archive file of a capture; `arc.name` omits `.gz`."""
 
 from datetime import datetime
 from pathlib import Path
@@ -26,7 +26,7 @@ PLACES = {
 async def file_names(provider: Provider, database: Database) -> set[str]:
     """The archive file's name in the record of the only document in each format, and in a look-up."""
     with database.session() as session:
-        session.execute(update(Document).values(datestamp=DATED))  # due now, not in some seconds
+        session.execute(update(Document).values(datestamp=DATED))  # in the past, so that it is listed at once
         session.commit()
         key = session.scalars(select(Document.key)).one()
     identifier = oai_identifier("archive.example", key)
@@ -39,7 +39,7 @@ async def file_names(provider: Provider, database: Database) -> set[str]:
 
 
 @pytest.mark.parametrize("name", ["x.warc", "x.warc.gz", "x.arc.gz"])
-async def test_a_file_is_named_as_on_disk(
+async def test_records_name_an_archive_file_as_on_disk(
     provider: Provider, database: Database, tmp_path: Path, name: str
 ) -> None:
     index_file(database, write_pages(tmp_path / "files" / name, [PAGE]), IndexOptions(margin=1))
@@ -47,7 +47,7 @@ async def test_a_file_is_named_as_on_disk(
 
 
 @pytest.mark.parametrize("name", ["x.warc", "x.warc.gz"])
-async def test_an_unseen_file_is_named_as_listed(
+async def test_records_name_a_file_known_only_from_a_cdx_file_as_listed(
     provider: Provider, database: Database, tmp_path: Path, name: str
 ) -> None:
     archive = write_pages(tmp_path / "files" / name, [PAGE])
@@ -55,7 +55,7 @@ async def test_an_unseen_file_is_named_as_listed(
     assert await file_names(provider, database) == {name}
 
 
-async def test_a_file_that_is_compressed_later_is_named_as_it_is_now_and_keeps_its_records(
+async def test_records_name_a_file_compressed_after_indexing_by_its_current_name(
     provider: Provider, database: Database, tmp_path: Path
 ) -> None:
     plain = write_pages(tmp_path / "files" / "x.warc", [PAGE])

@@ -1,4 +1,4 @@
-"""What all formats have in common, and what each says of a document."""
+"""Common properties of all formats, and the contents of each."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -33,7 +33,9 @@ def test_each_format_is_registered_under_its_prefix_and_writes_in_its_namespace(
     assert location == f"{format_.namespace} {format_.schema_url(SITE.base_url)}"
 
 
-async def test_every_format_is_valid_whatever_is_known(provider: Provider, archive: Archive) -> None:
+async def test_every_format_is_valid_for_complete_and_incomplete_documents(
+    provider: Provider, archive: Archive
+) -> None:
     hostile = "\ufffe\x01<T> & ]]> \U0001d11e \u202etitle\r\n\t"
     known = [
         archive.add("http://www.example.cz/<&>\u202e\U0001f600\x01", title=hostile, digest="sha1:<&>"),
@@ -96,7 +98,7 @@ async def test_every_format_is_valid_whatever_is_known(provider: Provider, archi
         ("webarchive", "w:replay", [REPLAY]),
     ],
 )
-def test_what_is_known_is_told(prefix: str, path: str, expected: Sequence[str]) -> None:
+def test_formats_contain_the_fields_of_a_document(prefix: str, path: str, expected: Sequence[str]) -> None:
     assert tree(prefix).texts(path) == expected
 
 
@@ -109,7 +111,7 @@ def test_what_is_known_is_told(prefix: str, path: str, expected: Sequence[str]) 
         ("webarchive", "w:rights[@access='embargo']"),
     ],
 )
-def test_what_is_closed_says_until_when_and_is_not_linked(prefix: str, path: str) -> None:
+def test_a_document_under_embargo_shows_its_end_and_no_link(prefix: str, path: str) -> None:
     until = datetime(2031, 5, 6, tzinfo=UTC)
     found = tree(prefix, access="embargo", embargo_until=until)
     (statement,) = found.texts(path)
@@ -128,32 +130,34 @@ def test_what_is_closed_says_until_when_and_is_not_linked(prefix: str, path: str
         ),
     ],
 )
-def test_the_replay_address_is_ours_or_made_by_the_template(template: str | None, expected: str) -> None:
+def test_the_replay_address_is_the_archives_own_or_made_from_the_template(
+    template: str | None, expected: str
+) -> None:
     site = Site(base_url=SITE.base_url, settings=ProviderSettings(replay_url=template))
     assert site.replay_url(WHOLE) == expected
     assert site.escaped_replay_url(WHOLE) == escape(expected)
 
 
-def test_the_address_of_our_own_archive_is_escaped() -> None:
+def test_the_archives_own_replay_address_is_escaped() -> None:
     site = Site(base_url="http://a.example/x&y/oai", settings=ProviderSettings())
     assert site.escaped_replay_url(WHOLE) == f"http://a.example/x&amp;y/archive/{WHOLE.key.hex}"
 
 
-def test_a_time_without_a_fraction_has_none_in_webarchive() -> None:
+def test_a_whole_second_is_written_without_a_fraction_in_webarchive() -> None:
     whole_second = WHOLE.archived.replace(microsecond=0)
     assert tree("webarchive", archived=whole_second).texts("w:captured") == ["2008-01-06T19:16:55Z"]
 
 
-def test_a_prefix_that_is_there_twice_is_refused() -> None:
+def test_a_repeated_metadata_prefix_is_refused() -> None:
     with pytest.raises(UsageError, match="'webarchive' is used twice"):
         registry(webarchive.FORMAT, webarchive.FORMAT)
 
 
-def test_the_settings_choose_formats_and_dublin_core_is_always_there() -> None:
+def test_the_settings_select_formats_and_dublin_core_is_always_offered() -> None:
     assert list(offered_formats(["mods"])) == ["oai_dc", "mods"]
     assert list(offered_formats([])) == list(FORMATS)
 
 
-def test_an_unknown_format_in_the_settings_is_named_with_those_that_there_are() -> None:
+def test_an_unknown_format_in_the_settings_is_refused_with_the_known_ones() -> None:
     with pytest.raises(SettingsError, match=r"'marcxml'; choose from oai_dc, marc21, mods, webarchive"):
         offered_formats(["mods", "marcxml"])

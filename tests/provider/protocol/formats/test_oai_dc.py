@@ -1,4 +1,4 @@
-"""Dublin Core out of documents."""
+"""Dublin Core records of documents."""
 
 from collections.abc import Sequence
 
@@ -20,7 +20,7 @@ def elements(given: Item) -> Sequence[tuple[str, str]]:
     return [(str(child.tag).rpartition("}")[2], child.text or "") for child in root]
 
 
-def test_what_is_known_is_told() -> None:
+def test_a_record_contains_the_fields_of_a_document() -> None:
     assert elements(item()) == [
         ("title", "A  title \U0001d11e"),
         ("date", "2008-01-06T19:16:55Z"),
@@ -35,7 +35,7 @@ def test_what_is_known_is_told() -> None:
     ]
 
 
-def test_a_document_without_a_title_is_called_by_its_url() -> None:
+def test_a_document_without_a_title_has_its_url_as_title() -> None:
     assert dict(elements(item(title=None)))["title"] == URL
 
 
@@ -51,10 +51,10 @@ def test_a_document_without_a_title_is_called_by_its_url() -> None:
         ("unknown", None),
     ],
 )
-def test_the_type_is_a_word_of_dcmi_or_left_out(mime_type: str, expected: str | None) -> None:
+def test_the_type_is_a_dcmi_term_or_omitted(mime_type: str, expected: str | None) -> None:
     assert dict(elements(item(mime_type=mime_type))).get("type") == expected
 
 
-def test_what_is_not_known_is_left_out() -> None:
+def test_unknown_fields_are_omitted() -> None:
     names = [name for name, _ in elements(item(**BARE, access="embargo"))]
     assert names == ["title", "date", "identifier", "rights"]

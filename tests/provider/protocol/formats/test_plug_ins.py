@@ -1,4 +1,4 @@
-"""Formats of other distributions: installed in a folder, chosen by settings, tried before they are served."""
+"""Formats of plug-ins: installed in a folder, selected by settings, tried before they are served."""
 
 import itertools
 import subprocess
@@ -50,11 +50,11 @@ Install = Callable[..., str]
 
 @pytest.fixture
 def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
-    """Installs a distribution with one module and one format; gives the name of the module."""
+    """Return a function that installs a distribution with one format and returns its module's name."""
     monkeypatch.syspath_prepend(str(tmp_path))
 
     def add(code: str = MODULE, *, prefix: str = "short", value: str = "FORMAT") -> str:
-        # A module of its own for each test: Python does not import one again.
+        # Each test has a separate module, because Python does not import one again.
         name = f"short_format_{next(_NUMBERS)}"
         (tmp_path / f"{name}.py").write_text(dedent(code), encoding="utf-8")
         info = tmp_path / f"{name}-1.2.dist-info"
@@ -66,7 +66,7 @@ def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Install:
     return add
 
 
-async def test_a_chosen_plug_in_is_announced_and_written(
+async def test_the_format_of_a_selected_plug_in_is_listed_and_written(
     install: Install, archive: Archive, database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     install()
@@ -77,7 +77,7 @@ async def test_a_chosen_plug_in_is_announced_and_written(
     assert offered.texts("//o:metadataPrefix") == ["short", "oai_dc"]
     assert offered.texts("//o:metadataNamespace")[0] == NAMESPACE
     assert offered.texts("//o:schema")[0] == "https://example.org/short.xsd"
-    # The grammar of the tests knows no such format, so the answer is read without it.
+    # The grammar of the tests does not contain this format, so the answer is read without it.
     response = await provider.client.get("/oai?verb=ListRecords&metadataPrefix=short")
     answer = Reply(root=etree.fromstring(await response.read()))
     assert answer.identifiers == known
@@ -87,7 +87,7 @@ async def test_a_chosen_plug_in_is_announced_and_written(
     assert "https://example.org/short.xsd" in page
 
 
-async def test_a_schema_that_comes_with_a_plug_in_is_served(
+async def test_the_schema_file_of_a_plug_in_is_served(
     install: Install, tmp_path: Path, database: Database, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     (tmp_path / "short.xsd").write_text("<schema/>")
@@ -102,21 +102,21 @@ async def test_a_schema_that_comes_with_a_plug_in_is_served(
     assert (served.content_type, await served.text()) == ("text/xml", "<schema/>")
 
 
-def test_an_installed_plug_in_that_is_not_chosen_is_not_even_imported(install: Install) -> None:
+def test_an_installed_plug_in_that_is_not_selected_is_not_imported(install: Install) -> None:
     name = install("raise RuntimeError")
     assert offered_formats(()) == FORMATS
     assert list(offered_formats(["webarchive", "mods"])) == ["oai_dc", "webarchive", "mods"]
     assert name not in sys.modules
 
 
-def test_the_settings_give_the_order_and_a_format_that_is_named_twice_is_offered_once(
+def test_formats_are_offered_once_in_the_order_of_the_settings(
     install: Install,
 ) -> None:
     install()
     assert list(offered_formats(["short", "mods", "oai_dc", "mods"])) == ["short", "mods", "oai_dc"]
 
 
-def test_an_unknown_format_is_named_with_the_installed_ones(install: Install) -> None:
+def test_an_unknown_format_is_refused_with_the_installed_ones(install: Install) -> None:
     install()
     with pytest.raises(SettingsError, match=r"'x'; choose from oai_dc, marc21, mods, webarchive, short"):
         offered_formats(["x"])
@@ -165,7 +165,7 @@ WRONG = {
 
 
 @pytest.mark.parametrize("name", WRONG)
-def test_what_is_wrong_with_a_plug_in_is_said(install: Install, name: str) -> None:
+def test_a_faulty_plug_in_is_refused_with_the_reason(install: Install, name: str) -> None:
     code, value, words = WRONG[name]
     module = install(code, value=value)
     with pytest.raises(SettingsError) as caught:
