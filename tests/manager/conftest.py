@@ -1,4 +1,4 @@
-"""What the manager's tests share: a quick manager, plain SQL, and waiting for what must come."""
+"""Helpers of the manager's tests: a quick manager, plain SQL, and waiting for conditions."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ QUICK = {"tick_seconds": 0.1, "retry_minutes": 0.001, "stop_seconds": 10, "lost_
 
 
 class Tables:
-    """Plain SQL on the test's database, as anybody may use the public tables."""
+    """Plain SQL on the test's database, as users may run it on the public tables."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -72,14 +72,14 @@ def tables(database: Database) -> Tables:
 
 @pytest.fixture
 def quick(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """Settings under which a manager needs no patience; the processes of its worker are forked."""
+    """Settings with short intervals; the processes of the manager's worker are forked."""
     fork_from(forking(), monkeypatch.setattr)
     return settings.model_copy(update={"manager": ManagerSettings(**QUICK)})
 
 
 @pytest.fixture
 def quick_environment(environment: dict[str, str]) -> dict[str, str]:
-    """The same for a process."""
+    """The same settings as environment variables of a process."""
     return environment | {f"ZATVA_MANAGER__{name.upper()}": str(value) for name, value in QUICK.items()}
 
 
@@ -87,7 +87,7 @@ def quick_environment(environment: dict[str, str]) -> dict[str, str]:
 async def managing(
     settings: Settings, database: Database, command: Sequence[str] | None = None
 ) -> AsyncIterator[None]:
-    """A manager in this process for as long as the block lasts."""
+    """Run a manager in this process while the block lasts."""
     task = asyncio.create_task(running.run(settings, database, command=command or STAND_IN))
     try:
         yield
@@ -100,7 +100,7 @@ async def managing(
 
 @contextlib.asynccontextmanager
 async def manager_process(environment: dict[str, str], *command: str) -> AsyncIterator[Process]:
-    """A manager as a process for as long as the block lasts: with the stand-in, or by this command."""
+    """Run a manager as a process while the block lasts: with the stand-in harvester, or by this command."""
     module, *words = command or ("tests.manager.manager_process",)
     process = Process(environment, *words, module=module, stdout=sys.__stdout__, stderr=sys.__stderr__)
     try:
@@ -111,7 +111,7 @@ async def manager_process(environment: dict[str, str], *command: str) -> AsyncIt
 
 
 async def until(condition: Callable[[], Any], *, patience: float = PATIENCE) -> Any:
-    """Wait until the condition holds, and give what it gave."""
+    """Wait until the condition returns a true value, and return that value."""
     deadline = time.monotonic() + patience
     while not (given := condition()):
         assert time.monotonic() < deadline, "what was waited for did not come"
@@ -120,7 +120,7 @@ async def until(condition: Callable[[], Any], *, patience: float = PATIENCE) -> 
 
 
 def rule_files(folder: Path) -> tuple[Path, Path]:
-    """A file of filters and one of mappings that can be read."""
+    """Write a valid file of filters and one of mappings."""
     names = "<selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'</selectionNamespaces>"
     filters, mappings = folder / "filters.xml", folder / "mappings.xml"
     filters.write_text(f'<filters>{names}<filter xpath="//dc:subject" regexp="a"/></filters>')
@@ -130,7 +130,7 @@ def rule_files(folder: Path) -> tuple[Path, Path]:
 
 
 def running_process(tables: Tables) -> int | None:
-    """The process id of a harvest that runs and listens to signals, where there is one."""
+    """Return the process id of a harvest that runs and handles signals, if there is one."""
     rows = tables(
         "SELECT process_id FROM oai_job JOIN oai_harvest USING (job_id, process_id) WHERE oai_job.status = 1"
     )
@@ -138,7 +138,7 @@ def running_process(tables: Tables) -> int | None:
 
 
 def alive(process_id: int) -> bool:
-    """Whether a process runs; a dead one that nobody has buried does not."""
+    """Return whether a process runs; a zombie does not."""
     try:
         os.kill(process_id, 0)
         return Path(f"/proc/{process_id}/stat").read_text().rpartition(")")[2].split()[0] != "Z"

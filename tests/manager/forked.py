@@ -30,7 +30,7 @@ class _Running(PreforkServer):
 
 
 def fork_from(requests: socket.socket, change: Callable[[Any, str, Any], None] = setattr) -> None:
-    """Let the workers of this process start our modules by requests on the socket, and programs as ever."""
+    """Let the workers of this process start our modules by requests on the socket, and programs as usual."""
     server = _Running(requests)
     start = process.started
 

@@ -1,4 +1,4 @@
-"""A manager, or a worker, as a process whose harvester is the stand-in; the environment says the rest."""
+"""A manager or a worker as a process with the stand-in harvester; its settings are in the environment."""
 
 import asyncio
 import sys

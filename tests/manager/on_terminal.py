@@ -1,4 +1,4 @@
-"""Leads a session whose terminal is the one on standard input, and becomes the module that is named."""
+"""Leads a session whose terminal is the one on standard input, and runs the named module in its place."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""What tests with many schedules and dying processes share: plans, processes, troubles and the verdict."""
+"""Helpers of tests with many schedules and killed processes: plans, processes, disturbances, final checks."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ from tests.manager.notices.receiver import SECRET, Receiver
 
 _REPOSITORIES = 3
 _ONE_OFF = 4
-"""Every so manieth schedule is for one harvest alone."""
+"""One in this many schedules runs only once."""
 _SPREAD = 5
 """Seconds over which they are due."""
 PATIENCE = 240.0
@@ -28,7 +28,7 @@ PATIENCE = 240.0
 SETTINGS = {
     "ZATVA_MANAGER__TICK_SECONDS": "0.3",
     "ZATVA_MANAGER__RETRY_MINUTES": "0.001",
-    # On a machine that has much else to do, signs of life come seconds late; who is lost by error runs twice.
+    # On a busy machine, signs of life come seconds late; jobs of workers wrongly considered lost run twice.
     "ZATVA_MANAGER__LOST_SECONDS": "10",
     "ZATVA_MANAGER__CONCURRENCY": "2",
     "ZATVA_MANAGER__PER_HOST": "100",
@@ -69,7 +69,7 @@ def plan(tables: Tables, schedules: int, *, real: bool, repositories: int = _REP
 
 
 class Processes:
-    """The managers and workers that live."""
+    """The managers and workers that run."""
 
     def __init__(
         self,
@@ -156,7 +156,7 @@ def _signal(pids: list[int], number: signal.Signals) -> None:
 
 
 def came_to(tables: Tables, number: int) -> bool:
-    """Whether so many runs have come to a good end; not while the database is away."""
+    """Return whether so many runs have completed; false while the database is not available."""
     good = "SELECT count(*) FROM oai_history WHERE status IN ('completed', 'no changes')"
     try:
         return bool(tables.one(good) >= number)
@@ -181,7 +181,7 @@ def over(tables: Tables) -> bool:
 
 
 def ended(tables: Tables) -> int:
-    """How many runs and notices have come to an end, good or bad."""
+    """Return how many runs and notices have ended, successfully or not."""
     number: int = tables.one(
         "SELECT (SELECT count(*) FROM oai_history) + (SELECT count(*) FROM notice WHERE ended IS NOT NULL)"
     )
@@ -214,7 +214,7 @@ def left(tables: Tables) -> list[str]:
 
 
 async def rest(tables: Tables, schedules: int) -> None:
-    """Wait until all is over; on a busy machine that takes its time, but something ends now and then."""
+    """Wait until all is over; a busy machine needs long for it, but has to make progress."""
     seen = 0
     while not over(tables):
         assert seen < 10 * schedules, "runs never end"
@@ -249,7 +249,7 @@ def judge(
 
 
 def leftovers(data: Path) -> list[str]:
-    """Harvesters of this test, and servers that fork them, that live still (Linux)."""
+    """Return harvesters of this test, and servers that fork them, that still run (Linux)."""
     found = []
     for place in Path("/proc").glob("[0-9]*"):
         with contextlib.suppress(OSError):

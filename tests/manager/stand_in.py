@@ -1,4 +1,4 @@
-"""A small harvester for tests of the manager: what it does is the metadata prefix that it is told.
+"""A small harvester for tests of the manager; the metadata prefix selects what it does.
 
 It takes the harvester's arguments, writes the history row that a harvester writes, and ends as one does.
 """
@@ -20,7 +20,7 @@ def connect() -> psycopg.Connection:
 
 
 def write_progress(arguments: argparse.Namespace) -> None:
-    """As after the first page; that the row is there tells the test that signals are listened to."""
+    """Write the row as after the first page; it shows the test that signals are handled."""
     with connect() as connection:
         connection.execute(
             "INSERT INTO oai_harvest"

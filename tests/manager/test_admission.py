@@ -1,4 +1,4 @@
-"""Which jobs may begin: limits, priorities, turns."""
+"""Which jobs are admitted: limits, priorities, and turns of owners."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -32,11 +32,11 @@ def reasons(
     return admit(due, under_way, [], limits)[1]
 
 
-def test_the_longest_due_comes_first() -> None:
+def test_the_job_that_is_due_longest_is_admitted_first() -> None:
     assert order([job(3), job(1), job(2)]) == [1, 2, 3]
 
 
-def test_a_higher_priority_comes_first() -> None:
+def test_a_job_of_higher_priority_is_admitted_first() -> None:
     assert order([job(1), job(2, priority=5), job(3, priority=-5)]) == [2, 1, 3]
 
 
@@ -45,43 +45,43 @@ def test_owners_take_turns() -> None:
     assert order([*many, job(8, owner="few"), job(9, owner="few")]) == [1, 8, 2, 9, 3, 4]
 
 
-def test_who_has_much_under_way_comes_after_who_has_little() -> None:
+def test_owners_with_running_jobs_come_after_owners_without() -> None:
     running = [job(number, owner="busy") for number in (10, 11)]
     assert order([job(1, owner="busy"), job(2, owner="idle"), job(3, owner="idle")], running) == [2, 3, 1]
 
 
-def test_the_rank_in_the_queue_lets_a_newcomer_pass_those_that_wait_there() -> None:
+def test_a_job_of_another_owner_ranks_at_least_as_high_as_jobs_already_queued() -> None:
     first, _ = admit([job(number, owner="many") for number in range(1, 6)], [], [], WIDE)
     ranks = [one.rank for one in first]
     late, _ = admit([job(9, owner="few")], [one.job for one in first], ranks, WIDE)
     assert sum(rank > late[0].rank for rank in ranks) == 0
 
 
-def test_one_harvest_per_repository_and_the_next_one_is_told_which_comes_first() -> None:
+def test_one_job_per_repository_is_admitted_and_the_next_names_the_job_it_waits_for() -> None:
     due = [job(1, repository_id=7), job(2, repository_id=7)]
     assert reasons(due, [], WIDE) == {2: WaitReason(code=Code.REPOSITORY, facts={"job": 1})}
     assert reasons(due, [job(5, repository_id=7)], WIDE).keys() == {1, 2}
 
 
-def test_no_more_harvests_from_a_host_than_allowed() -> None:
+def test_jobs_beyond_the_limit_per_host_wait_with_the_reason() -> None:
     limits = AdmissionLimits(per_host=2, overall=None, lookahead=100)
     due = [job(number, host="one.example") for number in (1, 2, 3)]
     reason = WaitReason(code=Code.HOST, facts={"host": "one.example", "limit": 2})
     assert reasons(due, [], limits) == {3: reason}
 
 
-def test_no_more_harvests_than_allowed_in_all() -> None:
+def test_jobs_beyond_the_overall_limit_wait_with_the_reason() -> None:
     limits = AdmissionLimits(per_host=9, overall=2, lookahead=100)
     reason = WaitReason(code=Code.OVERALL, facts={"limit": 2})
     assert reasons([job(1), job(2)], [job(3)], limits) == {2: reason}
 
 
-def test_a_repository_that_asked_to_be_left_alone_is() -> None:
+def test_a_job_waits_until_the_not_before_time_of_its_repository() -> None:
     until = WaitReason(code=Code.NOT_BEFORE, facts={"until": "2026-01-01T12:00:00Z"})
     assert reasons([job(1, not_before=NOON), job(2)], [], WIDE) == {1: until}
 
 
-def test_the_queue_is_not_filled_beyond_what_workers_can_take_but_urgent_jobs_get_in() -> None:
+def test_a_full_queue_admits_only_jobs_of_higher_priority() -> None:
     limits = AdmissionLimits(per_host=9, overall=None, lookahead=2)
     first, held_back = admit([job(number) for number in (1, 2, 3)], [], [], limits)
     assert held_back == {3: WaitReason(code=Code.WORKER)}
@@ -111,7 +111,7 @@ _admission_jobs: st.SearchStrategy[list[dict[str, Any]]] = st.lists(
 
 
 @given(due=_admission_jobs, running=_admission_jobs, per_host=st.integers(1, 3), overall=st.integers(1, 6))
-def test_each_job_is_admitted_or_told_why_not_and_no_limit_is_overstepped(
+def test_each_job_is_admitted_or_has_a_wait_reason_and_no_limit_is_exceeded(
     due: list[dict[str, Any]], running: list[dict[str, Any]], per_host: int, overall: int
 ) -> None:
     waiting = [job(number, **facts) for number, facts in enumerate(due, 1)]

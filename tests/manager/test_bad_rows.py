@@ -1,4 +1,4 @@
-"""Rows inserted by plain SQL that make no sense: refused by the table, or set aside with the reason."""
+"""Invalid rows inserted by plain SQL: refused by the table, or rejected with the reason."""
 
 import os
 from collections.abc import Callable
@@ -21,7 +21,7 @@ SETTINGS = ManagerSettings()
 
 
 def tick(database: Database) -> None:
-    """Do as the leader does."""
+    """Run the leader's functions once."""
     make_jobs(database)
     for function in (launch_due, settle_orphans):
         with database.session() as session:
@@ -56,7 +56,7 @@ REFUSED: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-def test_the_table_refuses_what_nobody_could_read(tables: Tables) -> None:
+def test_tables_refuse_invalid_values(tables: Tables) -> None:
     own = {"repository_id": tables.repository()}
     for table, columns in REFUSED:
         with pytest.raises((IntegrityError, DataError)):
@@ -90,7 +90,7 @@ IN_SCHEDULES: list[tuple[dict[str, Any], str]] = [
 ]
 
 
-def test_a_schedule_is_set_aside_with_the_reason(database: Database, tables: Tables) -> None:
+def test_an_invalid_schedule_is_rejected_with_the_reason(database: Database, tables: Tables) -> None:
     cases = [*IN_BOTH, *(case for case in IN_SCHEDULES if case[1])]
     repository = tables.repository()
     for columns, _ in (*cases, ({}, "")):
@@ -103,7 +103,7 @@ def test_a_schedule_is_set_aside_with_the_reason(database: Database, tables: Tab
     assert len(tables("SELECT FROM oai_job")) == 1
 
 
-def test_a_schedule_whose_rule_file_is_gone_is_rejected_when_its_job_is_due_and_goes_on_once_resumed(
+def test_a_schedule_with_a_missing_rule_file_is_rejected_and_continues_once_resumed(
     database: Database, tables: Tables, tmp_path: Path
 ) -> None:
     tables.ask_for_notices()
@@ -155,7 +155,7 @@ def test_a_named_pipe_as_a_rule_file_is_rejected_unread(
     assert "a named pipe; name a file" in tables.one("SELECT waiting ->> 'text' FROM oai_job")
 
 
-def test_a_job_is_set_aside_with_the_reason(database: Database, tables: Tables) -> None:
+def test_an_invalid_job_is_rejected_with_the_reason(database: Database, tables: Tables) -> None:
     for number, (columns, _) in enumerate((*IN_BOTH, ({}, ""))):
         repository = tables.repository(f"https://example{number}.org/oai")
         tables.add("oai_job", repository_id=repository, **columns)
@@ -167,7 +167,7 @@ def test_a_job_is_set_aside_with_the_reason(database: Database, tables: Tables) 
     assert good.status == 2
 
 
-def test_a_repository_without_an_address_sets_its_jobs_and_schedules_aside(
+def test_schedules_and_jobs_of_a_repository_with_an_invalid_base_url_are_rejected(
     database: Database, tables: Tables
 ) -> None:
     base_urls = ("", "nonsense", "ftp://example.org/", "http://", "http://[")
@@ -184,7 +184,9 @@ def test_a_repository_without_an_address_sets_its_jobs_and_schedules_aside(
         assert repr(base_url) in job.message
 
 
-def test_due_times_beyond_the_last_year_set_a_schedule_aside(database: Database, tables: Tables) -> None:
+def test_a_schedule_with_due_times_near_the_last_year_is_planned_or_rejected(
+    database: Database, tables: Tables
+) -> None:
     late = datetime(8999, 12, 31, tzinfo=UTC)
     tables.add(
         "oai_recurring_job", repository_id=tables.repository(), start_date=datetime(2000, 1, 1, tzinfo=UTC),
@@ -204,10 +206,12 @@ BECOMES: dict[int, tuple[int | None, str | None]] = {
     7: (0, "failed"),
     8: (8, None),
 }
-"""By the status of a job what becomes of it, and the status of its row in the history."""
+"""By the status of a job: its later status (None: deleted), and the status of its row in the history."""
 
 
-def test_a_job_inserted_in_any_status_is_not_left_lying(database: Database, tables: Tables) -> None:
+def test_a_job_inserted_in_any_status_gets_its_expected_status_and_history(
+    database: Database, tables: Tables
+) -> None:
     of_status = {tables.repository(f"https://example{status}.org/oai"): status for status in BECOMES}
     for repository, status in of_status.items():
         tables.add("oai_job", repository_id=repository, status=status)
@@ -221,9 +225,7 @@ def test_a_job_inserted_in_any_status_is_not_left_lying(database: Database, tabl
     assert history == {status: message for status, (_, message) in BECOMES.items() if message is not None}
 
 
-def test_a_schedule_inserted_in_a_later_state_is_taken_at_its_word(
-    database: Database, tables: Tables
-) -> None:
+def test_a_schedule_inserted_in_a_later_state_keeps_that_state(database: Database, tables: Tables) -> None:
     states = [1, 2, 3, 4, 5]
     repository = tables.repository()
     for state in states:
@@ -233,7 +235,9 @@ def test_a_schedule_inserted_in_a_later_state_is_taken_at_its_word(
     assert [row.recurring_id for row in tables("SELECT recurring_id FROM oai_job")] == [1]
 
 
-def test_a_row_that_was_put_right_is_honoured(database: Database, tables: Tables, tmp_path: Path) -> None:
+def test_a_corrected_row_is_used_once_its_state_is_reset(
+    database: Database, tables: Tables, tmp_path: Path
+) -> None:
     repository = tables.repository()
     tables.add("oai_recurring_job", repository_id=repository, filter_file_path=str(tmp_path / "filters.xml"))
     tables.add("oai_job", repository_id=repository, filter_file_path=str(tmp_path / "filters.xml"))
@@ -254,7 +258,7 @@ WAITING: list[Callable[[Tables], Any]] = [
 
 
 @pytest.mark.parametrize("write", WAITING)
-def test_nonsense_in_the_reason_is_written_over(
+def test_an_invalid_wait_reason_is_overwritten(
     database: Database, tables: Tables, write: Callable[[Tables], Any]
 ) -> None:
     repository = tables.repository()
@@ -265,7 +269,7 @@ def test_nonsense_in_the_reason_is_written_over(
     assert tables.one("SELECT waiting FROM oai_job WHERE job_id = 2") == {"code": "repository", "job": 1}
 
 
-def test_who_wants_to_know_is_told_of_what_was_set_aside(database: Database, tables: Tables) -> None:
+def test_notices_report_rejected_schedules_and_jobs(database: Database, tables: Tables) -> None:
     tables.ask_for_notices()
     repository = tables.repository()
     tables.add("oai_recurring_job", repository_id=repository, time_zone="Moon")
@@ -276,7 +280,7 @@ def test_who_wants_to_know_is_told_of_what_was_set_aside(database: Database, tab
     assert ["'Moon'" in tables.notices()[0][1], "files_per_dir" in tables.notices()[1][1]] == [True, True]
 
 
-async def test_among_bad_rows_of_every_kind_the_good_ones_are_harvested(
+async def test_valid_rows_are_harvested_among_invalid_rows_of_every_kind(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     repository = tables.repository()

@@ -24,7 +24,7 @@ def schedule(tables: Tables, **columns: Any) -> None:
     tables.add("oai_recurring_job", **{"repository_id": repository, "state": 1, **columns})
 
 
-def test_without_schedules_nothing_is_due_and_none_are_left_out(database: Database) -> None:
+def test_without_schedules_no_groups_are_due_or_left_out(database: Database) -> None:
     assert due(database) == DueGroups(groups=[], left_out=0)
 
 
@@ -40,7 +40,7 @@ def test_without_schedules_nothing_is_due_and_none_are_left_out(database: Databa
         ("every 6 hours", NOW + 8 * DAY, []),
     ],
 )
-def test_the_start_matters_to_intervals_and_to_schedules_that_begin_later(
+def test_the_start_is_shown_for_intervals_and_for_schedules_that_begin_later(
     database: Database, tables: Tables, frequency: str, start: datetime, expected: list[datetime | None]
 ) -> None:
     schedule(tables, frequency=frequency, start_date=start)

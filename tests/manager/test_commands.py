@@ -35,7 +35,7 @@ def test_a_schedule_is_added_listed_run_paused_resumed_and_removed(
     assert results(environment, "schedule", "list") == []
 
 
-def test_a_rule_file_is_read_from_this_folder_or_else_the_data_folder_and_has_to_be_usable(
+def test_a_rule_file_is_found_in_the_working_or_data_folder_and_must_be_valid(
     environment: dict[str, str], tables: Tables, tmp_path: Path
 ) -> None:
     tables.repository()
@@ -93,7 +93,7 @@ def test_jobs_are_paused_resumed_stopped_and_killed(environment: dict[str, str],
     assert "job 2 is killing" in refused.stderr
 
 
-def test_why_a_job_waits_and_when_it_should_begin_is_listed(
+def test_the_job_list_shows_wait_reason_position_and_start(
     environment: dict[str, str], tables: Tables
 ) -> None:
     waiting = '{"code": "host", "host": "a.example", "limit": 2}'
@@ -104,7 +104,7 @@ def test_why_a_job_waits_and_when_it_should_begin_is_listed(
     assert (row["position"], row["start"]) == (1, None)
 
 
-def test_the_status_tells_of_workers_and_what_is_late_and_all_are_drained(
+def test_the_status_shows_workers_and_late_jobs_and_all_workers_are_drained(
     environment: dict[str, str], tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository())
@@ -131,7 +131,7 @@ def test_history_is_listed(environment: dict[str, str], tables: Tables) -> None:
     assert "failed" in zatva(environment, "job", "history").stdout
 
 
-def test_the_status_tells_that_no_manager_runs(environment: dict[str, str], tables: Tables) -> None:
+def test_the_status_says_that_no_manager_is_running(environment: dict[str, str], tables: Tables) -> None:
     tables.add("oai_recurring_job", repository_id=tables.repository())
     (status,) = results(environment, "manager", "status")
     assert status["leader"] is None
@@ -139,7 +139,7 @@ def test_the_status_tells_that_no_manager_runs(environment: dict[str, str], tabl
     assert "no manager is running" in zatva(environment, "manager", "status").stdout
 
 
-def test_rejected_jobs_and_schedules_have_that_word_for_people_and_the_stored_one_for_programs(
+def test_text_output_says_rejected_where_json_output_says_set_aside(
     environment: dict[str, str], tables: Tables
 ) -> None:
     repository = tables.repository()
@@ -176,7 +176,9 @@ REFUSED: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
-def test_what_cannot_be_done_is_told_with_exit_code_2(environment: dict[str, str], tables: Tables) -> None:
+def test_impossible_commands_are_refused_with_exit_code_2(
+    environment: dict[str, str], tables: Tables
+) -> None:
     tables.repository()
     for words, answer in REFUSED:
         done = zatva(environment, *words)
@@ -217,7 +219,7 @@ WRONG: list[tuple[tuple[str, ...], str]] = [
 ]
 
 
-def test_a_wrong_edit_changes_nothing(environment: dict[str, str], tables: Tables) -> None:
+def test_an_invalid_edit_of_a_schedule_changes_nothing(environment: dict[str, str], tables: Tables) -> None:
     tables.repository()
     results(environment, "schedule", "add", "1", "--frequency", "hourly")
     before = tables("SELECT * FROM oai_recurring_job")
@@ -227,7 +229,7 @@ def test_a_wrong_edit_changes_nothing(environment: dict[str, str], tables: Table
         assert tables("SELECT * FROM oai_recurring_job") == before, words
 
 
-def test_all_of_a_job_and_of_a_run_is_shown(environment: dict[str, str], tables: Tables) -> None:
+def test_a_job_and_a_run_are_shown_in_full(environment: dict[str, str], tables: Tables) -> None:
     tables.add("oai_job", repository_id=tables.repository(), set_spec="a:b", harvest_start_time="2050-01-01")
     (job,) = results(environment, "job", "show", "1")
     assert (job["job_id"], job["set_spec"], job["state"]) == (1, "a:b", "queued")

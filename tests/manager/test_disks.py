@@ -26,7 +26,7 @@ def sample(database: Database, hours: float, free: float) -> None:
         session.commit()
 
 
-def test_a_disk_is_sampled_once_an_hour_and_old_samples_go(database: Database) -> None:
+def test_a_disk_is_sampled_once_an_hour_and_old_samples_are_deleted(database: Database) -> None:
     sample(database, 24 * 100, 1)
     sample(database, 2, 500)
     with database.session() as session:
@@ -40,7 +40,7 @@ def test_a_disk_is_sampled_once_an_hour_and_old_samples_go(database: Database) -
     [(1, 48, 400 / 24), (10, 48, 40 / 24), (0, 48, None), (-1, 48, None), (10, 12, None), (0.001, 48, None)],
     ids=["slowly", "quickly", "still", "emptying", "too short", "in ages"],
 )
-def test_the_trend_says_when_it_is_full(
+def test_the_trend_forecasts_when_the_disk_is_full(
     database: Database, per_hour: float, hours: int, days: float | None
 ) -> None:
     for hour in range(hours + 1):
@@ -56,19 +56,21 @@ def test_the_trend_says_when_it_is_full(
         assert abs(found.full - now - timedelta(days=days)) < timedelta(hours=1)
 
 
-def test_a_disk_that_is_not_sampled_any_more_is_left_out(database: Database) -> None:
+def test_a_disk_without_recent_samples_has_no_forecast(database: Database) -> None:
     sample(database, 72, 400)
     with database.session() as session:
         assert forecast_disks(session) == []
 
 
-def test_the_disks_of_the_settings_are_those_of_existing_folders(settings: Settings, tmp_path: Path) -> None:
+def test_the_disk_of_a_missing_folder_is_that_of_its_nearest_existing_parent(
+    settings: Settings, tmp_path: Path
+) -> None:
     missing = settings.model_copy(update={"data": tmp_path / "a" / "b"})
     (disk,) = disks_of(missing)
     assert 0 < disk.free < disk.total
 
 
-def test_a_disk_whose_free_space_changes_meanwhile_is_one(
+def test_a_disk_is_listed_once_although_its_free_space_changes_between_reads(
     settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     usage = type(shutil.disk_usage(tmp_path))

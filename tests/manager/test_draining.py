@@ -1,4 +1,4 @@
-"""Workers as rows and as processes: they tell of themselves, drain, are lost; their jobs move to others."""
+"""Workers as rows and as processes: registration, draining, loss; their jobs move to others."""
 
 import asyncio
 import os
@@ -28,7 +28,7 @@ WORKER = ("tests.manager.manager_process", "worker")
 
 
 def in_row(tables: Tables, process: Process) -> int | None:
-    """The number of the worker that this process is, once it has told."""
+    """Return the worker's number of this process once it has registered."""
     rows = tables("SELECT worker_id FROM oai_worker WHERE process_id = :number", number=process.pid)
     return rows[0].worker_id if rows else None
 
@@ -46,15 +46,15 @@ def has_job(tables: Tables, process: Process) -> bool:
     return bool(tables(query, number=process.pid))
 
 
-async def looked(tables: Tables) -> None:
-    """Wait until the only worker has looked at its row, as it does before each sign of life."""
+async def until_the_worker_reads_its_row(tables: Tables) -> None:
+    """Wait until the only worker has read its row, as it does before each sign of life."""
     signs: set[object] = set()
     while len(signs) < 3:
         await asyncio.sleep(0.01)
         signs.add(tables.one("SELECT last_sign FROM oai_worker"))
 
 
-async def test_a_worker_tells_where_it_is_and_how_much_it_does(
+async def test_a_worker_registers_its_host_process_and_load_until_it_ends(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -67,7 +67,7 @@ async def test_a_worker_tells_where_it_is_and_how_much_it_does(
     assert tables("SELECT FROM oai_worker") == []
 
 
-def test_a_worker_that_is_silent_is_lost_and_later_forgotten(database: Database, tables: Tables) -> None:
+def test_a_silent_worker_is_lost_and_later_removed(database: Database, tables: Tables) -> None:
     add = (
         "INSERT INTO oai_worker (host, process_id, concurrency, last_sign, good_until)"
         " VALUES ('a', 1, 4, now() - :silence * interval '1 s', now() + (10 - :silence) * interval '1 s')"
@@ -80,7 +80,7 @@ def test_a_worker_that_is_silent_is_lost_and_later_forgotten(database: Database,
         assert registry.forget_lost(session) == [3]
 
 
-def test_an_unknown_worker_is_not_drained_and_neither_are_the_others(
+def test_draining_an_unknown_worker_fails_and_drains_no_other_worker(
     database: Database, tables: Tables
 ) -> None:
     tables("INSERT INTO oai_worker (host, process_id, concurrency, good_until) VALUES ('a', 1, 4, now())")
@@ -94,7 +94,7 @@ def test_an_unknown_worker_is_not_drained_and_neither_are_the_others(
     ("of_manager", "of_worker"),
     [("command", "signal"), pytest.param("signal", "command", marks=pytest.mark.long)],
 )
-async def test_a_drained_worker_finishes_what_it_has_takes_nothing_more_and_ends(
+async def test_a_draining_worker_finishes_its_jobs_takes_no_new_ones_and_ends(
     quick_environment: dict[str, str], tables: Tables, of_manager: str, of_worker: str
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -109,7 +109,7 @@ async def test_a_drained_worker_finishes_what_it_has_takes_nothing_more_and_ends
         else:
             assert zatva(quick_environment, "worker", "drain", str(number)).returncode == 0
         await until(lambda: tables.one("SELECT draining FROM oai_worker"))
-        await looked(tables)
+        await until_the_worker_reads_its_row(tables)
         tables("UPDATE oai_job SET status = 0 WHERE job_id = 2")
         await until(lambda: tables.one("SELECT status FROM oai_job WHERE job_id = 2") == 2)
         assert alive(harvest)
@@ -125,11 +125,11 @@ async def test_a_drained_worker_finishes_what_it_has_takes_nothing_more_and_ends
             else:
                 assert zatva(quick_environment, "worker", "drain", "--all").returncode == 0
             assert await asyncio.to_thread(worker.wait) == 0
-        # The manager goes on leading.
+        # The manager continues to lead.
         assert manager.returncode is None
 
 
-async def test_a_manager_that_drains_lets_another_lead_finishes_what_it_has_and_ends(
+async def test_a_draining_manager_hands_over_the_lead_finishes_its_jobs_and_ends(
     quick_environment: dict[str, str], database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -147,7 +147,7 @@ async def test_a_manager_that_drains_lets_another_lead_finishes_what_it_has_and_
             assert tables.history() == [("incomplete", "long")]
 
 
-async def test_a_manager_that_drains_leads_again_where_nobody_else_is_left(
+async def test_a_draining_manager_leads_again_when_the_other_manager_is_killed(
     quick_environment: dict[str, str], database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -160,7 +160,7 @@ async def test_a_manager_that_drains_leads_again_where_nobody_else_is_left(
         await until(lambda: leads(database, first))
 
 
-async def test_the_job_of_a_worker_that_is_killed_moves_to_another(
+async def test_the_job_of_a_killed_worker_moves_to_another_worker(
     quick_environment: dict[str, str], tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -170,7 +170,7 @@ async def test_the_job_of_a_worker_that_is_killed_moves_to_another(
             await until(lambda: has_job(tables, first) or has_job(tables, manager))
             holder = first if has_job(tables, first) else manager
             harvest = await until(lambda: running_process(tables))
-            # Whichever died, this one is both: a leader, and a worker.
+            # Whichever of the two is killed, this manager replaces it, as leader and as worker.
             async with manager_process(quick_environment):
                 holder.kill()
                 await until(lambda: not alive(harvest))

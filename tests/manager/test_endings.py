@@ -1,4 +1,4 @@
-"""However a manager or a worker ends, no harvester is left behind."""
+"""However a manager or a worker ends, no harvester remains."""
 
 import asyncio
 import contextlib
@@ -110,7 +110,7 @@ def plan(tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("end", ENDINGS)
-async def test_the_end_of_a_manager_leaves_no_harvester_behind(
+async def test_no_harvester_remains_after_a_manager_ends(
     quick_environment: dict[str, str], tables: Tables, end: End
 ) -> None:
     plan(tables)
@@ -122,7 +122,7 @@ async def test_the_end_of_a_manager_leaves_no_harvester_behind(
 
 
 @pytest.mark.parametrize("end", ENDINGS_OF_A_WORKER)
-async def test_the_end_of_a_worker_leaves_no_harvester_behind(
+async def test_no_harvester_remains_after_a_worker_ends(
     quick: Settings, quick_environment: dict[str, str], database: Database, tables: Tables, end: End
 ) -> None:
     plan(tables)
@@ -136,7 +136,7 @@ async def test_the_end_of_a_worker_leaves_no_harvester_behind(
     await until(lambda: not any(map(alive, processes)))
 
 
-async def test_a_manager_started_with_nohup_outlives_its_terminal(
+async def test_a_manager_started_with_nohup_continues_after_its_terminal_closes(
     quick_environment: dict[str, str], tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")

@@ -1,4 +1,4 @@
-"""What is to be expected of jobs."""
+"""Estimated starts, durations and positions of jobs."""
 
 import time
 from datetime import UTC, datetime, timedelta
@@ -30,7 +30,7 @@ def worker(tables: Tables, concurrency: int) -> None:
 
 
 def schedule(tables: Tables, seconds: float | None) -> dict[str, Any]:
-    """The columns of a job of a new repository's schedule that usually takes so long."""
+    """Return the columns of a job whose schedule, of a new repository, usually takes that many seconds."""
     number = tables.one("SELECT count(*) FROM oai_repository")
     repository = tables.repository(f"https://{number}.example/")
     tables.add("oai_recurring_job", repository_id=repository, usual_seconds=seconds, state=3)
@@ -41,7 +41,9 @@ def from_now(moment: datetime | None) -> float | None:
     return None if moment is None else (moment - datetime.now(UTC)).total_seconds()
 
 
-def test_jobs_begin_in_their_order_as_places_become_free(database: Database, tables: Tables) -> None:
+def test_jobs_are_estimated_to_begin_in_order_as_workers_become_free(
+    database: Database, tables: Tables
+) -> None:
     worker(tables, 1)
     long, short = schedule(tables, 100), schedule(tables, 10)
     started = datetime.now(UTC) - timedelta(seconds=40)
@@ -55,7 +57,9 @@ def test_jobs_begin_in_their_order_as_places_become_free(database: Database, tab
     assert from_now(found[2].estimate.start) == pytest.approx(110, abs=3)
 
 
-def test_a_job_waits_for_the_one_before_it_at_its_repository(database: Database, tables: Tables) -> None:
+def test_a_job_is_estimated_to_begin_after_the_previous_job_of_its_repository(
+    database: Database, tables: Tables
+) -> None:
     worker(tables, 5)
     columns = schedule(tables, 100)
     tables.add("oai_job", **columns)
@@ -65,20 +69,20 @@ def test_a_job_waits_for_the_one_before_it_at_its_repository(database: Database,
     assert from_now(found[2].estimate.start) == pytest.approx(100, abs=3)
 
 
-def test_a_job_that_is_due_later_begins_then(database: Database, tables: Tables) -> None:
+def test_a_job_that_is_due_later_is_estimated_to_begin_then(database: Database, tables: Tables) -> None:
     worker(tables, 1)
     due = datetime.now(UTC) + timedelta(hours=1)
     tables.add("oai_job", **schedule(tables, 10), harvest_start_time=due)
     assert views(database)[1].estimate.start == due
 
 
-def test_without_workers_nothing_tells_when_a_job_begins(database: Database, tables: Tables) -> None:
+def test_without_workers_a_job_has_no_estimated_start(database: Database, tables: Tables) -> None:
     tables.add("oai_job", **schedule(tables, 10))
     estimate = views(database)[1].estimate
     assert (estimate.position, estimate.start, estimate.seconds) == (1, None, 10)
 
 
-def test_behind_a_harvest_of_unknown_length_nothing_tells_when_a_job_begins(
+def test_a_job_behind_a_harvest_of_unknown_length_has_no_estimated_start(
     database: Database, tables: Tables
 ) -> None:
     worker(tables, 1)
@@ -87,7 +91,7 @@ def test_behind_a_harvest_of_unknown_length_nothing_tells_when_a_job_begins(
     assert views(database)[2].estimate.start is None
 
 
-def test_a_running_harvest_ends_by_its_own_rate_where_the_size_is_told(
+def test_a_running_harvest_is_estimated_by_its_own_rate_if_its_list_size_is_known(
     database: Database, tables: Tables
 ) -> None:
     columns = schedule(tables, 9999)
@@ -99,7 +103,7 @@ def test_a_running_harvest_ends_by_its_own_rate_where_the_size_is_told(
     assert views(database)[1].estimate.seconds == pytest.approx(100)
 
 
-def test_a_repository_that_asked_to_be_left_alone_is_not_expected_to_begin_before(
+def test_a_job_is_not_estimated_to_begin_before_the_not_before_time(
     database: Database, tables: Tables
 ) -> None:
     worker(tables, 1)
@@ -108,7 +112,7 @@ def test_a_repository_that_asked_to_be_left_alone_is_not_expected_to_begin_befor
     assert views(database)[1].estimate.start == datetime(2050, 1, 1, tzinfo=UTC)
 
 
-def test_maintenance_is_the_reason_before_the_jobs_within_it_are_due(
+def test_a_job_due_in_a_maintenance_window_is_estimated_to_begin_at_its_end(
     database: Database, tables: Tables
 ) -> None:
     worker(tables, 5)
@@ -129,7 +133,7 @@ def test_maintenance_is_the_reason_before_the_jobs_within_it_are_due(
         assert (found[number].reason, found[number].estimate.start) == (due, begin)
 
 
-def test_a_paused_job_holds_no_place(database: Database, tables: Tables) -> None:
+def test_a_paused_job_has_no_position(database: Database, tables: Tables) -> None:
     worker(tables, 1)
     tables.add("oai_job", **schedule(tables, 10), status=4)
     tables.add("oai_job", **schedule(tables, 10))
@@ -139,7 +143,7 @@ def test_a_paused_job_holds_no_place(database: Database, tables: Tables) -> None
 
 
 def at_one_host(tables: Tables, *paths: str, seconds: float) -> list[dict[str, Any]]:
-    """The columns of jobs of repositories on one host, whose schedules usually take so long."""
+    """Return the columns of jobs of repositories on one host; their schedules usually take this long."""
     columns = []
     for path in paths:
         repository = tables.repository(f"https://busy.example/{path}")
@@ -150,11 +154,11 @@ def at_one_host(tables: Tables, *paths: str, seconds: float) -> list[dict[str, A
 
 
 def limits(tables: Tables, *, per_host: int = 100, overall: int | None = None) -> None:
-    """As the leading manager writes them down."""
+    """Store limits as the leading manager does."""
     tables.add("oai_leader", number=1, host="h", process_id=1, per_host=per_host, overall=overall)
 
 
-def test_a_job_waits_for_its_host_and_keeps_no_place_from_those_behind_it(
+def test_a_job_that_waits_for_its_host_does_not_delay_jobs_of_other_hosts(
     database: Database, tables: Tables
 ) -> None:
     worker(tables, 2)
@@ -169,7 +173,7 @@ def test_a_job_waits_for_its_host_and_keeps_no_place_from_those_behind_it(
         assert from_now(found[number].estimate.start) == pytest.approx(start, abs=3)
 
 
-def test_the_limit_over_all_counts_even_where_places_are_free(database: Database, tables: Tables) -> None:
+def test_the_overall_limit_delays_a_job_although_workers_are_free(database: Database, tables: Tables) -> None:
     worker(tables, 9)
     limits(tables, overall=1)
     tables.add("oai_job", **schedule(tables, 60), status=1, process_id=5, started=datetime.now(UTC))
@@ -177,7 +181,7 @@ def test_the_limit_over_all_counts_even_where_places_are_free(database: Database
     assert from_now(views(database)[2].estimate.start) == pytest.approx(60, abs=3)
 
 
-def test_a_host_gives_its_turn_to_another_repository_where_the_next_ones_is_busy(
+def test_a_hosts_turn_goes_to_another_repository_if_the_next_one_is_busy(
     database: Database, tables: Tables
 ) -> None:
     worker(tables, 9)
@@ -190,7 +194,7 @@ def test_a_host_gives_its_turn_to_another_repository_where_the_next_ones_is_busy
     assert begins == pytest.approx([0, 100, 0, 100], abs=3)
 
 
-def test_behind_a_host_that_is_busy_for_nobody_knows_how_long_nothing_tells_when_a_job_begins(
+def test_a_job_behind_a_harvest_of_unknown_length_at_its_host_has_no_estimated_start(
     database: Database, tables: Tables
 ) -> None:
     worker(tables, 9)
@@ -231,7 +235,7 @@ def test_only_jobs_that_could_begin_now_have_a_position(database: Database, tabl
     assert positions == {1: None, 2: None, 3: None, 4: 2, 5: 1}
 
 
-def test_ten_thousand_jobs_of_one_host_are_estimated_at_once() -> None:
+def test_ten_thousand_jobs_of_one_host_are_estimated_within_two_seconds() -> None:
     now = datetime.now(UTC)
     stays = [
         TimedJob(job_id=number, repository_id=number % 700, host="h", earliest=now, seconds=1)
@@ -243,13 +247,13 @@ def test_ten_thousand_jobs_of_one_host_are_estimated_at_once() -> None:
     assert max(found.values()) == now + timedelta(seconds=4999)
 
 
-async def test_the_leader_writes_down_its_limits(quick: Settings, database: Database, tables: Tables) -> None:
+async def test_the_leader_stores_its_limits(quick: Settings, database: Database, tables: Tables) -> None:
     own = quick.manager.model_copy(update={"per_host": 3, "overall": 7})
     async with managing(quick.model_copy(update={"manager": own}), database):
         await until(lambda: tables("SELECT FROM oai_leader WHERE per_host = 3 AND overall = 7"))
 
 
-def test_due_jobs_are_expected_by_priority_and_not_by_age(database: Database, tables: Tables) -> None:
+def test_due_jobs_have_positions_by_priority_and_not_by_age(database: Database, tables: Tables) -> None:
     worker(tables, 1)
     tables.add("oai_job", **schedule(tables, 10), priority=5)
     tables.add("oai_job", **schedule(tables, 10), priority=7)

@@ -1,4 +1,4 @@
-"""Files are prepared for download by workers; a killed one leaves nothing, and old files are removed."""
+"""Files are prepared for download by workers; a killed worker leaves no file, and old files are removed."""
 
 import asyncio
 from pathlib import Path
@@ -48,7 +48,7 @@ async def test_a_file_is_prepared_by_a_worker_and_removed_when_it_expires(
     assert row.removed
 
 
-async def test_a_killed_worker_leaves_a_failed_file_and_no_half_of_it(
+async def test_the_file_of_a_killed_worker_fails_and_no_partial_file_remains(
     quick: Settings,
     database: Database,
     tables: Tables,
@@ -57,7 +57,7 @@ async def test_a_killed_worker_leaves_a_failed_file_and_no_half_of_it(
 ) -> None:
     results(quick_environment, *_PREPARE)
     with database.engine.connect() as blocker:
-        # The process writes the file, and stands still where it notes the documents in it.
+        # The process writes the file, and blocks when it stores which documents are in it.
         blocker.exec_driver_sql("LOCK TABLE prepared_export_part IN ACCESS EXCLUSIVE MODE")
         async with manager_process(quick_environment, "tests.manager.manager_process", "worker") as process:
             await until(lambda: folder.is_dir() and list(folder.iterdir()))
@@ -72,7 +72,7 @@ async def test_a_killed_worker_leaves_a_failed_file_and_no_half_of_it(
     assert "the file was not completed: its worker is lost" in shown.stdout
 
 
-def test_what_waits_can_be_removed_once(folder: Path, environment: dict[str, str]) -> None:
+def test_a_waiting_file_is_removed_once(folder: Path, environment: dict[str, str]) -> None:
     results(environment, *_PREPARE, "--format", "warc")
     results(environment, "provider", "exports", "remove", "1")
     again = zatva(environment, "provider", "exports", "remove", "1")
@@ -83,7 +83,7 @@ def test_what_waits_can_be_removed_once(folder: Path, environment: dict[str, str
     assert not folder.exists()
 
 
-def test_a_row_is_settled_also_if_the_folder_cannot_be_cleared(
+def test_rows_are_settled_although_the_folder_cannot_be_cleared(
     database: Database, tables: Tables, folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: object) -> None:

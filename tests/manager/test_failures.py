@@ -1,4 +1,4 @@
-"""Schedules whose runs fail: later and later, then suspended."""
+"""Schedules whose runs fail: longer and longer pauses, then suspension."""
 
 from datetime import timedelta
 from typing import Any
@@ -26,7 +26,7 @@ def schedule(tables: Tables, **columns: Any) -> None:
 
 
 def run_once(database: Database, tables: Tables, status: str, ending: Ending = ENDED, **history: Any) -> None:
-    """One run of the schedule from its job to its end, with the row that its harvester writes."""
+    """Run the schedule once, from its job to its end, with the history row that its harvester writes."""
     make_jobs(database)
     tables("UPDATE oai_job SET status = 1, started = now()")
     tables("UPDATE oai_recurring_job SET last_due = now()")
@@ -54,7 +54,7 @@ def test_each_failure_doubles_the_pause_up_to_a_day(count: int, minutes: int) ->
     assert pause_after(count, SETTINGS) == timedelta(minutes=minutes)
 
 
-def test_a_schedule_that_fails_does_not_come_again_at_its_next_due_time(
+def test_a_failed_schedule_is_planned_after_a_pause_and_not_at_its_next_due_time(
     database: Database, tables: Tables
 ) -> None:
     schedule(tables)
@@ -65,7 +65,7 @@ def test_a_schedule_that_fails_does_not_come_again_at_its_next_due_time(
     assert due.second == 0
 
 
-def test_a_good_run_ends_the_streak(database: Database, tables: Tables) -> None:
+def test_a_successful_run_resets_the_failure_count(database: Database, tables: Tables) -> None:
     schedule(tables)
     run_once(database, tables, "failed")
     run_once(database, tables, "failed")
@@ -89,7 +89,7 @@ def test_a_good_run_ends_the_streak(database: Database, tables: Tables) -> None:
         ("incomplete", 0, Cause.SHUTDOWN, 0),
     ],
 )
-def test_only_what_the_other_side_or_the_harvester_did_counts(
+def test_only_failures_of_the_repository_or_the_harvester_are_counted(
     database: Database, tables: Tables, status: str, records: int, cause: Cause, counted: int
 ) -> None:
     schedule(tables)
@@ -98,7 +98,7 @@ def test_only_what_the_other_side_or_the_harvester_did_counts(
 
 
 @pytest.mark.parametrize("code", ["disk_floor", "disk_inodes", "quota_records"])
-def test_a_harvest_without_room_is_tried_until_it_has_room_and_suspends_nothing(
+def test_a_harvest_without_disk_space_or_quota_is_retried_and_not_counted(
     database: Database, tables: Tables, code: str
 ) -> None:
     schedule(tables)
@@ -111,7 +111,7 @@ def test_a_harvest_without_room_is_tried_until_it_has_room_and_suspends_nothing(
 
 
 @pytest.mark.parametrize("code", ["repository_locked", "repository_busy"])
-def test_a_run_that_was_kept_off_its_repository_is_no_failure_of_its_schedule(
+def test_a_run_that_finds_its_repository_locked_or_busy_is_not_counted(
     database: Database, tables: Tables, code: str
 ) -> None:
     schedule(tables)
@@ -120,7 +120,7 @@ def test_a_run_that_was_kept_off_its_repository_is_no_failure_of_its_schedule(
 
 
 @pytest.mark.parametrize("exit_code", [6, 75])
-def test_a_process_that_could_not_write_its_row_for_want_of_the_database_is_no_failure(
+def test_a_process_that_could_not_reach_the_database_is_not_counted(
     database: Database, tables: Tables, exit_code: int
 ) -> None:
     schedule(tables)
@@ -138,21 +138,19 @@ def test_a_process_that_could_not_write_its_row_for_want_of_the_database_is_no_f
     assert failures(tables) == 1
 
 
-def test_a_harvest_that_lost_the_database_is_no_failure_of_its_schedule(
-    database: Database, tables: Tables
-) -> None:
+def test_a_harvest_that_lost_the_database_is_not_counted(database: Database, tables: Tables) -> None:
     schedule(tables)
     run_once(database, tables, "failed", failure_code="database")
     assert failures(tables) == 0
 
 
-def test_a_full_disk_is_no_failure_of_the_repositorys_schedule(database: Database, tables: Tables) -> None:
+def test_a_harvest_that_met_a_full_disk_is_not_counted(database: Database, tables: Tables) -> None:
     schedule(tables)
     run_once(database, tables, "failed", failure_code="disk_full")
     assert failures(tables) == 0
 
 
-def test_after_so_many_failures_a_schedule_is_suspended_and_says_why(
+def test_a_schedule_is_suspended_with_the_reason_after_three_failures(
     database: Database, tables: Tables
 ) -> None:
     tables.ask_for_notices()
@@ -168,7 +166,7 @@ def test_after_so_many_failures_a_schedule_is_suspended_and_says_why(
     assert due_times(tables) == []
 
 
-def test_a_suspended_schedule_that_is_resumed_begins_afresh(database: Database, tables: Tables) -> None:
+def test_resuming_a_suspended_schedule_resets_its_failure_count(database: Database, tables: Tables) -> None:
     schedule(tables)
     for _ in range(3):
         run_once(database, tables, "failed")
@@ -180,24 +178,20 @@ def test_a_suspended_schedule_that_is_resumed_begins_afresh(database: Database, 
     assert due_times(tables)[0] - now() <= timedelta(minutes=1)
 
 
-def test_good_runs_tell_how_long_the_schedule_usually_takes(database: Database, tables: Tables) -> None:
+def test_the_usual_duration_is_computed_from_successful_runs(database: Database, tables: Tables) -> None:
     schedule(tables)
     for seconds in (100, 200):
         run_once(database, tables, "completed", harvest_end_time=now() + timedelta(seconds=seconds))
     assert tables.one("SELECT usual_seconds FROM oai_recurring_job") == pytest.approx(130, abs=2)
 
 
-def test_a_resumed_run_does_not_change_how_long_the_schedule_usually_takes(
-    database: Database, tables: Tables
-) -> None:
+def test_a_resumed_run_does_not_change_the_usual_duration(database: Database, tables: Tables) -> None:
     schedule(tables)
     run_once(database, tables, "completed", evidence='{"resumed_at": 9}')
     assert tables.one("SELECT usual_seconds FROM oai_recurring_job") is None
 
 
-def test_a_run_that_ended_before_its_start_counts_as_one_without_duration(
-    database: Database, tables: Tables
-) -> None:
+def test_a_run_that_ended_before_its_start_has_a_duration_of_zero(database: Database, tables: Tables) -> None:
     schedule(tables)
     run_once(database, tables, "completed", harvest_end_time=now() - timedelta(hours=1))
     assert tables.one("SELECT usual_seconds FROM oai_recurring_job") == 0

@@ -1,4 +1,4 @@
-"""Frequencies: their words, and their due times on ordinary days and on the nights when clocks change."""
+"""Frequencies: their syntax, and their due times on ordinary days and when clocks change."""
 
 import itertools
 from datetime import UTC, datetime, timedelta, tzinfo
@@ -44,7 +44,7 @@ def due_times(
         ("0 4 * * MON-WED", ["2026-05-05 04:00", "2026-05-06 04:00", "2026-05-11 04:00"]),
     ],
 )
-def test_words_give_their_due_times(text: str, expected: list[str]) -> None:
+def test_each_frequency_has_its_due_times(text: str, expected: list[str]) -> None:
     # 4 May 2026 is a Monday.
     assert due_times(text, "2026-05-04 12:00", start="2026-05-01 10:00") == expected
 
@@ -57,12 +57,12 @@ def test_seconds_are_counted_from_the_start() -> None:
 
 
 @pytest.mark.parametrize("text", ["monthly", "monthly on 31 at 10:00"])
-def test_a_day_that_a_month_lacks_is_its_last_one(text: str) -> None:
+def test_a_day_missing_from_a_month_is_replaced_by_its_last_day(text: str) -> None:
     times = due_times(text, "2026-01-31 10:00", start="2026-01-31 10:00")
     assert times == ["2026-02-28 10:00", "2026-03-31 10:00", "2026-04-30 10:00"]
 
 
-def test_29_february_comes_in_leap_years_only_where_it_is_asked_for() -> None:
+def test_a_cron_line_for_29_february_is_due_in_leap_years_only() -> None:
     times = due_times("0 12 29 2 *", "2026-01-01 00:00")
     assert times == ["2028-02-29 12:00", "2032-02-29 12:00", "2036-02-29 12:00"]
 
@@ -74,19 +74,19 @@ def test_the_last_day_of_february_follows_the_leap_year(text: str) -> None:
     assert times == ["2028-02-29 10:00"]
 
 
-def test_the_end_of_the_month_is_that_of_the_zone() -> None:
+def test_the_end_of_the_month_is_computed_in_the_time_zone() -> None:
     # Midnight in Prague is 23:00 UTC of the day before, and 22:00 in summer.
     times = due_times("monthly on 31 at 00:00", "2026-01-01 00:00", 4, zone=PRAGUE)
     assert times == ["2026-01-30 23:00", "2026-02-27 23:00", "2026-03-30 22:00", "2026-04-29 22:00"]
 
 
 @pytest.mark.parametrize("text", ["every 6 hours", "daily", "weekly", "monthly"])
-def test_what_is_counted_from_the_start_is_first_due_at_the_start(text: str) -> None:
+def test_an_interval_is_first_due_at_its_start(text: str) -> None:
     start = utc("2026-05-04 12:00:00.250")
     assert parse_frequency(text).first(start=start, zone=PRAGUE) == start
 
 
-def test_a_time_of_day_is_first_due_when_it_comes() -> None:
+def test_a_time_of_day_is_first_due_at_its_next_occurrence() -> None:
     first = parse_frequency("daily at 02:30").first(start=utc("2026-05-04 12:00"), zone=UTC)
     assert first == utc("2026-05-05 02:30")
 
@@ -105,7 +105,7 @@ SPRING = [
 
 
 @pytest.mark.parametrize(("text", "expected"), SPRING)
-def test_a_time_that_the_spring_night_skips_comes_once(text: str, expected: list[str]) -> None:
+def test_a_time_skipped_when_clocks_go_forward_is_due_once(text: str, expected: list[str]) -> None:
     assert due_times(text, "2026-03-27 12:00", zone=PRAGUE) == expected
 
 
@@ -117,13 +117,13 @@ def test_an_interval_of_days_keeps_to_the_wall_clock_in_spring() -> None:
 # On 25 October 2026 clocks in Prague go from 03:00 back to 02:00: 02:30 comes twice, at 00:30 and 01:30 UTC.
 @pytest.mark.parametrize("text", ["daily at 02:30", "30 2 * * *"])
 @pytest.mark.parametrize("after", ["2026-10-24 12:00", "2026-10-25 00:20"])
-def test_a_time_that_the_autumn_night_repeats_comes_once(text: str, after: str) -> None:
+def test_a_time_repeated_when_clocks_go_back_is_due_once(text: str, after: str) -> None:
     times = due_times(text, after, 2, zone=PRAGUE)
     assert times == ["2026-10-25 00:30", "2026-10-26 01:30"]
 
 
 @pytest.mark.parametrize("text", ["daily at 02:30", "30 2 * * *", "daily"])
-def test_in_the_repeated_hour_the_time_that_has_passed_does_not_come_again(text: str) -> None:
+def test_a_time_that_has_passed_is_not_due_again_in_the_repeated_hour(text: str) -> None:
     # 01:10 UTC is 02:10 for the second time.
     times = due_times(text, "2026-10-25 01:10", 1, start="2026-10-01 00:30", zone=PRAGUE)
     assert times == ["2026-10-26 01:30"]
@@ -138,7 +138,7 @@ def test_in_the_repeated_hour_the_time_that_has_passed_does_not_come_again(text:
         ("0,30 2 * * *", ["29 01:00", "30 00:00"], ["25 00:00", "25 00:30", "26 01:00"]),
     ],
 )
-def test_cron_with_an_asterisk_follows_the_clock_in_a_night_of_change(
+def test_cron_steps_follow_the_wall_clock_when_clocks_change_and_lists_are_due_once(
     text: str, spring: list[str], autumn: list[str]
 ) -> None:
     assert due_times(text, "2026-03-28 23:31", len(spring), zone=PRAGUE) == [f"2026-03-{at}" for at in spring]
@@ -147,13 +147,13 @@ def test_cron_with_an_asterisk_follows_the_clock_in_a_night_of_change(
 
 @pytest.mark.parametrize("text", ["*/30 * * * *", "every 30 minutes"])
 @pytest.mark.parametrize(("after", "hours"), [("2026-03-28 23:00", 23), ("2026-10-24 22:00", 25)])
-def test_half_hours_neither_stop_nor_double_in_a_night_of_change(text: str, after: str, hours: int) -> None:
+def test_half_hour_intervals_stay_even_when_clocks_change(text: str, after: str, hours: int) -> None:
     times = due_times(text, after, 2 * hours, zone=PRAGUE)
     gaps = {utc(later) - utc(sooner) for sooner, later in itertools.pairwise([after, *times])}
     assert gaps == {timedelta(minutes=30)}
 
 
-def test_hours_are_elapsed_time_in_the_autumn_night() -> None:
+def test_hourly_intervals_count_elapsed_time_when_clocks_go_back() -> None:
     times = due_times("every 1 hour", "2026-10-24 23:00", zone=PRAGUE)
     assert times == ["2026-10-25 00:00", "2026-10-25 01:00", "2026-10-25 02:00"]
 
@@ -179,7 +179,7 @@ def test_hours_are_elapsed_time_in_the_autumn_night() -> None:
         "every ٣ hours",
     ],
 )
-def test_anything_else_is_refused_with_what_was_found_and_what_is_allowed(text: str) -> None:
+def test_an_invalid_frequency_is_refused_with_its_value_and_a_valid_example(text: str) -> None:
     with pytest.raises(UsageError, match="every 6 hours") as caught:
         parse_frequency(text)
     assert repr(text) in str(caught.value)
@@ -199,7 +199,7 @@ def test_an_unknown_time_zone_is_refused(name: str) -> None:
     start=st.timedeltas(timedelta(0), timedelta(days=1000)).map(lambda step: utc("2024-01-01") + step),
     later=st.timedeltas(timedelta(days=-100), timedelta(days=800)),
 )  # fmt: skip
-def test_due_times_lie_after_the_moment_and_the_start_and_none_is_left_out(
+def test_the_next_due_time_is_after_the_moment_and_no_due_time_is_left_out(
     text: str, start: datetime, later: timedelta
 ) -> None:
     frequency = parse_frequency(text)
@@ -212,13 +212,13 @@ def test_due_times_lie_after_the_moment_and_the_start_and_none_is_left_out(
 
 
 @pytest.mark.parametrize("text", ["x" * 100_000, "x 1 1 1 " + "1" * 100_000], ids=["words", "cron"])
-def test_of_a_long_frequency_the_message_quotes_the_beginning_and_names_the_length(text: str) -> None:
+def test_the_error_for_a_long_frequency_is_short_and_states_its_length(text: str) -> None:
     with pytest.raises(UsageError, match=r"\(100,00\d characters\)|characters\)") as raised:
         parse_frequency(text)
     assert len(str(raised.value)) < 1000
 
 
-def test_a_time_that_the_spring_night_skips_comes_at_its_end_to_the_second() -> None:
+def test_a_time_skipped_when_clocks_go_forward_is_due_at_the_end_of_the_gap() -> None:
     start = datetime(2026, 3, 28, 0, 0, tzinfo=UTC)
     frequency = parse_frequency("daily at 02:30")
     due = frequency.next_after(datetime(2026, 3, 28, 12, 0, tzinfo=UTC), start=start, zone=PRAGUE)

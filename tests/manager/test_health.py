@@ -1,4 +1,4 @@
-"""Health, readiness and figures of a manager, over HTTP."""
+"""Health, readiness and metrics of a manager, over HTTP."""
 
 import asyncio
 import contextlib
@@ -28,7 +28,7 @@ from tests.ports import free_port
 
 @dataclass(frozen=True, kw_only=True)
 class State:
-    """A manager's word about its leadership."""
+    """The state of a manager: whether it leads, and how long its calls have lasted."""
 
     leading: bool
 
@@ -61,9 +61,7 @@ async def test_a_manager_without_its_database_is_alive_but_not_ready() -> None:
     assert statuses == [200, 503, 503]
 
 
-async def test_the_figures_tell_what_is_due_late_running_and_failed(
-    database: Database, tables: Tables
-) -> None:
+async def test_metrics_count_due_late_running_and_failed_jobs(database: Database, tables: Tables) -> None:
     repository = tables.repository()
     for status, due in (
         (0, "-10 seconds"),
@@ -129,7 +127,7 @@ def test_a_job_that_waits_for_its_repository_is_not_late(
 
 
 @contextlib.contextmanager
-def lock_of_a_forgotten_session(database: Database, *, seconds: float = 0) -> Iterator[int]:
+def lock_of_an_idle_session(database: Database, *, seconds: float = 0) -> Iterator[int]:
     """Lock the jobs until a statement has waited for them for so long; yields the holder's process id."""
     wait = text("SELECT count(*) FROM oai_job")
     with ThreadPoolExecutor(1) as pool, database.engine.connect() as holder:
@@ -142,10 +140,10 @@ def lock_of_a_forgotten_session(database: Database, *, seconds: float = 0) -> It
         holder.rollback()
 
 
-async def test_a_locked_table_leaves_the_manager_ready_and_its_metrics_name_the_wait(
+async def test_a_manager_with_a_locked_table_is_ready_and_metrics_show_the_lock_wait(
     database: Database,
 ) -> None:
-    with lock_of_a_forgotten_session(database) as process:
+    with lock_of_an_idle_session(database) as process:
         async with asking(database, leads=True) as client:
             answers = [await client.get(path) for path in ("/readyz", "/metrics")]
             assert [answer.status for answer in answers] == [200, 200]
@@ -158,17 +156,17 @@ async def test_a_locked_table_leaves_the_manager_ready_and_its_metrics_name_the_
     assert state.lock_advice.endswith(f"SELECT pg_terminate_backend({process})")
 
 
-async def test_the_leader_logs_which_session_keeps_statements_waiting(
+async def test_the_leader_logs_which_session_blocks_statements(
     quick: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr("manager.leader.loop.LONG_WAIT", 0.0001)
     with contextlib.ExitStack() as lock:
-        process = lock.enter_context(lock_of_a_forgotten_session(database))
+        process = lock.enter_context(lock_of_an_idle_session(database))
         async with managing(quick, database):
             try:
                 await until(lambda: f"process {process} (" in caplog.text)
             finally:
-                # The manager's own transactions wait for it, and its end for them.
+                # The manager's own transactions wait for the lock, and its end waits for them.
                 lock.close()
 
 
@@ -195,7 +193,9 @@ def test_the_servers_free_connections_are_counted(database: Database, tables: Ta
     assert 0 < database.read(server_state).connections_free < most
 
 
-async def test_no_port_is_no_server_and_a_taken_one_is_told(settings: Settings, database: Database) -> None:
+async def test_the_health_server_is_optional_and_a_port_in_use_is_reported(
+    settings: Settings, database: Database
+) -> None:
     with (
         DatabaseExecutor(database, threads=2, name="manager-database") as transactions,
         socket.socket() as taken,
@@ -212,7 +212,7 @@ async def test_no_port_is_no_server_and_a_taken_one_is_told(settings: Settings, 
                 pass
 
 
-async def test_a_manager_at_work_answers_on_its_port(quick: Settings, database: Database) -> None:
+async def test_a_running_manager_answers_on_its_health_port(quick: Settings, database: Database) -> None:
     port = free_port()
     listening = quick.manager.model_copy(update={"health_port": port})
     async with (
@@ -235,7 +235,7 @@ async def test_a_manager_at_work_answers_on_its_port(quick: Settings, database: 
         assert state == "ready: leads\n"
 
 
-def test_figures_of_an_empty_database_are_all_nought(database: Database) -> None:
+def test_metrics_of_an_empty_database_are_zero(database: Database) -> None:
     with database.session() as session:
         figures, server = read_figures(session), server_state(session)
     assert (figures.due, figures.late, figures.running, figures.lag) == (0, 0, 0, 0)

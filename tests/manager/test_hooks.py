@@ -1,4 +1,4 @@
-"""Hooks: what runs after a harvest, with what it is told."""
+"""Hooks: commands and web addresses that are called after a harvest, and what they receive."""
 
 import asyncio
 import json
@@ -74,7 +74,7 @@ async def test_a_command_gets_the_run_and_its_change_list(
     assert announcer.states() == ["sent"]
 
 
-async def test_a_command_that_fails_is_tried_again_a_few_times_and_then_given_up(
+async def test_a_failing_command_is_retried_up_to_its_limit_and_then_given_up(
     settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
     announcer.run("completed")
@@ -91,7 +91,7 @@ async def test_a_command_that_fails_is_tried_again_a_few_times_and_then_given_up
     )
 
 
-async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
+async def test_a_command_over_its_time_limit_is_ended_with_its_child_processes(
     settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
     announcer.run("completed")
@@ -108,7 +108,7 @@ async def test_a_command_that_takes_too_long_is_ended_with_all_that_it_started(
     await until(lambda: not any(map(alive, processes)))
 
 
-async def test_what_a_command_leaves_running_is_ended_with_it_and_does_not_make_it_fail(
+async def test_child_processes_left_by_a_command_are_ended_and_it_still_succeeds(
     settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
     announcer.run("completed")
@@ -125,7 +125,7 @@ async def test_what_a_command_leaves_running_is_ended_with_it_and_does_not_make_
     await until(lambda: not alive(int((tmp_path / "out").read_text())))
 
 
-async def test_of_what_a_command_prints_only_the_end_is_kept(
+async def test_only_the_end_of_a_commands_output_is_kept(
     settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
     announcer.run("completed")
@@ -147,7 +147,7 @@ async def test_of_what_a_command_prints_only_the_end_is_kept(
     assert announcer.tables.one("SELECT last_error FROM notice").endswith("its last message was: no room")
 
 
-async def test_a_command_that_is_not_there_is_told(
+async def test_a_command_that_does_not_exist_is_reported(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.run("completed")
@@ -157,7 +157,7 @@ async def test_a_command_that_is_not_there_is_told(
     assert "cannot start '/no/such/program'" in announcer.tables.one("SELECT last_error FROM notice")
 
 
-async def test_a_hook_that_the_settings_have_no_more_is_given_up(
+async def test_a_hook_that_was_removed_from_the_settings_is_given_up(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.run("completed")
@@ -167,7 +167,7 @@ async def test_a_hook_that_the_settings_have_no_more_is_given_up(
     assert announcer.states() == ["given up"]
 
 
-async def test_a_web_address_gets_the_run_with_the_beginning_of_its_change_list(
+async def test_a_web_address_receives_the_run_and_its_first_1000_changes(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     a_run_with_changes(announcer, 1001)
@@ -183,7 +183,7 @@ async def test_a_web_address_gets_the_run_with_the_beginning_of_its_change_list(
     assert announcer.states() == ["sent"]
 
 
-async def test_a_call_waits_for_earlier_ones_of_its_hook_and_repository(
+async def test_a_call_waits_for_earlier_calls_of_its_hook_and_repository(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     other = announcer.tables.repository("https://other.example/oai")
@@ -205,7 +205,7 @@ async def test_a_call_waits_for_earlier_ones_of_its_hook_and_repository(
     assert [run for hook, run in late if hook == "second"] == [1, 2]
 
 
-async def test_a_run_names_the_interrupted_ones_that_it_resumed(
+async def test_a_hook_receives_which_interrupted_runs_its_run_resumed(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     resumed = announcer.run("failed")
@@ -219,7 +219,7 @@ async def test_a_run_names_the_interrupted_ones_that_it_resumed(
     assert [(post["history_id"], post["continues"]) for post in there.posts] == [(1, []), (2, [1])]
 
 
-async def test_the_end_of_the_manager_ends_a_hook_and_the_next_one_runs_it_again(
+async def test_a_running_hook_is_ended_with_its_manager_and_waits_again(
     settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
     announcer.run("completed")

@@ -85,7 +85,7 @@ async def test_queued_files_are_indexed_by_a_worker_with_their_collection(
     assert shown.returncode == 3
 
 
-async def test_an_object_is_indexed_by_a_worker_whose_store_fails_for_a_moment(
+async def test_an_object_is_indexed_although_its_store_fails_temporarily(
     quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -102,7 +102,7 @@ async def test_an_object_is_indexed_by_a_worker_whose_store_fails_for_a_moment(
     assert tuple(row) == (url, 1, len(content))
 
 
-async def test_the_managers_own_worker_takes_files_too(
+async def test_the_managers_own_worker_indexes_files(
     quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
 ) -> None:
     queue(environment, write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]))
@@ -110,7 +110,7 @@ async def test_the_managers_own_worker_takes_files_too(
         await until(lambda: states(tables) == ["done"])
 
 
-async def test_a_file_that_the_worker_cannot_see_fails_with_the_reason(
+async def test_a_missing_file_fails_with_the_reason(
     quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
 ) -> None:
     path = write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")])
@@ -125,11 +125,11 @@ async def test_a_file_that_the_worker_cannot_see_fails_with_the_reason(
     assert "The archive file is missing, or cannot be opened or read. Check its path" in shown
 
 
-async def test_a_file_whose_process_ends_by_force_is_tried_again_and_then_fails(
+async def test_a_file_whose_process_fails_is_retried_and_then_fails(
     quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
 ) -> None:
     queue(environment, write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]))
-    # The process finds its run gone wrong each time.
+    # The process fails each time, because the collection belongs to imports of titles.
     tables("INSERT INTO collection (set_spec, name, from_titles) VALUES ('collection:titles', 'T', true)")
     tables("UPDATE index_run SET collection = 'collection:titles'")
     async with working(quick, database):
@@ -140,7 +140,7 @@ async def test_a_file_whose_process_ends_by_force_is_tried_again_and_then_fails(
     assert "belongs to imports of titles" in row.reason
 
 
-async def test_queued_files_follow_a_collection_that_is_renamed_and_not_one_that_is_removed(
+async def test_queued_files_follow_a_renamed_collection_and_fail_for_a_removed_one(
     quick: Settings, database: Database, tables: Tables, environment: dict[str, str], tmp_path: Path
 ) -> None:
     for name, collection in (("moved", "closed:sub"), ("removed", "gone")):
@@ -160,12 +160,12 @@ async def test_queued_files_follow_a_collection_that_is_renamed_and_not_one_that
     assert "collection add" not in shown
 
 
-async def test_the_file_of_a_killed_worker_is_taken_by_another(
+async def test_the_file_of_a_killed_worker_is_indexed_by_another(
     quick: Settings, database: Database, tables: Tables, quick_environment: dict[str, str], tmp_path: Path
 ) -> None:
     queue(quick_environment, write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")]))
     with database.engine.connect() as blocker:
-        # Whoever indexes stands still here.
+        # Every process that indexes blocks here.
         blocker.exec_driver_sql("LOCK TABLE document IN ACCESS EXCLUSIVE MODE")
         async with manager_process(quick_environment, *_WORKER) as process:
             await until(lambda: states(tables) == ["running"])
@@ -178,7 +178,7 @@ async def test_the_file_of_a_killed_worker_is_taken_by_another(
 
 
 @pytest.mark.parametrize("loses", [False, True])
-async def test_a_worker_that_ends_or_whose_queue_loses_its_database_lets_its_file_wait(
+async def test_a_file_waits_again_when_its_worker_ends_or_its_queue_loses_the_database(
     quick: Settings,
     database: Database,
     tables: Tables,
@@ -216,7 +216,7 @@ async def test_a_worker_that_ends_or_whose_queue_loses_its_database_lets_its_fil
         await until(lambda: states(tables) == ["done"])
 
 
-async def test_a_row_is_put_back_also_if_its_worker_is_told_to_end_while_it_claims_it(
+async def test_a_row_is_returned_if_its_worker_is_cancelled_while_it_claims_the_row(
     settings: Settings, database: Database
 ) -> None:
     begun, go_on, put_back = threading.Event(), threading.Event(), list[int]()
@@ -303,7 +303,9 @@ async def test_a_file_that_another_worker_has_taken_over_stays_with_it(
     assert states(tables) == ["running"]
 
 
-def test_what_makes_no_sense_with_a_queue_is_refused(environment: dict[str, str], tmp_path: Path) -> None:
+def test_options_that_conflict_with_the_queue_are_refused(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     write_pages(tmp_path / "a.warc.gz", [Page(url="http://a.example/")])
     for option in (["--jobs", "2"], ["--first-load"]):
         done = zatva(environment, "index", "--queue", *option, tmp_path)

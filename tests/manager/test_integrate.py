@@ -30,7 +30,7 @@ def three(tables: Tables) -> Tables:
 
 
 @pytest.mark.parametrize("status", range(9))
-def test_a_repository_is_busy_while_a_job_of_its_is_under_way(three: Tables, status: int) -> None:
+def test_a_repository_is_busy_while_one_of_its_jobs_is_under_way(three: Tables, status: int) -> None:
     three.add("oai_job", repository_id=3, status=status, harvest_start_time="2999-01-01T00:00Z")
     assert three.one(statement("quiet")) is (status in (0, 4, 8))
 
@@ -42,7 +42,7 @@ def test_a_repository_is_busy_when_a_harvest_is_about_to_begin(three: Tables) ->
     assert not three.one(statement("quiet"))
 
 
-def test_a_lock_of_three_words_lasts_for_six_hours_and_is_deleted(three: Tables) -> None:
+def test_a_lock_lasts_for_six_hours_by_default_and_can_be_deleted(three: Tables) -> None:
     three(statement("lock"))
     row = three("SELECT repository_id, holder, expires - locked AS lasts FROM oai_repository_lock")[0]
     assert (row.repository_id, row.holder, row.lasts) == (3, "indexer", timedelta(hours=6))
@@ -56,7 +56,9 @@ def test_a_locked_repository_is_idle_when_no_job_is_under_way(three: Tables, sta
     assert three.one(statement("idle")) is (status in (0, 4, 8))
 
 
-def test_it_is_not_idle_while_a_harvest_without_a_job_runs(three: Tables, database: Database) -> None:
+def test_a_repository_is_not_idle_while_a_harvest_without_a_job_runs(
+    three: Tables, database: Database
+) -> None:
     with only_harvest(database, 2):
         assert three.one(statement("idle"))
     with only_harvest(database, 3):
@@ -64,7 +66,7 @@ def test_it_is_not_idle_while_a_harvest_without_a_job_runs(three: Tables, databa
     assert three.one(statement("idle"))
 
 
-def test_what_is_new_is_found_by_the_number_of_the_last_run(three: Tables) -> None:
+def test_new_runs_are_found_by_the_number_of_the_last_run(three: Tables) -> None:
     for verdict in ("complete", "failed", "partial"):
         three.add(
             "oai_history",

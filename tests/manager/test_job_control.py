@@ -1,4 +1,4 @@
-"""Jobs paused, resumed, stopped, killed: what becomes of their rows, and of real processes."""
+"""Jobs that are paused, resumed, stopped or killed: their rows and their processes."""
 
 import os
 import signal
@@ -44,12 +44,12 @@ def test_each_change_is_possible_in_its_states_only(database: Database, tables: 
     assert after == [BECOMES[word].get(status, status) for status in JobStatus]
 
 
-def test_an_unknown_job_is_told_of(database: Database) -> None:
+def test_a_change_of_an_unknown_job_is_refused(database: Database) -> None:
     with pytest.raises(UsageError, match="no job 1;"):
         change(database, PAUSE)
 
 
-async def test_a_paused_harvest_ends_keeps_its_job_and_goes_on_when_resumed(
+async def test_a_paused_harvest_ends_keeps_its_job_and_continues_when_resumed(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_recurring_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -64,12 +64,12 @@ async def test_a_paused_harvest_ends_keeps_its_job_and_goes_on_when_resumed(
         assert again != process_id
         assert [row.job_id for row in tables("SELECT job_id FROM oai_job")] == [1]
         os.kill(again, signal.SIGKILL)
-        # Its second run has written nothing, and the first one's row is not taken for it.
+        # The second run has written no row, and the row of the first one is not mistaken for it.
         await until(lambda: len(tables.history()) == 2)
     assert tables.history()[1] == ("failed", "long")
 
 
-async def test_a_harvest_that_is_resumed_before_it_has_paused_goes_on(
+async def test_a_harvest_that_is_resumed_before_it_has_paused_continues(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="slow_page")
@@ -95,7 +95,7 @@ async def test_a_waiting_job_that_is_paused_does_not_begin(
         assert (view.job_id, view.state, view.under_way) == (1, "paused", False)
 
 
-async def test_a_stopped_harvest_is_over_and_not_tried_again(
+async def test_a_stopped_harvest_ends_and_is_not_retried(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -107,7 +107,7 @@ async def test_a_stopped_harvest_is_over_and_not_tried_again(
     assert tables.history() == [("incomplete", "long")]
 
 
-async def test_killing_does_not_wait_for_the_page(
+async def test_killing_a_job_does_not_wait_for_its_current_page(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="stubborn")
@@ -135,7 +135,7 @@ async def test_deleting_the_repository_of_a_running_harvest_ends_its_process(
     assert tables.history() == [("completed", "oai_dc")]
 
 
-async def test_a_schedule_that_is_edited_while_running_is_planned_anew_and_runs_once(
+async def test_a_schedule_edited_while_it_runs_is_planned_again_and_runs_once(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add(

@@ -19,7 +19,7 @@ def states(database: Database) -> list[tuple[int, str, str | None]]:
     return [(view.job_id, view.state, in_words(view.reason) if view.reason else None) for view in views]
 
 
-def test_each_job_has_a_state_word_and_what_waits_a_reason(database: Database, tables: Tables) -> None:
+def test_each_job_has_a_state_and_each_waiting_job_has_a_reason(database: Database, tables: Tables) -> None:
     first, second = tables.repository(), tables.repository("https://example.net/")
     later = datetime(2050, 1, 2, 3, 4, 5, tzinfo=UTC)
     tables.add("oai_job", repository_id=first, harvest_start_time=later)
@@ -50,7 +50,7 @@ def test_a_queued_job_with_nothing_before_it_waits_for_a_worker(database: Databa
     assert states(database) == [(1, "queued", "waiting for a worker")]
 
 
-def test_a_harvest_that_the_repository_keeps_waiting_says_so(database: Database, tables: Tables) -> None:
+def test_a_harvest_that_waits_for_its_repository_shows_until_when(database: Database, tables: Tables) -> None:
     repository = tables.repository()
     tables.add("oai_job", repository_id=repository, status=1, process_id=7)
     tables.add(
@@ -127,7 +127,7 @@ def add_harvest(tables: Tables, *, pages: int, page: int, sign: int) -> None:
     )  # fmt: skip
 
 
-def test_a_paused_job_keeps_its_figures(database: Database, tables: Tables) -> None:
+def test_a_paused_job_keeps_its_counts(database: Database, tables: Tables) -> None:
     repository = tables.repository()
     tables.add("oai_job", repository_id=repository, status=4, last_history=1)
     tables.add("oai_job", repository_id=repository, metadata_prefix="marc21")
@@ -150,7 +150,7 @@ def test_a_paused_job_keeps_its_figures(database: Database, tables: Tables) -> N
 
 
 @pytest.mark.parametrize(("status", "gone"), [(0, True), (2, True), (1, False), (3, False)])
-def test_removing_a_job_removes_what_has_not_begun_and_marks_what_runs(
+def test_removing_a_job_deletes_a_waiting_job_and_marks_a_running_one(
     database: Database, tables: Tables, status: int, *, gone: bool
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), status=status)
@@ -160,7 +160,7 @@ def test_removing_a_job_removes_what_has_not_begun_and_marks_what_runs(
     assert [row.status for row in tables("SELECT status FROM oai_job")] == ([] if gone else [3])
 
 
-def test_an_unknown_job_is_told_of(database: Database) -> None:
+def test_removing_an_unknown_job_is_refused(database: Database) -> None:
     with database.session() as session, pytest.raises(UsageError, match="job 5"):
         jobs.remove_job(session, 5)
 

@@ -1,4 +1,4 @@
-"""The second function: due jobs go into the queue, and the others tell why they wait."""
+"""The leader's second function: due jobs are queued, and the others have a wait reason."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -23,14 +23,16 @@ def waiting(tables: Tables, number: int) -> Any:
     return tables.one("SELECT waiting FROM oai_job WHERE job_id = :number", number=number)
 
 
-def test_what_is_due_later_is_left_alone(database: Database, tables: Tables) -> None:
+def test_a_job_that_is_due_later_is_not_queued(database: Database, tables: Tables) -> None:
     later = datetime.now(UTC) + HOUR
     tables.add("oai_job", repository_id=tables.repository(), harvest_start_time=later)
     assert launch(database) == []
     assert waiting(tables, 1) is None
 
 
-def test_a_second_job_of_a_repository_waits_and_its_row_says_so(database: Database, tables: Tables) -> None:
+def test_a_second_job_of_a_repository_waits_with_the_reason_in_its_row(
+    database: Database, tables: Tables
+) -> None:
     repository = tables.repository()
     for _ in range(2):
         tables.add("oai_job", repository_id=repository)
@@ -41,14 +43,14 @@ def test_a_second_job_of_a_repository_waits_and_its_row_says_so(database: Databa
     assert waiting(tables, 2) is None
 
 
-def test_a_host_is_counted_over_all_its_repositories(database: Database, tables: Tables) -> None:
+def test_the_limit_per_host_counts_all_its_repositories(database: Database, tables: Tables) -> None:
     for number in range(3):
         tables.add("oai_job", repository_id=tables.repository(f"https://One.example/oai/{number}"))
     assert launch(database, per_host=2) == [1, 2]
     assert waiting(tables, 3) == {"code": "host", "host": "one.example", "limit": 2}
 
 
-def test_a_retry_after_is_honoured_and_told(database: Database, tables: Tables) -> None:
+def test_a_job_waits_for_a_retry_after_with_the_reason_in_its_row(database: Database, tables: Tables) -> None:
     until = datetime(2050, 1, 1, tzinfo=UTC)
     repository = tables.repository()
     tables("UPDATE oai_repository SET not_before = :until", until=until)
@@ -59,14 +61,16 @@ def test_a_retry_after_is_honoured_and_told(database: Database, tables: Tables) 
     assert launch(database) == [1]
 
 
-def test_a_retry_after_without_end_stops_nobody_else(database: Database, tables: Tables) -> None:
+def test_an_infinite_retry_after_does_not_block_other_repositories(
+    database: Database, tables: Tables
+) -> None:
     tables.add("oai_job", repository_id=tables.repository())
     tables("UPDATE oai_repository SET not_before = 'infinity'")
     tables.add("oai_job", repository_id=tables.repository("https://other.example/"))
     assert launch(database) == [2]
 
 
-def test_an_urgent_job_overtakes_those_in_the_queue(database: Database, tables: Tables) -> None:
+def test_a_job_of_higher_priority_overtakes_queued_jobs(database: Database, tables: Tables) -> None:
     for number in range(3):
         tables.add("oai_job", repository_id=tables.repository(f"https://{number}.example/"))
     launch(database)
@@ -76,7 +80,7 @@ def test_an_urgent_job_overtakes_those_in_the_queue(database: Database, tables: 
     assert tables.one(first) == "4"
 
 
-def test_the_queue_takes_no_more_than_the_workers_soon_can(database: Database, tables: Tables) -> None:
+def test_the_queue_is_limited_by_the_concurrency_of_the_workers(database: Database, tables: Tables) -> None:
     for number in range(60):
         tables.add("oai_job", repository_id=tables.repository(f"https://{number}.example/"))
     tables(
@@ -87,7 +91,7 @@ def test_the_queue_takes_no_more_than_the_workers_soon_can(database: Database, t
     assert waiting(tables, 60) == {"code": "worker"}
 
 
-def test_a_job_goes_to_one_of_two_that_claim_it(database: Database, tables: Tables) -> None:
+def test_a_job_is_claimed_by_only_one_of_two_workers(database: Database, tables: Tables) -> None:
     tables.add("oai_job", repository_id=tables.repository())
     launch(database)
     with database.session() as session:
@@ -112,16 +116,14 @@ def from_of(tables: Tables) -> str | None:
 
 
 def harvested(tables: Tables, watermark: str | None) -> None:
-    """Let a complete harvest have begun then."""
+    """Add a complete harvest with that watermark."""
     tables.add(
         "oai_harvest", repository_id=tables.repository(), metadata_prefix="oai_dc", watermark=watermark
     )
     tables("UPDATE oai_repository SET granularity = 'YYYY-MM-DDThh:mm:ssZ'")
 
 
-def test_a_job_that_begins_has_the_from_that_the_harvester_computes(
-    database: Database, tables: Tables
-) -> None:
+def test_a_claimed_job_shows_the_from_that_the_harvester_computes(database: Database, tables: Tables) -> None:
     harvested(tables, "2026-05-02T00:00:30Z")
     tables.add("oai_job", repository_id=1)
     run = claimed(database)
@@ -129,14 +131,18 @@ def test_a_job_that_begins_has_the_from_that_the_harvester_computes(
     assert not [argument for argument in run.arguments if "harvest-from" in argument]
 
 
-def test_a_from_that_a_user_wrote_into_the_row_is_passed_on(database: Database, tables: Tables) -> None:
+def test_a_from_that_a_user_wrote_into_the_row_is_passed_to_the_harvester(
+    database: Database, tables: Tables
+) -> None:
     harvested(tables, "2026-05-02T00:00:30Z")
     tables.add("oai_job", repository_id=1, harvest_from="2020-01-01")
     assert "--harvest-from=2020-01-01" in claimed(database).arguments
     assert from_of(tables) == "2020-01-01"
 
 
-def test_a_planned_from_is_dropped_if_the_rows_were_rebuilt_since(database: Database, tables: Tables) -> None:
+def test_a_planned_from_is_dropped_if_the_rows_were_rebuilt_afterwards(
+    database: Database, tables: Tables
+) -> None:
     harvested(tables, None)
     tables.add("oai_recurring_job", repository_id=1, frequency="hourly", state=1)
     tables.add(
@@ -149,7 +155,7 @@ def test_a_planned_from_is_dropped_if_the_rows_were_rebuilt_since(database: Data
     assert not [argument for argument in run.arguments if "harvest-from" in argument]
 
 
-def test_the_first_from_of_a_schedule_is_passed_on(database: Database, tables: Tables) -> None:
+def test_the_first_from_of_a_schedule_is_passed_to_the_harvester(database: Database, tables: Tables) -> None:
     harvested(tables, None)
     tables.add("oai_recurring_job", repository_id=1, frequency="hourly", state=1, harvest_from="2020-01-01")
     tables.add("oai_job", repository_id=1, recurring_id=1, harvest_from="2020-01-01")

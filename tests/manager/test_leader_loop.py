@@ -28,7 +28,7 @@ def test_the_jobs_of_lost_workers_are_settled_but_not_those_of_the_leader_itself
     assert done == [("settled", 1), ("forgotten", 71), ("settled", 3), ("forgotten", 73)]
 
 
-async def test_the_call_of_a_function_that_does_not_return_is_seen() -> None:
+async def test_the_duration_of_a_call_that_does_not_return_is_reported() -> None:
     calls: list[str] = []
     entered, left = asyncio.Event(), asyncio.Event()
 
@@ -49,7 +49,7 @@ async def test_the_call_of_a_function_that_does_not_return_is_seen() -> None:
         await until(lambda: not seconds()["launch"])
 
 
-async def test_a_function_that_fails_is_called_again_and_each_ends_before_the_loop_does() -> None:
+async def test_a_failing_function_is_called_again_and_the_loop_waits_for_running_calls() -> None:
     calls: list[str] = []
     entered, left, ending = asyncio.Event(), asyncio.Event(), threading.Event()
 

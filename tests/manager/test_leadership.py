@@ -1,4 +1,4 @@
-"""Who leads, and that nobody else writes as if he did."""
+"""Which manager leads, and that no other manager writes as the leader."""
 
 import asyncio
 import contextlib
@@ -40,7 +40,7 @@ _CUT = (
 
 @contextlib.asynccontextmanager
 async def standing_by(database: Database) -> AsyncIterator["asyncio.Task[int]"]:
-    """A manager that would lead; the task gives its number when it does."""
+    """Run a standby manager; the task returns its leader number once it leads."""
 
     async def lead() -> int:
         async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as won:
@@ -55,14 +55,14 @@ async def standing_by(database: Database) -> AsyncIterator["asyncio.Task[int]"]:
 
 
 def duties(settings: Settings, database: Database, number: int) -> Duties:
-    """What the leader of that number would do."""
+    """The duties of the leader of that number."""
     transactions = DatabaseExecutor(database, threads=2, name="manager-database")
     worker = Worker(settings, database, transactions)
     return Duties(settings, database, transactions, Fenced(transactions, number), worker)
 
 
-async def cut(lead: Leadership, tables: Tables) -> None:
-    """Take the leader's connection away, as an administrator or a network may."""
+async def end_connection(lead: Leadership, tables: Tables) -> None:
+    """End the leader's connection, as an administrator or a network failure may."""
     tables("SELECT pg_terminate_backend(:number)", number=lead.connection.info.backend_pid)
     await lost(lead, poll_seconds=POLL)
 
@@ -87,19 +87,19 @@ async def test_what_the_leader_writes_is_committed(database: Database, tables: T
 
 async def test_a_former_leader_cannot_write(database: Database, tables: Tables) -> None:
     async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as former:
-        await cut(former, tables)
+        await end_connection(former, tables)
         async with leadership(database, poll_seconds=POLL, lost_seconds=LOST):
             with database.session() as session, pytest.raises(NotLeadingError, match="leader 2"):
                 check_leader_number(session, former.number)
 
 
-async def test_a_successor_does_not_begin_before_what_the_former_leader_writes_is_over(
+async def test_a_successor_does_not_lead_before_the_former_leaders_transaction_ends(
     database: Database, tables: Tables
 ) -> None:
     async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as former:
         with database.session() as session:
             check_leader_number(session, former.number)
-            await cut(former, tables)
+            await end_connection(former, tables)
             async with standing_by(database) as successor:
                 await until(lambda: tables(_WAITS_FOR_THE_FENCE))
                 assert not successor.done()
@@ -109,7 +109,7 @@ async def test_a_successor_does_not_begin_before_what_the_former_leader_writes_i
 
 
 @pytest.mark.parametrize("lost_before", ["the embargo is lifted", "its documents follow"])
-async def test_a_former_leader_opens_no_documents(
+async def test_a_former_leader_does_not_change_access_to_collections(
     settings: Settings, database: Database, tables: Tables, lost_before: str
 ) -> None:
     ended, unsettled = "2020-01-01T00:00:00Z", lost_before == "its documents follow"
@@ -119,7 +119,7 @@ async def test_a_former_leader_opens_no_documents(
     tables.add("collection", set_spec="collection:maps", name="Maps", **rule)
     before = tables("SELECT access, unsettled FROM collection")
     async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as former:
-        await cut(former, tables)
+        await end_connection(former, tables)
         async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as present:
             with pytest.raises(NotLeadingError):
                 await duties(settings, database, former.number).refresh_access()
@@ -128,7 +128,7 @@ async def test_a_former_leader_opens_no_documents(
     assert tables("SELECT access, unsettled FROM collection") == [("open", None)]
 
 
-async def test_a_leader_that_loses_the_lead_between_two_of_its_transactions_begins_no_other(
+async def test_a_leader_that_loses_the_lead_cannot_begin_another_transaction(
     database: Database, tables: Tables
 ) -> None:
     async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as former:
@@ -136,14 +136,14 @@ async def test_a_leader_that_loses_the_lead_between_two_of_its_transactions_begi
             fence_all(session, former.number)
             session.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('a', 'a')"))
             session.commit()
-            await cut(former, tables)
+            await end_connection(former, tables)
             async with leadership(database, poll_seconds=POLL, lost_seconds=LOST):
                 with pytest.raises(NotLeadingError):
                     session.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('b', 'b')"))
     assert tables("SELECT base_url FROM oai_repository") == [("a",)]
 
 
-async def test_who_leads_and_who_stands_by_is_told(database: Database) -> None:
+async def test_the_leader_and_the_standby_managers_are_listed(database: Database) -> None:
     async with leadership(database, poll_seconds=POLL, lost_seconds=LOST), standing_by(database):
 
         def current_leader() -> Any:
@@ -156,8 +156,8 @@ async def test_who_leads_and_who_stands_by_is_told(database: Database) -> None:
     assert len(present.stand_bys) == 1
 
 
-async def test_a_leader_that_hangs_is_deposed(database: Database, caplog: pytest.LogCaptureFixture) -> None:
-    # It asks nothing, as a process that is suspended, and its connection stays open.
+async def test_a_leader_that_hangs_is_replaced(database: Database, caplog: pytest.LogCaptureFixture) -> None:
+    # Like a suspended process, it sends no statements, and its connection stays open.
     async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as former:
         async with leadership(database, poll_seconds=POLL, lost_seconds=0.2) as present:
             assert present.number == former.number + 1
@@ -167,9 +167,7 @@ async def test_a_leader_that_hangs_is_deposed(database: Database, caplog: pytest
     assert "has been silent for more than 0.2 seconds; its connection was ended" in caplog.text
 
 
-async def test_a_leader_shows_again_and_again_that_it_does_not_hang(
-    database: Database, tables: Tables
-) -> None:
+async def test_a_leader_regularly_shows_that_it_does_not_hang(database: Database, tables: Tables) -> None:
     async with leadership(database, poll_seconds=POLL, lost_seconds=LOST) as lead:
         asking = asyncio.create_task(lost(lead, poll_seconds=POLL))
         last = f"SELECT state_change {_CONNECTIONS}"
@@ -178,7 +176,7 @@ async def test_a_leader_shows_again_and_again_that_it_does_not_hang(
         asking.cancel()
 
 
-async def test_a_manager_that_loses_the_lead_in_a_tick_makes_no_job_beside_its_successors(
+async def test_a_manager_that_loses_the_lead_during_a_tick_adds_no_duplicate_job(
     quick_environment: dict[str, str], database: Database, tables: Tables
 ) -> None:
     repository = tables.repository()

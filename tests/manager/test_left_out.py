@@ -1,4 +1,4 @@
-"""Due times at which nothing began are seen in the history."""
+"""Due times at which no run began are recorded in the history."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -19,7 +19,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def a_schedule(tables: Tables, *, last_due: datetime, **columns: Any) -> int:
-    """An hourly schedule, begun ten days ago, whose last job is over by now."""
+    """Add an hourly schedule that began ten days ago and has no job now; return its number."""
     given = {"frequency": "every 60 minutes", "state": 1, "last_due": last_due, **columns}
     start = last_due - timedelta(days=10)
     tables.add("oai_recurring_job", repository_id=tables.repository(), start_date=start, **given)
@@ -35,7 +35,7 @@ def a_run(tables: Tables, schedule: int, *, began: datetime, ended: datetime, jo
 
 
 def left_out(tables: Tables) -> list[tuple[str, int]]:
-    """The rows of what was missed and skipped, each with its number of due times."""
+    """Return the status of each row of missed or skipped runs, with its number of due times."""
     rows = tables(
         "SELECT status, evidence -> 'due_times' AS times FROM oai_history"
         " WHERE evidence ? 'due_times' ORDER BY history_id"
@@ -43,9 +43,7 @@ def left_out(tables: Tables) -> list[tuple[str, int]]:
     return [(row.status, row.times) for row in rows]
 
 
-def test_due_times_while_the_last_run_was_under_way_are_skipped_in_one_row(
-    database: Database, tables: Tables
-) -> None:
+def test_due_times_during_the_last_run_are_skipped_in_one_row(database: Database, tables: Tables) -> None:
     number = a_schedule(tables, last_due=NOW - 200 * MINUTE)
     a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - MINUTE)
     make_jobs(database)
@@ -66,7 +64,7 @@ def test_due_times_before_a_late_run_began_or_after_it_ended_are_missed(
     assert left_out(tables) == [("missed", 3), ("skipped (overlap)", 2)]
 
 
-def test_a_pause_of_the_running_job_belongs_to_the_run(database: Database, tables: Tables) -> None:
+def test_a_pause_of_a_job_counts_as_part_of_its_run(database: Database, tables: Tables) -> None:
     number = a_schedule(tables, last_due=NOW - 200 * MINUTE)
     a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - 190 * MINUTE)
     a_run(tables, number, began=NOW - 10 * MINUTE, ended=NOW - MINUTE)
@@ -74,7 +72,9 @@ def test_a_pause_of_the_running_job_belongs_to_the_run(database: Database, table
     assert left_out(tables) == [("skipped (overlap)", 3)]
 
 
-def test_of_queued_runs_those_that_become_one_are_shown(database: Database, tables: Tables) -> None:
+def test_due_times_that_are_merged_into_one_queued_run_are_recorded(
+    database: Database, tables: Tables
+) -> None:
     number = a_schedule(tables, last_due=NOW - 200 * MINUTE, overlap="queue")
     a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - MINUTE)
     make_jobs(database)
@@ -86,7 +86,7 @@ def test_of_queued_runs_those_that_become_one_are_shown(database: Database, tabl
     ("minutes", "shown", "at_once"),
     [(5, [("missed", 5)], False), (90, [("missed", 3), ("skipped (overlap)", 1)], True)],
 )
-def test_a_queued_run_that_began_late_makes_up_for_what_was_due_before(
+def test_due_times_before_a_late_queued_run_began_are_missed_and_not_repeated(
     database: Database, tables: Tables, minutes: int, shown: list[tuple[str, int]], *, at_once: bool
 ) -> None:
     number = a_schedule(tables, last_due=NOW - 310 * MINUTE, overlap="queue")
@@ -96,7 +96,7 @@ def test_a_queued_run_that_began_late_makes_up_for_what_was_due_before(
     assert (tables.one("SELECT harvest_start_time <= now() FROM oai_job")) is at_once
 
 
-def test_a_single_due_time_is_named(database: Database, tables: Tables) -> None:
+def test_the_reason_names_a_single_missed_due_time(database: Database, tables: Tables) -> None:
     a_schedule(tables, last_due=NOW - 80 * MINUTE)
     make_jobs(database)
     reason = tables.one("SELECT failure_reason FROM oai_history")
@@ -104,7 +104,7 @@ def test_a_single_due_time_is_named(database: Database, tables: Tables) -> None:
 
 
 @pytest.mark.parametrize("last_due", [NOW - 30 * MINUTE, NOW + 30 * MINUTE])
-def test_where_nothing_was_left_out_nothing_is_shown(
+def test_no_row_is_added_if_no_due_time_was_missed(
     database: Database, tables: Tables, last_due: datetime
 ) -> None:
     a_schedule(tables, last_due=last_due)
@@ -112,20 +112,20 @@ def test_where_nothing_was_left_out_nothing_is_shown(
     assert tables.history() == []
 
 
-def test_what_passed_while_a_schedule_was_paused_is_not_missed(database: Database, tables: Tables) -> None:
+def test_due_times_while_a_schedule_was_paused_are_not_missed(database: Database, tables: Tables) -> None:
     a_schedule(tables, last_due=NOW - 200 * MINUTE, state=0)
     make_jobs(database)
     assert tables.history() == []
 
 
-def test_a_gap_of_very_many_due_times_is_counted_only_so_far(database: Database, tables: Tables) -> None:
+def test_missed_due_times_are_counted_up_to_a_limit(database: Database, tables: Tables) -> None:
     a_schedule(tables, last_due=NOW - 2000 * MINUTE, frequency="every 1 second")
     make_jobs(database)
     assert left_out(tables) == [("missed", MOST)]
     assert "1,000 or more due times" in tables.one("SELECT failure_reason FROM oai_history")
 
 
-def test_nobody_is_told_of_it_and_no_hook_runs(database: Database, tables: Tables) -> None:
+def test_a_missed_due_time_sends_no_notice_and_calls_no_hook(database: Database, tables: Tables) -> None:
     tables.add("notice_rule", channel="mail", target="alena@example.org", kind="always")
     a_schedule(tables, last_due=NOW - 80 * MINUTE)
     make_jobs(database)
@@ -133,7 +133,7 @@ def test_nobody_is_told_of_it_and_no_hook_runs(database: Database, tables: Table
         assert announce(session, [HookSettings(name="any", command=("/bin/true",))]) == 0
 
 
-def test_who_waits_for_a_repository_is_given_its_last_real_run(database: Database, tables: Tables) -> None:
+def test_the_last_run_of_an_idle_repository_is_its_last_real_run(database: Database, tables: Tables) -> None:
     number = a_schedule(tables, last_due=NOW - 200 * MINUTE)
     a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - 190 * MINUTE)
     make_jobs(database)
@@ -144,7 +144,9 @@ def test_who_waits_for_a_repository_is_given_its_last_real_run(database: Databas
         assert ended.run.status == "completed"
 
 
-def test_the_history_lists_it_and_a_day_counts_it_as_no_run(database: Database, tables: Tables) -> None:
+def test_a_missed_due_time_is_listed_in_the_history_and_not_counted_as_a_run(
+    database: Database, tables: Tables
+) -> None:
     a_schedule(tables, last_due=NOW - 80 * MINUTE)
     make_jobs(database)
     with database.session() as session:

@@ -1,4 +1,4 @@
-"""A lock of a repository: its jobs wait and say for what, queued ones are put back, and it expires."""
+"""A lock of a repository: its jobs wait with a reason, queued ones are put back, and it expires."""
 
 from typing import Any
 
@@ -44,7 +44,7 @@ def waiting(tables: Tables) -> Any:
     return tables.one("SELECT waiting FROM oai_job WHERE job_id = 1")
 
 
-def test_no_job_begins_and_its_row_says_who_why_and_until_when(
+def test_a_job_of_a_locked_repository_waits_with_holder_reason_and_expiry(
     locked: int, database: Database, tables: Tables
 ) -> None:
     assert launch(database) == [2]
@@ -137,13 +137,13 @@ def test_waiting_for_a_locked_repository_ends_although_a_job_is_due(
     ],
     ids=str,
 )
-def test_a_row_that_cannot_be_is_refused(tables: Tables, wrong: dict[str, Any]) -> None:
+def test_an_invalid_lock_is_refused(tables: Tables, wrong: dict[str, Any]) -> None:
     row = {"repository_id": tables.repository(), "reason": "builds", **wrong}
     with pytest.raises(Exception, match="oai_repository_lock"):
         tables.add("oai_repository_lock", **row)
 
 
-def test_the_reason_of_a_row_without_facts_is_still_a_sentence() -> None:
+def test_a_wait_reason_without_facts_is_written_with_unknown_values() -> None:
     reason = WaitReason.from_json({"code": "locked"})
     assert reason is not None
     assert in_words(reason) == "locked by (unknown) until (unknown): (unknown)"

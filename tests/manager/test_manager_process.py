@@ -1,4 +1,4 @@
-"""Managers as processes: what is left when they end, and who takes over."""
+"""Managers as processes: what remains when they end, and which manager takes over."""
 
 import asyncio
 import signal
@@ -27,7 +27,7 @@ def leads(database: Database, process: Process) -> bool:
 
 # Control-C is in `test_endings.py`, too.
 @pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGINT, marks=pytest.mark.long)])
-async def test_a_manager_that_is_told_to_end_ends_its_harvests_and_is_done(
+async def test_a_manager_that_is_sent_a_signal_ends_its_harvests_and_exits(
     quick_environment: dict[str, str], tables: Tables, number: signal.Signals
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -40,7 +40,7 @@ async def test_a_manager_that_is_told_to_end_ends_its_harvests_and_is_done(
     assert [row.status for row in tables("SELECT status FROM oai_job")] == [0]
 
 
-async def test_a_manager_that_is_killed_leaves_no_harvest_behind_and_the_next_one_tries_again(
+async def test_harvests_of_a_killed_manager_end_and_the_next_manager_retries_them(
     quick_environment: dict[str, str], tables: Tables
 ) -> None:
     """One harvest notices its end and writes history; the other, which does not, is reported as lost."""

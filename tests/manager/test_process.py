@@ -44,7 +44,7 @@ def environment_of(process: HarvestProcess) -> bytes:
     return Path(f"/proc/{process.process_id}/environ").read_bytes()
 
 
-async def test_the_end_of_what_a_process_writes_is_kept() -> None:
+async def test_the_end_of_the_standard_error_of_a_process_is_kept() -> None:
     process = await HarvestProcess.start([sys.executable, "-c", PROGRAM], {})
     outcome = await process.wait()
     assert outcome.exit_code == 3
@@ -60,7 +60,7 @@ async def test_forked_processes_end_with_their_own_exit_codes() -> None:
 
 
 @linux
-async def test_a_forked_process_has_what_it_was_given_and_nothing_of_others() -> None:
+async def test_a_forked_process_has_its_own_environment_group_and_no_other_descriptors() -> None:
     async with serving() as server:
         waiting = await started(server, "wait")
         outcome = await (await started(server, "about", NAME="příklad")).wait()
@@ -73,7 +73,7 @@ async def test_a_forked_process_has_what_it_was_given_and_nothing_of_others() ->
 
 
 @linux
-async def test_processes_of_a_worker_whose_working_folder_was_removed_have_one(
+async def test_processes_start_in_the_root_folder_if_the_working_folder_was_removed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     removed = tmp_path / "removed"
@@ -121,7 +121,7 @@ async def test_a_server_ends_with_its_worker_and_leaves_running_processes_alone(
 
 
 @linux
-async def test_where_nothing_can_be_forked_an_interpreter_is_started(
+async def test_an_interpreter_is_started_if_the_server_cannot_fork(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     async with serving("tests.manager.threaded") as server:

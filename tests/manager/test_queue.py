@@ -1,4 +1,4 @@
-"""The task queue when its database goes away for a moment."""
+"""The task queue when its database is temporarily not available."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ def _handlers(harvest: queue.Handler = _no_file) -> queue.Handlers:
 
 
 @pytest.mark.parametrize("meanwhile", ["nothing", "it was carried out"])
-async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
+async def test_a_task_leaves_the_queue_although_its_connection_is_lost_at_its_end(
     database: Database, tables: Tables, meanwhile: str
 ) -> None:
     at_work: list[asyncio.Task[object]] = []
@@ -40,7 +40,7 @@ async def test_a_task_whose_end_is_cut_off_leaves_the_queue_all_the_same(
         queue.defer(session, [queue.QueuedHarvest(job_id=1, repository_id=1)])
         session.commit()
         async with queue.open_queue(database, _handlers(harvest), closed=asyncio.Event()) as app:
-            # It asks so seldom that the worker notices nothing of it else.
+            # The queue is polled so rarely that the worker notices the loss only at the end of its task.
             working = asyncio.create_task(
                 queue.work(app, queue.QUEUE, concurrency=2, poll_seconds=600, lost_seconds=1800)
             )
@@ -81,9 +81,7 @@ async def test_a_task_that_was_given_to_another_worker_ends_without_an_error(
         await asyncio.wait([working])
 
 
-def test_a_job_that_waits_in_the_queue_keeps_its_place_beside_new_ones(
-    database: Database, tables: Tables
-) -> None:
+def test_a_queued_job_is_not_queued_again_beside_new_ones(database: Database, tables: Tables) -> None:
     jobs = [queue.QueuedHarvest(job_id=number, repository_id=number) for number in (1, 2)]
     with database.session() as session:
         queue.defer(session, jobs[:1])
@@ -119,7 +117,7 @@ def _hold_tasks(database: Database, tables: Tables, *, silent: int) -> None:
     ("silent", "lost_seconds", "held"),
     [(60, 30, 4), (60, 200, 4), (190, 200, 4), (190, 30, 2), (210, 200, 2), (-190, 200, 4), (-210, 200, 2)],
 )
-def test_a_worker_is_lost_after_the_longest_silence_that_its_own_or_the_judging_settings_allow(
+def test_a_worker_is_lost_after_the_longest_silence_that_any_settings_allow(
     database: Database, tables: Tables, silent: int, lost_seconds: float, held: int
 ) -> None:
     _hold_tasks(database, tables, silent=silent)
@@ -135,7 +133,7 @@ def test_a_worker_is_lost_after_the_longest_silence_that_its_own_or_the_judging_
     assert tables.one("SELECT count(*) FROM procrastinate_jobs") == held
 
 
-async def test_a_worker_that_starts_does_not_take_the_tasks_of_one_that_is_silent_for_longer(
+async def test_a_starting_worker_does_not_take_the_tasks_of_a_silent_worker(
     database: Database, tables: Tables
 ) -> None:
     _hold_tasks(database, tables, silent=60)
@@ -151,7 +149,7 @@ async def test_a_worker_that_starts_does_not_take_the_tasks_of_one_that_is_silen
     assert tables.one("SELECT count(worker_id) FROM procrastinate_jobs") == 4
 
 
-async def test_a_cancellation_that_the_driver_loses_still_ends_a_worker_that_starts(
+async def test_a_starting_worker_is_cancelled_although_the_driver_loses_the_cancellation(
     database: Database, tables: Tables
 ) -> None:
     async with queue.open_queue(database, _handlers(), closed=asyncio.Event()) as app:
@@ -171,7 +169,7 @@ async def test_a_cancellation_that_the_driver_loses_still_ends_a_worker_that_sta
         assert tables("SELECT id FROM procrastinate_workers") == []
 
 
-async def test_an_opening_that_is_cancelled_leaves_no_task(database: Database) -> None:
+async def test_cancelling_the_opening_of_a_queue_leaves_no_task(database: Database) -> None:
     async def opened() -> None:
         async with queue.open_queue(database, _handlers(), closed=asyncio.Event()):
             await asyncio.sleep(60)

@@ -1,4 +1,4 @@
-"""Reasons and their words."""
+"""Wait reasons and their sentences."""
 
 import pytest
 
@@ -9,13 +9,13 @@ def test_every_code_has_its_sentence() -> None:
     assert SENTENCES.keys() == set(Code)
 
 
-def test_a_reason_survives_being_stored() -> None:
+def test_a_stored_reason_is_read_back_unchanged() -> None:
     reason = WaitReason(code=Code.HOST, facts={"host": "a.example", "limit": 2})
     assert WaitReason.from_json(reason.as_json()) == reason
 
 
 @pytest.mark.parametrize("stored", [None, [1], "due", {}, {"code": "nonsense"}, {"code": 7}, {"code": []}])
-def test_what_is_no_reason_is_none(stored: object) -> None:
+def test_invalid_stored_reasons_are_read_as_none(stored: object) -> None:
     assert WaitReason.from_json(stored) is None
 
 
@@ -25,5 +25,5 @@ def test_a_translation_gets_the_facts() -> None:
     assert in_words(reason, lambda _: "nejprve úloha %(job)s") == "nejprve úloha 7"
 
 
-def test_a_fact_that_is_missing_is_told_as_such() -> None:
+def test_a_missing_fact_is_shown_as_unknown() -> None:
     assert in_words(WaitReason(code=Code.HOST)) == "at most (unknown) harvests at a time from host (unknown)"

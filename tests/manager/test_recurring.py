@@ -1,4 +1,4 @@
-"""The first function: from rows of schedules to rows of jobs."""
+"""The leader's first function: it adds jobs for the rows of schedules."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -24,7 +24,7 @@ SETTINGS = ManagerSettings()
 
 
 def make_jobs(database: Database) -> None:
-    """Do as a tick does."""
+    """Add missing jobs, as a tick of the leader does."""
     with database.session() as session:
         for recurring_id in without_job(session):
             make_job(session, recurring_id, SETTINGS, overlap=60)
@@ -64,7 +64,7 @@ def test_a_one_off_without_a_start_is_due_at_once(database: Database, tables: Ta
     assert state(tables) == 2
 
 
-def test_a_later_start_is_the_appointed_time(database: Database, tables: Tables) -> None:
+def test_a_schedule_with_a_later_start_is_first_due_then(database: Database, tables: Tables) -> None:
     start = now() + HOUR
     schedule(tables, start_date=start, frequency="every 6 hours")
     make_jobs(database)
@@ -72,7 +72,7 @@ def test_a_later_start_is_the_appointed_time(database: Database, tables: Tables)
     assert state(tables) == 1
 
 
-def test_missed_runs_are_made_up_for_by_one_at_once(database: Database, tables: Tables) -> None:
+def test_missed_runs_are_made_up_for_by_one_immediate_run(database: Database, tables: Tables) -> None:
     begun = now() - timedelta(days=10)
     schedule(tables, start_date=begun, date_added=begun, frequency="every 6 hours")
     make_jobs(database)
@@ -90,14 +90,14 @@ def test_due_times_before_a_schedule_was_added_are_not_made_up_for(
     assert (now() < due < now() + 6 * HOUR, (due - start) % (6 * HOUR)) == (True, timedelta(0))
 
 
-def test_a_tick_makes_no_second_job_for_a_schedule_that_has_one(database: Database, tables: Tables) -> None:
+def test_a_tick_adds_no_second_job_for_a_schedule_that_has_one(database: Database, tables: Tables) -> None:
     schedule(tables, frequency="hourly")
     make_jobs(database)
     make_jobs(database)
     assert len(due_times(tables)) == 1
 
 
-def test_the_next_job_comes_when_the_last_one_is_gone_and_lies_in_the_future(
+def test_the_next_job_is_planned_for_the_future_when_the_last_one_is_deleted(
     database: Database, tables: Tables
 ) -> None:
     start = now() - timedelta(days=10)
@@ -110,7 +110,7 @@ def test_the_next_job_comes_when_the_last_one_is_gone_and_lies_in_the_future(
     assert (due - start) % (6 * HOUR) == timedelta(0)
 
 
-def test_deleting_a_scheduled_job_skips_that_run_alone(database: Database, tables: Tables) -> None:
+def test_deleting_a_scheduled_job_skips_only_that_run(database: Database, tables: Tables) -> None:
     start = now() + HOUR
     schedule(tables, start_date=start, frequency="every 6 hours")
     make_jobs(database)
@@ -126,7 +126,7 @@ def test_the_time_of_day_is_that_of_the_schedules_zone(database: Database, table
     assert due_times(tables) == [datetime(2050, 7, 2, 0, 30, tzinfo=UTC)]
 
 
-def test_after_its_end_a_schedule_makes_no_jobs(database: Database, tables: Tables) -> None:
+def test_no_jobs_are_added_after_the_end_of_a_schedule(database: Database, tables: Tables) -> None:
     schedule(tables, start_date=now() - HOUR, end_date=now() + HOUR, frequency="every 6 hours")
     make_jobs(database)
     tables("DELETE FROM oai_job")
@@ -135,13 +135,13 @@ def test_after_its_end_a_schedule_makes_no_jobs(database: Database, tables: Tabl
     assert "end date" in tables.one("SELECT state_reason FROM oai_recurring_job")
 
 
-def test_a_schedule_whose_end_is_past_makes_no_job_at_all(database: Database, tables: Tables) -> None:
+def test_no_job_is_added_for_a_schedule_whose_end_has_passed(database: Database, tables: Tables) -> None:
     schedule(tables, start_date=now() - 2 * HOUR, end_date=now() - HOUR)
     make_jobs(database)
     assert due_times(tables) == []
 
 
-def test_a_one_off_that_is_done_is_not_done_again(database: Database, tables: Tables) -> None:
+def test_a_one_off_schedule_is_planned_only_once(database: Database, tables: Tables) -> None:
     schedule(tables)
     make_jobs(database)
     tables("DELETE FROM oai_job")
@@ -149,9 +149,7 @@ def test_a_one_off_that_is_done_is_not_done_again(database: Database, tables: Ta
     assert due_times(tables) == []
 
 
-def test_a_one_off_that_has_run_is_not_run_again_when_it_is_edited_or_resumed(
-    database: Database, tables: Tables
-) -> None:
+def test_a_one_off_that_has_run_runs_again_only_with_a_new_start(database: Database, tables: Tables) -> None:
     number = schedule(tables, start_date=now() - HOUR)
     make_jobs(database)
     tables("DELETE FROM oai_job")
@@ -206,7 +204,7 @@ def test_a_waiting_run_has_the_parameters_of_a_row_that_was_changed_by_sql(
     assert _sets_of_waiting_runs(tables) == ["new"]
 
 
-def test_a_run_by_hand_survives_a_change_and_has_the_new_parameters(
+def test_a_run_started_by_hand_remains_after_a_change_and_has_the_new_parameters(
     database: Database, tables: Tables
 ) -> None:
     number = schedule(tables, frequency="every 6 hours", start_date=now() + HOUR)
@@ -265,15 +263,13 @@ def test_a_running_harvest_keeps_its_parameters_when_its_schedule_is_changed_or_
     assert [row.set_spec for row in tables("SELECT set_spec FROM oai_job")] == ["old"]
 
 
-def test_a_paused_schedule_makes_no_jobs(database: Database, tables: Tables) -> None:
+def test_no_jobs_are_added_for_a_paused_schedule(database: Database, tables: Tables) -> None:
     schedule(tables, frequency="hourly", state=3)
     make_jobs(database)
     assert due_times(tables) == []
 
 
-def test_the_first_from_goes_with_the_jobs_until_one_harvest_was_complete(
-    database: Database, tables: Tables
-) -> None:
+def test_jobs_have_the_first_from_until_a_harvest_is_complete(database: Database, tables: Tables) -> None:
     number = schedule(tables, frequency="hourly", harvest_from="2020-01-01")
     froms = []
     for verdict in ("failed", "partial", "complete", "complete"):
@@ -314,9 +310,7 @@ def test_the_row_of_a_full_job_or_of_another_set_has_no_from(database: Database,
     assert [row[0] for row in tables("SELECT harvest_from FROM oai_job")] == [None, None]
 
 
-def test_a_schedule_that_is_not_incremental_asks_for_the_same_each_time(
-    database: Database, tables: Tables
-) -> None:
+def test_jobs_of_a_full_schedule_always_have_its_first_from(database: Database, tables: Tables) -> None:
     number = schedule(tables, frequency="hourly", harvest_from="2020-01-01", incremental=False)
     tables.add(
         "oai_history", repository_id=1, recurring_id=number, status="x", verdict="complete",
@@ -337,7 +331,7 @@ def test_a_schedule_that_is_not_incremental_asks_for_the_same_each_time(
         ({"end_date": datetime(2000, 1, 1, tzinfo=UTC)}, "2000-01-01"),
     ],
 )
-def test_a_row_that_makes_no_sense_is_set_aside_with_the_reason(
+def test_an_invalid_schedule_is_rejected_with_the_reason_and_gets_no_job(
     database: Database, tables: Tables, columns: dict[str, Any], found: str
 ) -> None:
     schedule(tables, **columns)
@@ -348,12 +342,12 @@ def test_a_row_that_makes_no_sense_is_set_aside_with_the_reason(
 
 
 @pytest.mark.parametrize("value", ["infinity", "-infinity", "20000-01-01", "0044-03-15 BC"])
-def test_times_that_cannot_be_read_are_refused_by_the_table(tables: Tables, value: str) -> None:
+def test_the_table_refuses_times_out_of_range(tables: Tables, value: str) -> None:
     with pytest.raises(IntegrityError, match="start_date"):
         schedule(tables, start_date=value)
 
 
-def test_setting_the_state_to_new_plans_anew(database: Database, tables: Tables) -> None:
+def test_setting_the_state_to_new_plans_the_schedule_again(database: Database, tables: Tables) -> None:
     schedule(tables, start_date=now() + HOUR, frequency="every 6 hours")
     make_jobs(database)
     start = now() + 2 * HOUR
@@ -363,7 +357,7 @@ def test_setting_the_state_to_new_plans_anew(database: Database, tables: Tables)
 
 
 @pytest.mark.parametrize(("overlap", "at_once"), [("skip", False), ("queue", True)])
-def test_a_run_that_came_due_while_the_last_one_ran_is_left_out_or_made_up_for(
+def test_a_run_due_while_the_last_one_ran_is_skipped_or_queued_as_configured(
     database: Database, tables: Tables, overlap: str, *, at_once: bool
 ) -> None:
     start = now() - timedelta(days=10)
@@ -378,7 +372,7 @@ def test_a_run_that_came_due_while_the_last_one_ran_is_left_out_or_made_up_for(
     assert (due - start) % (6 * HOUR) == timedelta(0)
 
 
-def test_nothing_is_made_up_for_after_the_end(database: Database, tables: Tables) -> None:
+def test_missed_runs_are_not_made_up_for_after_the_end_date(database: Database, tables: Tables) -> None:
     schedule(
         tables, start_date=now() - timedelta(days=10), end_date=now() - HOUR, frequency="hourly",
         overlap="queue", state=1, last_due=now() - 3 * HOUR,
@@ -393,9 +387,7 @@ def test_jobs_have_their_schedules_priority_and_owner(database: Database, tables
     assert tuple(tables("SELECT priority, owner FROM oai_job")[0]) == (-7, "library")
 
 
-def test_a_schedule_that_is_planned_again_does_not_go_through_all_jobs(
-    database: Database, tables: Tables
-) -> None:
+def test_planning_one_schedule_does_not_read_all_jobs(database: Database, tables: Tables) -> None:
     repository = tables.repository()
     tables(
         "INSERT INTO oai_recurring_job (repository_id, frequency, state)"
@@ -414,7 +406,9 @@ def test_a_schedule_that_is_planned_again_does_not_go_through_all_jobs(
     assert (len(work) > 1, [rows for rows in work if rows > 20]) == (True, [])
 
 
-def test_a_schedule_gets_its_next_job_whatever_others_have(database: Database, tables: Tables) -> None:
+def test_a_schedule_without_a_job_gets_one_although_others_have_jobs(
+    database: Database, tables: Tables
+) -> None:
     for name in "abc":
         repository = tables.repository(f"https://{name}.example/")
         tables.add("oai_recurring_job", repository_id=repository, frequency="hourly")
@@ -425,9 +419,7 @@ def test_a_schedule_gets_its_next_job_whatever_others_have(database: Database, t
     assert [row.recurring_id for row in jobs] == [1, 2, 3]
 
 
-def test_after_a_clock_that_was_ahead_a_schedule_is_planned_from_now_on(
-    database: Database, tables: Tables
-) -> None:
+def test_a_schedule_is_planned_from_now_after_the_clock_was_ahead(database: Database, tables: Tables) -> None:
     schedule(tables, frequency="every 1 hours")
     make_jobs(database)
     tables("DELETE FROM oai_job")
@@ -445,7 +437,7 @@ def test_after_a_clock_that_was_ahead_a_schedule_is_planned_from_now_on(
     assert (_replan(database), len(due_times(tables))) == ([], 1)
 
 
-def test_after_a_clock_that_was_ahead_a_retry_and_its_repository_wait_no_longer(
+def test_a_retry_and_its_repository_stop_waiting_after_the_clock_was_ahead(
     database: Database, tables: Tables
 ) -> None:
     schedule(tables, frequency="every 1 hours")
@@ -466,7 +458,7 @@ def test_after_a_clock_that_was_ahead_a_retry_and_its_repository_wait_no_longer(
         (48, "UPDATE oai_job SET harvest_start_time = harvest_start_time + interval '1 minute'"),
     ],
 )
-def test_jobs_that_are_due_later_on_purpose_stay(
+def test_jobs_that_are_due_later_on_purpose_are_not_replanned(
     database: Database, tables: Tables, hours: int, change: str
 ) -> None:
     schedule(tables, frequency="every 1 hours")
@@ -481,7 +473,7 @@ def test_jobs_that_are_due_later_on_purpose_stay(
 
 
 def _replan(database: Database) -> list[int]:
-    """Do as a manager that takes the lead does."""
+    """Plan again, as a manager does when it takes the lead."""
     with database.session() as session:
         found = replan_after_wrong_clock(session, SETTINGS)
         session.commit()

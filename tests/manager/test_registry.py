@@ -53,7 +53,7 @@ def test_the_status_of_an_empty_system_counts_nothing(database: Database) -> Non
 @pytest.mark.parametrize(
     ("silent", "life"), [(50, "alive"), (70, "lost"), (190, "gone"), (-50, "alive"), (-190, "gone")]
 )
-def test_a_worker_is_lost_whose_last_sign_is_too_far_from_now_in_either_direction(
+def test_a_worker_is_lost_if_its_last_sign_is_too_far_in_the_past_or_future(
     database: Database, tables: Tables, silent: int, life: str
 ) -> None:
     membership = Membership(host="here", process_id=1, concurrency=4, lost_seconds=60)

@@ -16,7 +16,7 @@ def run(tables: Tables, **columns: Any) -> None:
     tables.add("oai_history", repository_id=1, status="completed", harvest_start_time="now", **columns)
 
 
-def test_the_rule_files_are_those_that_the_runs_own_schedule_names(
+def test_a_run_is_replayed_with_the_rule_files_of_its_own_schedule(
     database: Database, tables: Tables
 ) -> None:
     repository = tables.repository()

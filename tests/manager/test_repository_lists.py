@@ -64,7 +64,7 @@ def test_names_are_sorted_without_accents_page_by_page(session: Session, *, desc
     assert found == (names[::-1] if descending else names)
 
 
-def test_repositories_are_sorted_and_chosen_by_state(session: Session) -> None:
+def test_repositories_are_sorted_by_each_order_and_filtered_by_state(session: Session) -> None:
     never, failed, good = (a_repository(session, name, name) for name in ("b", "C", "a"))
     a_run(session, good, status=RunStatus.FAILED, record_count=90)
     a_run(session, good, record_count=7, harvest_end_time=BEGAN + timedelta(days=1))

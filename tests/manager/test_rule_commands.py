@@ -1,4 +1,4 @@
-"""`zatva rule` as it is really run: versions, trials, and a replay that tells before it does."""
+"""`zatva rule` as a user runs it: versions, trials, and a replay that is previewed before it is applied."""
 
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -58,7 +58,7 @@ async def test_a_rule_is_kept_in_versions(environment: dict[str, str], tmp_path:
     assert checked.code == 0, checked.err
 
 
-async def test_rules_are_tried_and_a_replay_tells_before_it_does(
+async def test_rules_are_tried_and_a_replay_is_previewed_before_it_is_applied(
     fake: FakeRepository, environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     filters, mappings = tmp_path / "filters.xml", tmp_path / "mappings.xml"
@@ -104,7 +104,7 @@ async def test_rules_are_tried_and_a_replay_tells_before_it_does(
     }
 
 
-async def test_examples_are_listed_and_begun_with(environment: dict[str, str]) -> None:
+async def test_examples_are_listed_and_a_rule_is_added_from_one(environment: dict[str, str]) -> None:
     listed = await run(environment, "rule", "examples")
     assert "marc-books" in listed.out
     unnamed = await run(environment, "rule", "add", "Books", "--example=")

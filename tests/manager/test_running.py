@@ -77,7 +77,7 @@ async def test_a_job_inserted_by_plain_sql_is_harvested_with_its_parameters(
     assert evidence["data"] == str(quick.data)
 
 
-async def test_a_recurring_harvest_comes_again_and_again(
+async def test_a_recurring_harvest_runs_repeatedly(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_recurring_job", repository_id=tables.repository(), frequency="every 1 second")
@@ -101,7 +101,7 @@ async def test_a_failed_harvest_of_a_schedule_gets_its_next_regular_job(
     assert tables.one("SELECT attempt FROM oai_job") == 0
 
 
-async def test_a_harvester_that_is_killed_becomes_a_failed_row_and_is_tried_again(
+async def test_a_killed_harvester_is_recorded_as_failed_and_retried(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -118,7 +118,7 @@ async def test_a_harvester_that_is_killed_becomes_a_failed_row_and_is_tried_agai
     assert not alive(again)
 
 
-async def test_only_what_may_come_right_by_itself_is_tried_again_as_often_as_set(
+async def test_only_temporary_failures_are_retried_as_often_as_configured(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tries = {"usage": 1, "fail": 1, "later": 3, "crash": 3, "import": 3}
@@ -137,7 +137,7 @@ async def test_only_what_may_come_right_by_itself_is_tried_again_as_often_as_set
     )
 
 
-async def test_a_harvester_that_cannot_be_started_is_told_of(
+async def test_a_harvester_that_cannot_be_started_is_recorded_with_the_reason(
     quick: Settings, database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("tests.manager.conftest.STAND_IN", ("/no/such/program",))
@@ -170,7 +170,7 @@ async def test_one_repository_is_harvested_by_one_process_at_a_time(
         assert tables("SELECT FROM oai_job WHERE job_id = 1") == []
 
 
-async def test_deleting_a_running_job_ends_its_process_and_by_the_service_before_its_row_goes(
+async def test_removing_a_running_job_or_deleting_its_row_ends_its_process(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -191,7 +191,7 @@ async def test_deleting_a_running_job_ends_its_process_and_by_the_service_before
     assert tables("SELECT FROM oai_job") == []
 
 
-async def test_a_process_that_does_not_listen_is_killed(
+async def test_a_process_that_ignores_the_request_to_stop_is_killed(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     hasty = quick.model_copy(update={"manager": quick.manager.model_copy(update={"page_seconds": 0.2})})
@@ -206,7 +206,7 @@ async def test_a_process_that_does_not_listen_is_killed(
     assert tuple(figures) == (200, 190, 10)
 
 
-async def test_what_a_harvester_leaves_behind_is_ended(
+async def test_child_processes_left_by_a_harvester_are_ended(
     quick: Settings, database: Database, tables: Tables, capfd: pytest.CaptureFixture[str]
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="child")
@@ -230,7 +230,7 @@ async def test_the_log_names_the_run_of_a_job_that_ended(
     assert "job 1: ended, exit code 4, run 2" in caplog.messages
 
 
-async def test_ending_the_manager_ends_its_harvests_and_the_next_one_goes_on_with_them(
+async def test_ending_the_manager_ends_its_harvests_and_the_next_manager_resumes_them(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), metadata_prefix="long")
@@ -244,7 +244,7 @@ async def test_ending_the_manager_ends_its_harvests_and_the_next_one_goes_on_wit
         await until(lambda: running_process(tables))
 
 
-async def test_a_row_that_makes_no_sense_is_set_aside_and_the_others_are_harvested(
+async def test_invalid_schedules_are_rejected_and_the_others_are_harvested(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     repository = tables.repository()
@@ -260,7 +260,9 @@ async def test_a_row_that_makes_no_sense_is_set_aside_and_the_others_are_harvest
         await until(lambda: tables("SELECT FROM oai_history WHERE recurring_id = 1"))
 
 
-async def test_run_now_harvests_beside_the_plan(quick: Settings, database: Database, tables: Tables) -> None:
+async def test_run_now_harvests_in_addition_to_the_planned_job(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
     with database.session() as session:
         schedule = schedules.add_schedule(session, repository_id=tables.repository(), frequency="0 0 1 1 *")
         schedules.run_now(session, schedule.id)
@@ -270,7 +272,7 @@ async def test_run_now_harvests_beside_the_plan(quick: Settings, database: Datab
         await until(lambda: len(tables("SELECT FROM oai_job WHERE harvest_start_time > now()")) == 1)
 
 
-async def test_a_job_that_a_dead_manager_left_is_lost_and_tried_again(
+async def test_a_job_of_a_dead_manager_is_lost_and_retried(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository(), status=1, process_id=4194303, host=host_name())
@@ -279,11 +281,11 @@ async def test_a_job_that_a_dead_manager_left_is_lost_and_tried_again(
     assert tables.history() == [("lost", "oai_dc"), ("completed", "oai_dc")]
 
 
-async def test_a_harvester_started_by_other_means_is_left_alone_while_it_lives(
+async def test_a_job_is_not_lost_while_a_harvester_elsewhere_runs_it(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     repository = tables.repository()
-    with only_harvest(database, repository):  # as its process does, on whatever machine
+    with only_harvest(database, repository):  # as its process does, on any machine
         tables.add("oai_job", repository_id=repository, status=1, metadata_prefix="long", host="elsewhere")
         async with managing(quick, database):
             tables.add("oai_job", repository_id=tables.repository("https://example.net/"))
@@ -293,7 +295,7 @@ async def test_a_harvester_started_by_other_means_is_left_alone_while_it_lives(
         await until(lambda: ("lost", "long") in tables.history())
 
 
-async def test_a_manager_outlives_the_loss_of_its_database_connections(
+async def test_a_manager_continues_after_the_loss_of_its_database_connections(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository())
@@ -305,7 +307,7 @@ async def test_a_manager_outlives_the_loss_of_its_database_connections(
 
 
 @pytest.mark.copied_database("it changes a setting of the database")
-async def test_a_manager_outlives_a_database_that_is_read_only_for_a_moment(
+async def test_a_manager_continues_after_its_database_was_temporarily_read_only(
     quick: Settings, database: Database, tables: Tables, caplog: pytest.LogCaptureFixture
 ) -> None:
     name = tables.one("SELECT current_database()")
@@ -325,7 +327,7 @@ async def test_a_manager_outlives_a_database_that_is_read_only_for_a_moment(
 
 
 def _unanswered(work: Callable[..., object], times: int, monkeypatch: pytest.MonkeyPatch) -> list[int]:
-    """Let the database not answer so many times to one of the worker's transactions; list the attempts."""
+    """Make a transaction of the worker fail that many times for want of an answer; return the attempts."""
     attempts: list[int] = []
 
     def attempt(*given: object, **named: object) -> object:
@@ -339,7 +341,7 @@ def _unanswered(work: Callable[..., object], times: int, monkeypatch: pytest.Mon
 
 
 @pytest.mark.parametrize("work", [claim.note_process, settlement.settle])
-async def test_a_database_that_does_not_answer_for_a_moment_makes_no_job_lost(
+async def test_no_job_is_lost_when_the_database_temporarily_does_not_answer(
     quick: Settings,
     database: Database,
     tables: Tables,
@@ -360,7 +362,7 @@ async def test_a_database_that_does_not_answer_for_a_moment_makes_no_job_lost(
     assert not [entry for entry in caplog.records if entry.exc_info]
 
 
-async def test_a_queue_that_loses_its_database_makes_no_job_lost(
+async def test_no_job_is_lost_when_the_queue_loses_its_database(
     quick: Settings, database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     fetch_job, lost = queue.DrainingJobManager.fetch_job, asyncio.Event()
@@ -393,7 +395,7 @@ async def test_a_queue_that_loses_its_database_makes_no_job_lost(
 
 
 @pytest.mark.parametrize("cause", [psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction])
-async def test_a_worker_names_why_the_queue_does_not_answer_and_tries_again(
+async def test_a_worker_logs_why_the_queue_lost_its_connection_and_tries_again(
     quick: Settings,
     database: Database,
     tables: Tables,
@@ -416,7 +418,7 @@ async def test_a_worker_names_why_the_queue_does_not_answer_and_tries_again(
     assert lost in caplog.messages
 
 
-async def test_an_error_of_the_queue_that_no_later_attempt_removes_ends_the_worker(
+async def test_a_permanent_error_of_the_queue_ends_the_worker(
     quick: Settings, database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def fails(*_: object, **__: object) -> None:
@@ -428,7 +430,7 @@ async def test_an_error_of_the_queue_that_no_later_attempt_removes_ends_the_work
     assert "no function fetch_job" in str(as_zatva_error(found.value))
 
 
-async def test_the_leader_logs_the_databases_words_without_statements(
+async def test_the_leader_logs_messages_of_the_database_without_statements(
     quick: Settings, database: Database, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     def unanswered(*_: object) -> None:
@@ -505,7 +507,7 @@ async def test_an_embargo_that_has_ended_is_lifted(
         await until(lambda: tables.one("SELECT access FROM collection") == "open")
 
 
-async def test_no_more_harvests_run_at_a_time_than_allowed(
+async def test_harvests_beyond_the_concurrency_wait_for_the_worker(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     narrow = quick.model_copy(update={"manager": quick.manager.model_copy(update={"concurrency": 1})})
@@ -521,7 +523,7 @@ async def test_no_more_harvests_run_at_a_time_than_allowed(
     ]
 
 
-async def test_a_worker_alone_runs_what_a_manager_has_queued(
+async def test_a_worker_runs_queued_jobs_without_a_manager(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     tables.add("oai_job", repository_id=tables.repository())

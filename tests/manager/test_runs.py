@@ -14,7 +14,7 @@ from tests.manager.conftest import Tables
 from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
 
 
-def test_runs_are_chosen_by_their_traits(database: Database) -> None:
+def test_runs_are_filtered_by_each_criterion(database: Database) -> None:
     with database.session() as session:
         telc, knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")
         a_run(session, telc, status=RunStatus.FAILED, failure_reason="100 % broken")
@@ -36,7 +36,7 @@ def test_runs_are_chosen_by_their_traits(database: Database) -> None:
         assert found(RunFilter(among=only)) == [3, 2]
 
 
-def test_a_day_is_as_bad_as_its_worst_run_and_belongs_to_the_zone(database: Database) -> None:
+def test_a_day_has_the_status_of_its_worst_run_and_follows_the_time_zone(database: Database) -> None:
     evening = datetime(2026, 1, 2, 23, 30, tzinfo=UTC)
     with database.session() as session:
         telc = a_repository(session)
@@ -57,7 +57,7 @@ def test_a_day_is_as_bad_as_its_worst_run_and_belongs_to_the_zone(database: Data
         assert (day.records, day.new, day.changed, day.changes) == (30, 6, 3, 9)
 
 
-def test_the_usual_is_the_median_of_good_runs_of_the_same_harvest(database: Database) -> None:
+def test_the_usual_run_is_the_median_of_good_runs_of_the_same_harvest(database: Database) -> None:
     with database.session() as session:
         telc = a_repository(session)
         for minutes in (1, 2, 60):
@@ -72,7 +72,7 @@ def test_the_usual_is_the_median_of_good_runs_of_the_same_harvest(database: Data
         assert (usual.runs, usual.seconds, usual.records) == (3, 120.0, 2)
 
 
-def test_a_sample_is_a_job_of_its_own_that_ends_early(database: Database) -> None:
+def test_a_sample_is_a_separate_job_with_a_limit_of_records(database: Database) -> None:
     with database.session() as session:
         telc = a_repository(session)
         schedule = a_schedule(session, telc, set_spec="maps")
@@ -89,7 +89,7 @@ def test_a_sample_is_a_job_of_its_own_that_ends_early(database: Database) -> Non
         assert session.scalars(select(Job.max_records).order_by(Job.job_id)).all() == [10, 5]
 
 
-def test_a_sample_of_nothing_is_refused(database: Database) -> None:
+def test_a_sample_of_invalid_size_or_of_an_unknown_object_is_refused(database: Database) -> None:
     with database.session() as session:
         telc = a_repository(session)
         for records in (0, -1, 1_000_000):

@@ -27,7 +27,7 @@ def change(database: Database, number: int, **columns: Any) -> None:
         session.commit()
 
 
-def test_a_schedule_is_added_with_what_was_given_and_defaults(database: Database, tables: Tables) -> None:
+def test_a_schedule_is_added_with_the_given_values_and_defaults(database: Database, tables: Tables) -> None:
     add(database, repository_id=tables.repository(), frequency="hourly", set_spec="a:b", start_date=None)
     (row,) = tables("SELECT * FROM oai_recurring_job")
     assert (row.frequency, row.set_spec, row.metadata_prefix) == ("hourly", "a:b", "oai_dc")
@@ -49,7 +49,7 @@ def test_a_schedule_is_added_with_what_was_given_and_defaults(database: Database
         {"repository_id": 999},
     ],
 )
-def test_what_makes_no_sense_is_refused_and_nothing_is_added(
+def test_an_invalid_schedule_is_refused_and_not_added(
     database: Database, tables: Tables, columns: dict[str, Any]
 ) -> None:
     with pytest.raises(UsageError):
@@ -68,7 +68,7 @@ def test_a_change_replaces_the_planned_job(database: Database, tables: Tables) -
     assert tables.one("SELECT set_spec FROM oai_job") == "other"
 
 
-def test_a_change_that_makes_no_sense_changes_nothing(database: Database, tables: Tables) -> None:
+def test_an_invalid_change_is_refused_and_changes_nothing(database: Database, tables: Tables) -> None:
     number = add(database, repository_id=tables.repository(), frequency="daily")
     with pytest.raises(UsageError):
         change(database, number, frequency="never")
@@ -93,7 +93,7 @@ def test_a_paused_schedule_loses_its_planned_job_and_gets_one_when_resumed(
     assert due_times(tables) == [start]
 
 
-def test_removing_a_schedule_removes_what_is_planned_and_lets_what_runs_go_on(
+def test_removing_a_schedule_removes_its_waiting_jobs_and_keeps_running_ones(
     database: Database, tables: Tables
 ) -> None:
     repository = tables.repository()
@@ -106,9 +106,7 @@ def test_removing_a_schedule_removes_what_is_planned_and_lets_what_runs_go_on(
     assert [tuple(row) for row in tables("SELECT status, recurring_id FROM oai_job")] == [(1, None)]
 
 
-def test_run_now_makes_a_job_that_is_due_and_has_the_schedules_parameters(
-    database: Database, tables: Tables
-) -> None:
+def test_run_now_adds_a_due_job_with_the_schedules_parameters(database: Database, tables: Tables) -> None:
     number = add(database, repository_id=tables.repository(), frequency="0 0 1 1 *", metadata_prefix="mods")
     with database.session() as session:
         job = schedules.run_now(session, number)
@@ -118,12 +116,12 @@ def test_run_now_makes_a_job_that_is_due_and_has_the_schedules_parameters(
 
 
 @pytest.mark.parametrize("action", [schedules.run_now, schedules.remove_schedule, schedules.pause_schedule])
-def test_an_unknown_schedule_is_told_of(database: Database, action: Any) -> None:
+def test_an_unknown_schedule_is_refused(database: Database, action: Any) -> None:
     with database.session() as session, pytest.raises(UsageError, match="schedule 77"):
         action(session, 77)
 
 
-def test_the_list_tells_state_and_next_due_time(database: Database, tables: Tables) -> None:
+def test_the_list_shows_state_and_next_due_time(database: Database, tables: Tables) -> None:
     start = datetime.now(UTC) + timedelta(days=1)
     first = tables.repository("https://a.example/")
     add(database, repository_id=first, frequency="daily", start_date=start)

@@ -1,4 +1,4 @@
-"""Many schedules while managers and workers die and the database restarts: each due run, once.
+"""Many schedules while managers and workers are killed and the database restarts: each due run happens once.
 
 Everything is a process: managers, workers, database, harvesters. One schedule of each repository is
 harvested by the harvester itself, over HTTP; the others by a small one, because starting a hundred real ones
@@ -36,7 +36,7 @@ from tests.manager.soak import (
 
 
 class OwnServer:
-    """A database server that this test alone has, and may restart."""
+    """A database server for this test only, which it may restart."""
 
     def __init__(self, data: Path) -> None:
         self._data = data
@@ -68,7 +68,7 @@ def own_server(quick_folder: Path) -> Iterator[OwnServer]:
 
 @pytest.mark.long  # `end_to_end/test_chaos` judges the same, with more troubles
 @pytest.mark.parametrize(("schedules", "real"), [(20, False), (100, True)])
-async def test_every_due_run_happens_once_whatever_dies(
+async def test_every_due_run_happens_once_although_processes_and_database_end(
     own_server: OwnServer, environment: dict[str, str], tmp_path: Path, schedules: int, *, real: bool
 ) -> None:
     seed = random.randrange(10**6)

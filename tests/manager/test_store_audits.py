@@ -92,7 +92,7 @@ def queue_due(database: Database) -> list[int]:
 
 
 def audited(database: Database, store: Store) -> StoreAudit:
-    """The row of a complete audit of the store, made in this process."""
+    """Audit the store completely in this process, and return the row of the audit."""
     audit = Auditor(database=database, repository_id=store.repository_id, folder=store.folder).run()
     with database.session() as session:
         return session.get_one(StoreAudit, audit.audit_id)
@@ -122,7 +122,7 @@ async def test_an_audit_that_is_due_runs_and_reports_a_damaged_file(
     assert (shown.returncode, json.loads(shown.stdout)["altered"]) == (3, 1)
 
 
-async def test_a_killed_worker_leaves_a_failed_audit_and_the_next_one_runs(
+async def test_the_audit_of_a_killed_worker_fails_and_the_next_audit_runs(
     quick: Settings, database: Database, tables: Tables, store: Store, quick_environment: dict[str, str]
 ) -> None:
     schedule(database, store.repository_id)
@@ -178,7 +178,7 @@ def test_a_store_that_is_being_harvested_is_not_reported_as_damaged(
     assert tables.notices() == []
 
 
-def test_the_schedule_of_all_leaves_out_repositories_with_one_of_their_own(
+def test_the_schedule_of_all_stores_skips_repositories_with_their_own_schedule(
     database: Database, settings: Settings, tables: Tables, store: Store
 ) -> None:
     with database.session() as session:
@@ -226,15 +226,13 @@ def test_an_audit_that_was_planned_while_the_clock_was_ahead_is_planned_again(
     )
 
 
-def test_a_schedule_that_cannot_be_read_makes_no_audits(
-    database: Database, tables: Tables, store: Store
-) -> None:
+def test_an_invalid_schedule_queues_no_audits(database: Database, tables: Tables, store: Store) -> None:
     tables.add("oai_store_audit_schedule", repository_id=store.repository_id, frequency="now and then")
     assert queue_due(database) == []
     assert tables.one("SELECT next_due FROM oai_store_audit_schedule") is None
 
 
-def test_an_audit_whose_worker_ends_in_order_is_queued_again(
+def test_an_audit_whose_worker_ends_normally_is_queued_again(
     database: Database, tables: Tables, store: Store
 ) -> None:
     with database.session() as session:
@@ -263,7 +261,7 @@ def test_an_audit_without_a_task_is_settled_as_failed_and_announced(
     assert tables.notices() == [("store audit", "the audit of the store did not finish: its worker is lost")]
 
 
-def test_an_audit_of_an_earlier_version_is_announced_with_what_it_found(
+def test_an_audit_of_an_earlier_version_is_announced_with_its_findings(
     database: Database, tables: Tables, store: Store
 ) -> None:
     tables.ask_for_notices()

@@ -1,4 +1,4 @@
-"""Harvests that run and get nowhere."""
+"""Harvests that run without progress."""
 
 import json
 from datetime import UTC, datetime, timedelta
@@ -19,7 +19,7 @@ MINUTE = timedelta(minutes=1)
 
 
 def running_harvest(tables: Tables, *, started: int, updated: int, pages: int, **columns: Any) -> None:
-    """A harvest that began and had its last page so many minutes ago."""
+    """Add a harvest that began, and stored its last page, so many minutes ago."""
     now = datetime.now(UTC)
     repository = tables.repository()
     job = {"status": 1, "process_id": 7, "started": now - started * MINUTE, **columns.pop("job", {})}
@@ -49,7 +49,7 @@ def flagged(database: Database, **settings: Any) -> list[int]:
         (16, 16, 0, True),
     ],
 )
-def test_the_allowed_silence_is_measured_by_the_runs_own_pages(
+def test_the_allowed_time_without_progress_depends_on_the_runs_own_pace(
     database: Database, tables: Tables, started: int, updated: int, pages: int, *, stuck: bool
 ) -> None:
     running_harvest(tables, started=started, updated=updated, pages=pages)
@@ -68,21 +68,23 @@ def test_a_harvest_that_has_just_ended_is_not_stuck(database: Database, tables: 
     assert tables.one("SELECT stuck_since FROM oai_job") is None
 
 
-def test_the_pages_before_an_interruption_do_not_count_for_the_time_since(
+def test_pages_before_an_interruption_do_not_count_towards_the_pace_after_it(
     database: Database, tables: Tables
 ) -> None:
     running_harvest(tables, started=250, updated=150, pages=1010, job={"pages_before": 1000})
     assert flagged(database) == []
 
 
-def test_a_harvest_that_the_repository_keeps_waiting_is_not_stuck(database: Database, tables: Tables) -> None:
+def test_a_harvest_that_waits_for_its_repository_is_not_stuck(database: Database, tables: Tables) -> None:
     until_then = datetime.now(UTC) + MINUTE
     waits = json.dumps({"code": "waiting", "until": f"{until_then:%Y-%m-%dT%H:%M:%SZ}"})
     running_harvest(tables, started=600, updated=500, pages=100000, last_error="x", last_failure=waits)
     assert flagged(database) == []
 
 
-def test_an_import_after_the_harvest_is_progress_and_shown(database: Database, tables: Tables) -> None:
+def test_an_import_after_the_harvest_counts_as_progress_and_is_shown(
+    database: Database, tables: Tables
+) -> None:
     running_harvest(tables, started=600, updated=500, pages=1000)
     tables("UPDATE oai_harvest SET job_id = NULL")  # as its end leaves it
     now = datetime.now(UTC)
@@ -96,7 +98,9 @@ def test_an_import_after_the_harvest_is_progress_and_shown(database: Database, t
     assert (view.state, view.reason.code) == ("running", Code.IMPORTING)
 
 
-def test_it_is_told_once_shown_and_taken_back_when_it_moves(database: Database, tables: Tables) -> None:
+def test_a_stuck_harvest_is_notified_once_and_shown_until_it_progresses(
+    database: Database, tables: Tables
+) -> None:
     tables.ask_for_notices()
     running_harvest(tables, started=60, updated=30, pages=1000)
     assert flagged(database) == [1]
@@ -111,7 +115,7 @@ def test_it_is_told_once_shown_and_taken_back_when_it_moves(database: Database, 
     assert tables.one("SELECT stuck_since FROM oai_job") is None
 
 
-def test_a_harvest_may_wait_for_a_backup(database: Database, tables: Tables) -> None:
+def test_a_harvest_that_waits_for_a_backup_is_not_stuck(database: Database, tables: Tables) -> None:
     running_harvest(tables, started=60, updated=30, pages=1000)
     with unchanging_files(database):
         assert flagged(database) == []
@@ -119,7 +123,7 @@ def test_a_harvest_may_wait_for_a_backup(database: Database, tables: Tables) -> 
 
 
 @pytest.mark.parametrize(("restart", "status"), [(False, 1), (True, 7)])
-def test_it_is_started_anew_only_where_so_set(
+def test_a_stuck_harvest_is_restarted_only_if_configured(
     database: Database, tables: Tables, status: int, *, restart: bool
 ) -> None:
     running_harvest(tables, started=60, updated=30, pages=1000)
@@ -127,7 +131,7 @@ def test_it_is_started_anew_only_where_so_set(
     assert tables.one("SELECT status FROM oai_job") == status
 
 
-async def test_a_stuck_harvest_goes_on_in_another_process(
+async def test_a_stuck_harvest_is_ended_and_retried(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     strict = {"stuck_minutes": 0.001, "stuck_pages": 0.001, "stuck_restart": True, "stop_seconds": 0.2}

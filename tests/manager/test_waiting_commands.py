@@ -33,7 +33,7 @@ def test_only_an_interrupted_harvest_has_the_exit_code_of_an_interruption(
     assert exit_code_of(status, failure) == code
 
 
-def test_a_job_that_has_ended_gives_its_outcome(environment: dict[str, str], tables: Tables) -> None:
+def test_waiting_for_an_ended_job_shows_its_outcome(environment: dict[str, str], tables: Tables) -> None:
     repository = tables.repository()
     tables.add(
         "oai_history",
@@ -46,13 +46,15 @@ def test_a_job_that_has_ended_gives_its_outcome(environment: dict[str, str], tab
     assert (done.returncode, json.loads(done.stdout)["status"]) == (3, "completed with errors")
 
 
-def test_the_end_of_the_time_is_told_by_the_exit_code(environment: dict[str, str], tables: Tables) -> None:
+def test_a_wait_that_times_out_has_exit_code_75(environment: dict[str, str], tables: Tables) -> None:
     tables.add("oai_job", repository_id=tables.repository())
     assert wait(environment, "--repository", "1", "--timeout", "0.1").returncode == 75
     assert wait(environment, "1", "--timeout", "0.1").returncode == 75
 
 
-def test_what_is_not_there_is_not_waited_for(environment: dict[str, str], tables: Tables) -> None:
+def test_waiting_for_unknown_objects_or_with_wrong_arguments_is_refused(
+    environment: dict[str, str], tables: Tables
+) -> None:
     tables.repository()
     for words in (("9",), ("--repository", "9"), (), ("1", "--repository", "1")):
         assert wait(environment, *words).returncode == 2
@@ -64,7 +66,7 @@ def test_a_repository_without_harvests_is_quiet(environment: dict[str, str], tab
 
 
 @pytest.mark.parametrize("code", ["repository_locked", "repository_busy"])
-def test_a_run_that_a_lock_kept_from_starting_is_no_harvest(
+def test_a_run_that_did_not_start_because_of_a_lock_does_not_count(
     environment: dict[str, str], tables: Tables, code: str
 ) -> None:
     repository = tables.repository()
@@ -85,7 +87,7 @@ def test_a_run_that_a_lock_kept_from_starting_is_no_harvest(
         (3, "-1 second", False), (4, "-1 second", True),
     ],
 )  # fmt: skip
-def test_what_runs_or_is_due_makes_a_repository_busy(
+def test_a_running_or_due_job_makes_a_repository_busy(
     database: Database,
     tables: Tables,
     status: int,
@@ -98,7 +100,7 @@ def test_what_runs_or_is_due_makes_a_repository_busy(
         assert (last_run_if_idle(session, 1) is not None) is quiet
 
 
-def test_waiting_looks_again_until_it_has_ended(database: Database, tables: Tables) -> None:
+def test_waiting_polls_until_the_job_has_ended(database: Database, tables: Tables) -> None:
     repository = tables.repository()
     tables.add("oai_job", repository_id=repository)
     naps: list[float] = []
@@ -119,7 +121,7 @@ def test_waiting_looks_again_until_it_has_ended(database: Database, tables: Tabl
     assert (ended.run is not None, naps) == (True, [1.0, 1.0, 1.0])
 
 
-def test_waiting_ends_at_its_time_by_the_clock_it_is_given(database: Database) -> None:
+def test_waiting_times_out_by_the_given_clock(database: Database) -> None:
     moments = iter([0.0, 1.0, 4.9, 5.0])
 
     def never(session: Session) -> Ended | None:
@@ -130,7 +132,7 @@ def test_waiting_ends_at_its_time_by_the_clock_it_is_given(database: Database) -
         until(database, never, timeout=5, clock=lambda: next(moments), sleep=lambda _: None)
 
 
-def test_a_job_of_no_number_is_told(database: Database) -> None:
+def test_an_unknown_job_is_refused(database: Database) -> None:
     with database.session() as session, pytest.raises(UsageError, match="job 5"):
         job_ended(session, 5)
 
@@ -147,6 +149,6 @@ def test_the_last_run_of_a_quiet_repository_is_its_own(database: Database, table
             assert ended.run.repository_id == number
 
 
-def test_a_wait_without_a_limit_of_time_is_no_error(environment: dict[str, str], tables: Tables) -> None:
+def test_a_wait_without_a_timeout_is_no_error(environment: dict[str, str], tables: Tables) -> None:
     tables.repository()
     assert wait(environment, "--repository", "1").returncode == 0

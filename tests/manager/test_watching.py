@@ -1,4 +1,4 @@
-"""The third function: what an ended harvest leaves, and when it is tried again."""
+"""The third function: the history row of an ended harvest, and when the harvest is retried."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Any
@@ -46,7 +46,7 @@ def minutes_to_the_next_try(tables: Tables) -> float | None:
     return rows[0].wait / MINUTE if rows else None
 
 
-def test_the_next_try_of_a_sample_is_a_sample(database: Database, tables: Tables) -> None:
+def test_the_retry_of_a_sample_is_a_sample(database: Database, tables: Tables) -> None:
     running_job(tables, max_records=10)
     settle_job(database, CRASHED)
     (again,) = tables("SELECT * FROM oai_job")
@@ -54,7 +54,7 @@ def test_the_next_try_of_a_sample_is_a_sample(database: Database, tables: Tables
 
 
 @pytest.mark.parametrize(("attempt", "minutes"), [(0, 5), (1, 10), (2, 20), (7, 640)])
-def test_each_further_try_comes_twice_as_late(
+def test_each_further_retry_waits_twice_as_long(
     database: Database, tables: Tables, attempt: int, minutes: float
 ) -> None:
     running_job(tables, attempt=attempt, set_spec="a:b", metadata_prefix="mods", incremental=False)
@@ -82,7 +82,7 @@ def test_a_process_that_outlives_its_worker_delays_the_retry(database: Database,
     assert minutes_to_the_next_try(tables) == pytest.approx(5, abs=1)
 
 
-def test_a_retry_is_not_due_before_the_time_for_which_the_repository_asked(
+def test_a_retry_is_not_due_before_the_not_before_time_of_the_repository(
     database: Database, tables: Tables
 ) -> None:
     running_job(tables)
@@ -93,7 +93,7 @@ def test_a_retry_is_not_due_before_the_time_for_which_the_repository_asked(
 
 
 @pytest.mark.parametrize(("resumed_at", "attempt"), [(0, 1), (50, None)])
-def test_records_between_two_waits_renew_the_retries(
+def test_records_since_the_last_attempt_reset_the_retries(
     database: Database, tables: Tables, resumed_at: int, attempt: int | None
 ) -> None:
     tables.add("oai_recurring_job", repository_id=tables.repository("x"), frequency="hourly", state=1)
@@ -108,7 +108,7 @@ def test_records_between_two_waits_renew_the_retries(
 
 
 @pytest.mark.parametrize("way", ["stopped", "deleted"])
-def test_a_harvest_that_a_person_stopped_after_a_page_says_so(
+def test_a_harvest_that_a_user_stopped_is_recorded_as_stopped(
     database: Database, tables: Tables, way: str
 ) -> None:
     running_job(tables)
@@ -126,7 +126,7 @@ def test_a_harvest_that_a_person_stopped_after_a_page_says_so(
     assert minutes_to_the_next_try(tables) is None
 
 
-def test_a_harvest_whose_job_was_given_to_another_worker_says_that_its_own_was_lost(
+def test_a_harvest_whose_job_was_given_to_another_worker_records_a_lost_process(
     database: Database, tables: Tables
 ) -> None:
     running_job(tables)
@@ -172,35 +172,35 @@ def test_the_records_of_a_harvest_that_was_believed_lost_count_once(
     assert minutes_to_the_next_try(tables) is None
 
 
-def test_after_the_last_try_it_is_left(database: Database, tables: Tables) -> None:
+def test_a_harvest_is_not_retried_after_the_last_retry(database: Database, tables: Tables) -> None:
     running_job(tables, attempt=8)
     settle_job(database, CRASHED)
     assert minutes_to_the_next_try(tables) is None
     assert tables.history() == [("failed", "oai_dc")]
 
 
-def test_settling_twice_does_no_harm(database: Database, tables: Tables) -> None:
+def test_settling_a_job_twice_has_the_same_result(database: Database, tables: Tables) -> None:
     running_job(tables)
     settle_job(database, CRASHED, times=2)
     assert tables.history() == [("failed", "oai_dc")]
     assert tables.one("SELECT count(*) FROM oai_job") == 1
 
 
-def test_due_times_that_come_before_the_next_try_are_left_out(database: Database, tables: Tables) -> None:
+def test_due_times_before_the_next_retry_are_left_out(database: Database, tables: Tables) -> None:
     tables.add("oai_recurring_job", repository_id=tables.repository("x"), frequency="every 1 minute", state=1)
     running_job(tables, recurring_id=1, attempt=6)
     settle_job(database, CRASHED)
     assert minutes_to_the_next_try(tables) == pytest.approx(320, abs=1)
 
 
-def test_a_paused_schedules_harvest_is_not_tried_again(database: Database, tables: Tables) -> None:
+def test_a_harvest_of_a_paused_schedule_is_not_retried(database: Database, tables: Tables) -> None:
     tables.add("oai_recurring_job", repository_id=tables.repository("x"), frequency="hourly", state=3)
     running_job(tables, recurring_id=1)
     settle_job(database, CRASHED)
     assert minutes_to_the_next_try(tables) is None
 
 
-def test_a_harvest_that_was_stopped_on_request_is_not_tried_again(database: Database, tables: Tables) -> None:
+def test_a_harvest_that_was_stopped_on_request_is_not_retried(database: Database, tables: Tables) -> None:
     running_job(tables)
     tables("UPDATE oai_job SET status = 3")
     settle_job(database, CRASHED)
@@ -211,7 +211,7 @@ def test_a_harvest_that_was_stopped_on_request_is_not_tried_again(database: Data
 @pytest.mark.parametrize(
     ("status", "tried_again"), [("completed", False), ("incomplete", True), ("failed", False)]
 )
-def test_what_a_lost_harvest_had_written_itself_decides(
+def test_the_history_row_of_a_lost_harvest_decides_whether_it_is_retried(
     database: Database, tables: Tables, status: str, *, tried_again: bool
 ) -> None:
     running_job(tables)
@@ -222,7 +222,7 @@ def test_what_a_lost_harvest_had_written_itself_decides(
 
 
 @pytest.mark.parametrize(("code", "tried_again"), [("database", True), ("not_oai_pmh", False)])
-def test_a_harvest_that_lost_the_database_is_tried_again_although_it_wrote_its_row(
+def test_a_harvest_that_lost_the_database_is_retried_although_it_wrote_its_row(
     database: Database, tables: Tables, code: str, *, tried_again: bool
 ) -> None:
     running_job(tables)
@@ -232,7 +232,7 @@ def test_a_harvest_that_lost_the_database_is_tried_again_although_it_wrote_its_r
     assert (minutes_to_the_next_try(tables) is not None) is tried_again
 
 
-def test_a_good_end_counts_although_the_harvest_lost_the_database_while_it_committed_it(
+def test_a_completed_run_is_not_retried_although_its_commit_lost_the_database(
     database: Database, tables: Tables
 ) -> None:
     running_job(tables)
@@ -243,10 +243,10 @@ def test_a_good_end_counts_although_the_harvest_lost_the_database_while_it_commi
 
 
 @pytest.mark.parametrize(("status", "tried_again"), [("completed", False), ("failed", True)])
-def test_a_harvest_that_ends_well_after_all_is_not_tried_again(
+def test_a_harvest_believed_lost_is_not_retried_once_it_completes(
     database: Database, tables: Tables, status: str, *, tried_again: bool
 ) -> None:
-    """Its worker gave no sign of life, was held to be lost, and lived."""
+    """Its worker gave no sign of life and was believed lost, but was running."""
     tables.add("oai_recurring_job", repository_id=tables.repository("x"), frequency="hourly", state=1)
     running_job(tables, recurring_id=1, set_spec="a")
     with database.session() as session:
@@ -275,7 +275,7 @@ def test_a_harvest_that_ends_well_after_all_is_not_tried_again(
     ("status", "cause", "message"),
     [(3, Cause.ENDED, "stopped"), (5, Cause.ENDED, "paused"), (1, Cause.SHUTDOWN, "the manager ended")],
 )
-def test_the_history_says_what_a_harvest_was_interrupted_for(
+def test_the_history_states_why_a_harvest_was_interrupted(
     database: Database, tables: Tables, status: int, cause: Cause, message: str
 ) -> None:
     running_job(tables)
@@ -288,9 +288,7 @@ def test_the_history_says_what_a_harvest_was_interrupted_for(
     assert message in tables.one("SELECT failure_reason FROM oai_history")
 
 
-def test_a_repository_that_was_removed_meanwhile_takes_its_history_along(
-    database: Database, tables: Tables
-) -> None:
+def test_a_harvest_of_a_removed_repository_leaves_no_history(database: Database, tables: Tables) -> None:
     running_job(tables)
     with database.session() as session:
         job = session.get(Job, 1)
@@ -303,7 +301,9 @@ def test_a_repository_that_was_removed_meanwhile_takes_its_history_along(
     assert tables.history() == []
 
 
-def test_the_row_tells_what_when_where_and_why(database: Database, tables: Tables) -> None:
+def test_the_history_row_has_job_set_host_process_start_and_reason(
+    database: Database, tables: Tables
+) -> None:
     running_job(tables, set_spec="a:b")
     settle_job(database, Ending(cause=Cause.ENDED, exit_code=1, stderr="Traceback\n  …\nMemory\0Error\n"))
     (row,) = tables("SELECT * FROM oai_history")
@@ -315,7 +315,7 @@ def test_the_row_tells_what_when_where_and_why(database: Database, tables: Table
     )
 
 
-def test_the_row_of_a_lost_harvest_has_what_its_own_harvest_had_committed(
+def test_the_row_of_a_lost_harvest_has_the_counts_of_its_own_checkpoint(
     database: Database, tables: Tables
 ) -> None:
     running_job(tables)

@@ -51,13 +51,15 @@ def a_run(database: Database, repository: int, seconds: float, records: int, **c
         session.commit()
 
 
-def test_without_a_history_nothing_is_guessed(database: Database, repository: int) -> None:
+def test_without_a_history_there_are_no_estimates(database: Database, repository: int) -> None:
     found = ask(database, repository, NOW)
     assert (found.runs, found.usual, found.largest, found.quickest) == (0, None, None, None)
     assert list(found.clashes) == []
 
 
-def test_the_median_and_the_largest_of_the_last_complete_runs(database: Database, repository: int) -> None:
+def test_the_usual_and_the_largest_run_are_those_of_complete_runs(
+    database: Database, repository: int
+) -> None:
     a_run(database, repository, 900, 10_000)
     for seconds in (60, 80, 70):
         a_run(database, repository, seconds, 100)
@@ -95,7 +97,9 @@ def test_schedules_of_the_same_server_clash_if_their_runs_overlap(
     assert found.clashes[1].at == NOW - timedelta(minutes=15), "it is still running then"
 
 
-def test_the_quickest_hour_of_the_server(database: Database, repository: int) -> None:
+def test_the_quickest_hour_of_a_server_is_found_from_times_of_requests(
+    database: Database, repository: int
+) -> None:
     """Each run takes two hours; its pace is 1 s for a request in the first hour, 0.5 in the second."""
     pace = [[0, 0, 0], [3599, 10, 3599], [7198, 20, 10_797]]
     a_run(database, repository, 7200, 100, pace=pace)
@@ -122,7 +126,7 @@ def test_the_first_run_of_a_forecast_is_the_one_that_the_manager_plans(
         assert (dues[0], plan.next_runs(now)[0], plan.times_within_week(now)[0]) == (planned,) * 3
 
 
-def test_the_command_line_says_that_the_first_run_may_take_any_time(
+def test_a_dry_run_says_that_the_duration_of_the_first_run_is_not_known(
     repository: int, environment: dict[str, str]
 ) -> None:
     forecast = zatva(environment, "schedule", "add", str(repository), "--frequency", "hourly", "--dry-run")
@@ -130,7 +134,7 @@ def test_the_command_line_says_that_the_first_run_may_take_any_time(
 
 
 @pytest.mark.copied_database("it changes a setting of the database")
-def test_the_command_line_shows_it_and_writes_nothing(
+def test_a_dry_run_shows_the_forecast_and_writes_nothing(
     database: Database, repository: int, environment: dict[str, str]
 ) -> None:
     for seconds in (60, 80, 70):

@@ -20,7 +20,7 @@ from tests.manager.conftest import Tables, alive, manager_process, managing, unt
 
 @contextlib.asynccontextmanager
 async def stuck_after(records: int, tables: Tables) -> AsyncIterator[tuple[FakeRepository, asyncio.Event]]:
-    """A repository whose list stands still after so many records, until the event is set."""
+    """Serve a repository whose list blocks after so many records until the event is set."""
     go_on = asyncio.Event()
     repository = FakeRepository(items=many(30), page_size=records)
 
@@ -36,7 +36,7 @@ async def stuck_after(records: int, tables: Tables) -> AsyncIterator[tuple[FakeR
 
 
 def spoil_the_first_record(_: dict[str, str], body: bytes) -> bytes:
-    """An ampersand that is none, in the first title of the page."""
+    """Add a bare ampersand to the first title of the page."""
     return body.replace(b"<dc:title>", b"<dc:title>&", 1)
 
 
@@ -61,7 +61,7 @@ async def test_a_repository_and_a_schedule_inserted_by_plain_sql_are_harvested(
     assert len(list((quick.store / "here").rglob("*.xml"))) == 25
 
 
-async def test_progress_is_seen_and_a_killed_harvest_goes_on_where_it_stopped(
+async def test_progress_is_shown_and_a_killed_harvest_resumes_where_it_stopped(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     async with stuck_after(10, tables) as (repository, go_on):
@@ -88,7 +88,7 @@ async def test_progress_is_seen_and_a_killed_harvest_goes_on_where_it_stopped(
         pytest.param("kill the job", "killed", marks=pytest.mark.long),
     ],
 )
-async def test_what_a_killed_harvest_had_is_in_its_row_with_its_warnings_errors_and_changes(
+async def test_the_row_of_a_killed_harvest_has_its_counts_warnings_errors_and_changes(
     quick: Settings, database: Database, tables: Tables, order: str, status: str
 ) -> None:
     async with stuck_after(10, tables) as (repository, _):
@@ -114,7 +114,7 @@ async def test_what_a_killed_harvest_had_is_in_its_row_with_its_warnings_errors_
     assert tables.one(changes, harvest=row.harvest_id, began=row.run_started) == 9
 
 
-async def test_a_harvest_that_hangs_is_ended_by_its_connections_but_one_that_lives_is_not(
+async def test_connections_of_a_hanging_harvest_are_ended_and_not_those_of_a_running_one(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     def ended(seconds: float) -> bool:
@@ -133,7 +133,7 @@ async def test_a_harvest_that_hangs_is_ended_by_its_connections_but_one_that_liv
             os.kill(job.process_id, signal.SIGKILL)
 
 
-async def test_ending_the_manager_leaves_a_harvest_that_the_next_one_resumes(
+async def test_a_harvest_that_ends_with_its_manager_is_resumed_by_the_next_manager(
     quick: Settings, database: Database, tables: Tables
 ) -> None:
     async with stuck_after(10, tables) as (repository, go_on):
@@ -150,7 +150,7 @@ async def test_ending_the_manager_leaves_a_harvest_that_the_next_one_resumes(
     assert len(beginnings) == 1
 
 
-async def test_a_manager_that_is_killed_leaves_a_harvest_that_stops_by_itself(
+async def test_the_harvest_of_a_killed_manager_stops_by_itself(
     quick_environment: dict[str, str], database: Database, tables: Tables
 ) -> None:
     async with stuck_after(10, tables):

@@ -1,4 +1,4 @@
-"""A worker as a process of its own whose harvester is the stand-in; the environment says the rest."""
+"""A worker as a process with the stand-in harvester; its settings are in the environment."""
 
 from manager.commands import run_until_signal, serve_worker
 from oai.database import open_database

@@ -117,7 +117,7 @@ class Browser:
         return frozenset(f"{one.key}={one.value}" for one in self.http.cookie_jar)
 
     def enter(self, cookie: str, form_token: str) -> None:
-        """Go on in a session that has been started."""
+        """Continue a session that has been started."""
         self.http.cookie_jar.update_cookies({SESSION: cookie}, URL(self.base_url))
         self.tokens[self._cookies()] = form_token
 
@@ -148,7 +148,7 @@ SignIn = Callable[[str], Awaitable[Browser]]
 
 @pytest.fixture(autouse=True)
 def forking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Fork the processes that ask repositories from one that has imported the modules."""
+    """Fork the processes that send requests to repositories from one that has imported the modules."""
     monkeypatch.setattr("harvester.isolated.started_process", forked)
 
 
@@ -164,7 +164,7 @@ def quick_hasher(monkeypatch: pytest.MonkeyPatch) -> PasswordHasher:
 
 @pytest.fixture
 def poll_seconds() -> float:
-    """How often followed rows are read; tests that do not wait for them need it less often."""
+    """Seconds between two reads of followed rows; tests that do not wait for rows need fewer reads."""
     return _POLL_SECONDS
 
 
@@ -178,7 +178,7 @@ def page_sizes() -> PageSizes:
 async def server(
     settings: Settings, database: Database, poll_seconds: float, page_sizes: PageSizes
 ) -> AsyncIterator[Server]:
-    """The dashboard with its standing users; addresses that they type may lead to this machine."""
+    """The dashboard with its standing users; addresses that they enter may be on this machine."""
     settings = settings.model_copy(
         update={"web": settings.web.model_copy(update={"private_addresses": True})}
     )
@@ -269,7 +269,7 @@ async def curator(server: Server) -> AsyncIterator[Browser]:
 
 @pytest.fixture
 async def manager(environment: dict[str, str]) -> AsyncIterator[None]:
-    """A manager in a process of its own, which looks often, with real harvests."""
+    """A manager in a separate process, with short intervals and real harvests."""
     quick = {f"ZATVA_MANAGER__{name.upper()}": str(value) for name, value in QUICK.items()}
     async with manager_process(environment | quick, "zatva", "manager", "run"):
         yield

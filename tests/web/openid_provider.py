@@ -1,4 +1,4 @@
-"""A small OpenID provider on 127.0.0.1 that signs in whom a test says, and misbehaves as it says.
+"""A small OpenID provider on 127.0.0.1 that signs in the user that a test names, and misbehaves on request.
 
 It has what `web.auth.openid` uses of OpenID Connect Core 1.0: discovery, authorization code flow with
 PKCE, user information, keys.
@@ -59,7 +59,7 @@ class FakeProvider:
     slow: float = 0
     padding: int = 0
     asked: list[dict[str, str]] = field(default_factory=list)
-    """Parameters of each departure, oldest first."""
+    """Parameters of each request to sign in, oldest first."""
     codes: dict[str, dict[str, str]] = field(default_factory=dict)
 
     async def discovery(self, _request: web.Request) -> web.Response:

@@ -1,4 +1,4 @@
-"""What every answer has in common: its headers, its faults, its guard against other sites."""
+"""What all answers have in common: headers, error pages, protection against other sites."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ async def test_a_stranger_needs_the_form_token_to_sign_in(server: Server, strang
     assert status == 403
 
 
-async def test_a_browser_that_refuses_cookies_reads_why_it_cannot_sign_in(stranger: Browser) -> None:
+async def test_a_browser_that_refuses_cookies_is_shown_why_it_cannot_sign_in(stranger: Browser) -> None:
     token = await stranger.token("/sign-in")
     with_cookie = await stranger.post("/sign-in", {"name": "Alena", "password": "x"}, token="other")
     stranger.http.cookie_jar.clear()
@@ -30,7 +30,7 @@ async def test_a_browser_that_refuses_cookies_reads_why_it_cannot_sign_in(strang
     assert pages == [(403, False), (403, True)]
 
 
-async def test_a_post_that_another_site_asks_for_is_refused(server: Server, administrator: Browser) -> None:
+async def test_a_cross_site_post_is_refused(server: Server, administrator: Browser) -> None:
     token = await administrator.token()
     for headers in (
         {"Origin": "https://evil.example"},
@@ -44,7 +44,7 @@ async def test_a_post_that_another_site_asks_for_is_refused(server: Server, admi
             assert answer.status == 403, headers
 
 
-async def test_a_post_from_our_own_page_is_taken(server: Server, administrator: Browser) -> None:
+async def test_a_same_origin_post_is_accepted(server: Server, administrator: Browser) -> None:
     headers = {"Origin": server.base_url, "Sec-Fetch-Site": "same-origin"}
     data = {"csrf_token": await administrator.token()}
 
@@ -57,7 +57,7 @@ async def test_a_post_from_our_own_page_is_taken(server: Server, administrator: 
 _TOKEN = {"name": "Reports", "days": "30", "scope": ["read", "harvest"]}
 
 
-async def test_a_token_asked_for_after_a_long_pause_is_asked_for_again_by_a_click(
+async def test_a_form_that_needs_a_recent_sign_in_is_kept_to_be_sent_again(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -75,7 +75,7 @@ async def test_a_token_asked_for_after_a_long_pause_is_asked_for_again_by_a_clic
     assert 'name="language"' not in page, "choosing a language would lose what is kept"
 
 
-async def test_a_user_who_can_only_sign_in_by_link_reads_how_to_set_a_password_later(
+async def test_a_user_who_signs_in_by_link_only_is_shown_how_to_set_a_password_later(
     server: Server, administrator: Browser
 ) -> None:
     _, fresh = await administrator.get("/account")
@@ -90,7 +90,7 @@ async def test_a_user_who_can_only_sign_in_by_link_reads_how_to_set_a_password_l
     assert '<a class="button" href="/account">Back</a>' in again
 
 
-async def test_a_form_with_faults_offers_nothing_that_loses_its_entries(administrator: Browser) -> None:
+async def test_a_form_with_errors_has_no_controls_that_would_lose_its_entries(administrator: Browser) -> None:
     _, empty = await administrator.get("/rules/new")
     status, page, _ = await administrator.post("/rules/new", {"name": "Maps without", "kind": ""})
 
@@ -109,7 +109,7 @@ async def test_a_form_with_faults_offers_nothing_that_loses_its_entries(administ
     ],
     ids=["another site's", "another site's by its header", "large", "with passwords"],
 )
-async def test_fields_that_are_not_the_users_to_send_again_are_not_kept(
+async def test_cross_site_large_and_password_forms_are_not_kept_to_be_sent_again(
     administrator: Browser, stranger: Browser, path: str, fields: dict[str, str], headers: dict[str, str]
 ) -> None:
     anonymous, page = await _sent(stranger, path, fields, headers)
@@ -144,7 +144,7 @@ async def test_every_answer_carries_the_security_headers(server: Server, adminis
             assert answer.headers["X-Content-Type-Options"] == "nosniff"
 
 
-async def test_pages_are_not_kept_by_caches_and_marked_files_are(
+async def test_pages_are_not_cached_and_versioned_static_files_are(
     server: Server, administrator: Browser
 ) -> None:
     async with administrator.http.get(server.base_url + "/") as answer:
@@ -155,14 +155,16 @@ async def test_pages_are_not_kept_by_caches_and_marked_files_are(
         assert "immutable" in answer.headers["Cache-Control"]
 
 
-async def test_faults_are_pages_that_say_what_to_do(administrator: Browser) -> None:
+async def test_unknown_pages_and_objects_have_a_not_found_page(administrator: Browser) -> None:
     for path in ("/no-such-page", "/repositories/1", "/runs/1", "/jobs/1/remove", "/schedules/1/remove"):
         status, page = await administrator.get(path)
         assert status == 404, path
         assert "<h1>Page not found</h1>" in page
 
 
-async def test_a_broken_database_is_told_without_its_details(server: Server, administrator: Browser) -> None:
+async def test_a_database_error_is_reported_without_its_details(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         session.execute(text("ALTER TABLE oai_repository RENAME TO elsewhere"))
         session.commit()
@@ -175,13 +177,13 @@ async def test_a_broken_database_is_told_without_its_details(server: Server, adm
     assert "Traceback" not in page
 
 
-async def test_a_method_that_a_page_does_not_take_is_a_page_too(administrator: Browser) -> None:
+async def test_a_method_that_is_not_allowed_has_an_error_page(administrator: Browser) -> None:
     async with administrator.http.put(administrator.base_url + "/jobs") as answer:
         assert answer.status == 405
         assert answer.content_type == "text/html"
 
 
-async def test_odd_bytes_are_no_fault_of_the_server(server: Server, administrator: Browser) -> None:
+async def test_invalid_bytes_cause_no_server_error(server: Server, administrator: Browser) -> None:
     token = await administrator.token()
     for cookie in ("zatva_session=\udcff", "zatva_form=\udcff; zatva_session="):
         async with administrator.http.get(

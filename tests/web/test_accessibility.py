@@ -1,4 +1,4 @@
-"""Every page under axe's eyes, light and dark, wide and narrow."""
+"""Every page is checked with axe, light and dark, wide and narrow."""
 
 import itertools
 import re
@@ -44,7 +44,7 @@ _LANGUAGES = ("cs", "sk", "en")
 _ALIKE = re.compile(
     r"/(jobs/1/(pause|resume|kill|remove)|(schedules|sets|rules|exports|organisations)/./remove|1/disable)$"
 )
-"""Questions before a change: other words in the template of `/jobs/1/stop`. `--long` has them."""
+"""Confirmation pages: the template of `/jobs/1/stop` with other words. Tested with `--long`."""
 _AGAIN = frozenset(
     {
         "/admin/organisations/new",
@@ -78,12 +78,12 @@ _LONG = "https://repository.example/oai?verb=ListRecords&resumptionToken=" + "x"
 
 @pytest.fixture
 def poll_seconds() -> float:
-    """Rows are not waited for, and reading them often would take the time of looking."""
+    """Read rows rarely: no test here waits for them, and frequent reads slow the checks down."""
     return 1.0
 
 
 def _fill(server: Server) -> None:
-    """Something of everything, with long names and addresses."""
+    """Add objects of each kind, with long names and addresses."""
     with server.database.session() as session:
         telc = a_repository(session, name="Library of Telč" + " and its many friends" * 4)
         schedule = a_schedule(session, telc, set_spec="books:" + "a" * 80)
@@ -216,7 +216,7 @@ async def test_signing_in_and_adding_a_repository_are_accessible(
         await inspector.check()
 
 
-async def test_the_pages_of_those_who_only_look_are_accessible_before_there_is_anything_and_then(
+async def test_pages_of_viewers_are_accessible_when_empty_and_when_filled(
     server: Server, inspector: Inspector
 ) -> None:
     await enter(inspector.page, server, "Viktor")
@@ -225,14 +225,16 @@ async def test_the_pages_of_those_who_only_look_are_accessible_before_there_is_a
     await inspector.check(*(server.base_url + path for path in ("/", "/repositories/1", "/schedules")))
 
 
-async def test_lists_fit_on_paper(server: Server, inspector: Inspector) -> None:
+async def test_lists_fit_the_page_when_printed(server: Server, inspector: Inspector) -> None:
     _fill(server)
     await enter(inspector.page, server)
     paths = ("/", "/repositories", "/runs", "/jobs", "/alerts/deliveries")
     await inspector.check_prints(*(server.base_url + path for path in paths))
 
 
-async def test_a_fault_is_found_where_all_else_is_known(server: Server, inspector: Inspector) -> None:
+async def test_each_kind_of_fault_is_found_on_an_accessible_page(
+    server: Server, inspector: Inspector
+) -> None:
     await inspector.check(server.base_url + "/sign-in")
     for fault, found in (
         ("main label').remove()", "label"),

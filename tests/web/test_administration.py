@@ -59,7 +59,9 @@ async def test_a_test_mail_is_sent_and_a_refusal_is_shown(server: Server, admini
     assert (await administrator.post("/admin/health/mail", {"to": "nobody"}))[0] == 422
 
 
-async def test_only_administrators_send_and_drain(server: Server, viewer: Browser, owner: Browser) -> None:
+async def test_only_administrators_send_test_mails_and_drain_workers(
+    server: Server, viewer: Browser, owner: Browser
+) -> None:
     number = a_worker(server)
     for browser in (viewer, owner):
         assert (await browser.post("/admin/health/mail", {"to": "a@b.example"}))[0] == 403
@@ -90,7 +92,7 @@ async def test_limits_are_shown_with_their_settings(server: Server, administrato
     ("path", "shown"),
     [("/admin/limits", "Full: 90"), ("/", ">Full</a>"), ("/admin/organisations?after=a", "1,000,000")],
 )
-async def test_only_those_organisations_are_read_whose_storage_is_shown(
+async def test_only_organisations_whose_storage_is_shown_are_read(
     server: Server, administrator: Browser, path: str, shown: str
 ) -> None:
     with server.database.session() as session:
@@ -151,7 +153,7 @@ async def test_a_job_is_paused_with_one_click_and_undone_with_another(server: Se
 _NO_UNDO = ("//evil.example", "/sign-out", "/jobs/1/kill", "/jobs/1/pause?x=1", "x")
 
 
-async def test_nothing_else_is_offered_as_undo(administrator: Browser) -> None:
+async def test_invalid_undo_parameters_offer_no_undo(administrator: Browser) -> None:
     for undo in _NO_UNDO:
         page = (await administrator.get(f"/jobs?done=job-paused&undo={undo}"))[1]
         assert ">Undo<" not in page, undo

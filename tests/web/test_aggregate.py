@@ -1,4 +1,4 @@
-"""The page of the aggregate: sources, counts, how late it is; for the house alone."""
+"""The page of the aggregate: sources, counts, delay; for staff only."""
 
 import re
 
@@ -14,7 +14,7 @@ from web.auth.organisations import give_repository
 from web.models import User
 
 
-def _given_out(server: Server) -> None:
+def _publish_records(server: Server) -> None:
     harvested = Harvested(database=server.database, settings=server.settings)
     harvested.begin()
     with server.database.session() as session:
@@ -24,11 +24,11 @@ def _given_out(server: Server) -> None:
     harvested.update()
 
 
-async def test_the_aggregate_tells_its_sources_and_how_late_it_is(
+async def test_the_aggregate_page_shows_its_sources_and_its_delay(
     server: Server, administrator: Browser
 ) -> None:
     _, empty = await administrator.get("/archive/aggregate")
-    _given_out(server)
+    _publish_records(server)
 
     _, page = await administrator.get("/archive/aggregate")
     async with administrator.http.get(server.base_url + "/api/v1/archive/aggregate") as answer:
@@ -45,7 +45,7 @@ async def test_the_aggregate_tells_its_sources_and_how_late_it_is(
     assert [(one["set_spec"], one["formats"]) for one in body["sources"]] == [("one", {"oai_dc": 3})]
 
 
-async def test_partners_do_not_get_there(owner: Browser) -> None:
+async def test_partners_cannot_open_the_aggregate_page(owner: Browser) -> None:
     status, _ = await owner.get("/archive/aggregate")
     assert status == 403
 
@@ -76,7 +76,7 @@ async def test_a_curator_publishes_a_repository_and_withdraws_it(server: Server,
     assert (withdrawn, twice, unknown) == (303, 409, 404)
 
 
-async def test_no_repository_is_published_that_was_not_chosen(server: Server, curator: Browser) -> None:
+async def test_no_repository_is_published_unless_it_is_chosen(server: Server, curator: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         a_repository(session, folder="brno")
@@ -91,7 +91,7 @@ async def test_no_repository_is_published_that_was_not_chosen(server: Server, cu
     assert (refused, "Enter a whole number." in body) == (422, True)
 
 
-async def test_programs_do_the_same(server: Server, curator: Browser) -> None:
+async def test_the_api_publishes_and_withdraws_repositories(server: Server, curator: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -110,7 +110,7 @@ async def test_programs_do_the_same(server: Server, curator: Browser) -> None:
     assert unknown == 404
 
 
-async def test_a_curator_of_an_organisation_puts_back_what_was_withdrawn_and_sees_no_other_repository(
+async def test_a_curator_of_another_organisation_sees_only_withdrawn_repositories(
     server: Server, curator: Browser
 ) -> None:
     with server.database.session() as session:

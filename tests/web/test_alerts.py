@@ -1,4 +1,4 @@
-"""Who is told of what: rules added, changed, tried and removed, and what became of each message."""
+"""Notification rules that are added, changed, tried and removed, and the state of each message."""
 
 import json
 from datetime import UTC, datetime
@@ -82,7 +82,7 @@ _FAULTY = (
 )
 
 
-async def test_a_form_with_faults_comes_back_with_what_is_wrong(server: Server, owner: Browser) -> None:
+async def test_a_form_with_errors_is_shown_again_with_the_errors(server: Server, owner: Browser) -> None:
     number = _repository(server, "mzk")
     for given, expected in _FAULTY:
         status, page, _ = await owner.post(f"/alerts/rules/new?repository={number}", {**FORM, **given})
@@ -91,7 +91,7 @@ async def test_a_form_with_faults_comes_back_with_what_is_wrong(server: Server, 
         assert _rules(server) == [], given
 
 
-async def test_a_schedule_of_somebody_else_is_refused_like_one_that_does_not_exist(
+async def test_a_schedule_of_another_organisation_is_refused_like_an_unknown_one(
     server: Server, owner: Browser
 ) -> None:
     number, other = _repository(server, "mzk"), _repository(server, "nk", "Other")
@@ -118,7 +118,7 @@ async def test_a_schedule_of_somebody_else_is_refused_like_one_that_does_not_exi
     assert [one.recurring_id for one in _rules(server)] == [None]
 
 
-async def test_a_trial_goes_into_the_outbox_once_a_minute_and_shows_its_state(
+async def test_a_test_message_is_sent_at_most_once_a_minute_and_its_state_is_shown(
     server: Server, administrator: Browser
 ) -> None:
     _rule(server)
@@ -135,7 +135,7 @@ async def test_a_trial_goes_into_the_outbox_once_a_minute_and_shows_its_state(
 
 
 @pytest.mark.parametrize(("has_address", "has_mail"), [(True, True), (True, False), (False, True)])
-async def test_a_partner_reads_the_next_step_while_the_address_is_not_confirmed(
+async def test_a_partner_is_shown_the_next_step_while_the_address_is_not_confirmed(
     server: Server, owner: Browser, *, has_address: bool, has_mail: bool
 ) -> None:
     old = server.app[SETTINGS]
@@ -186,7 +186,7 @@ def test_reasons_of_messages_are_in_the_readers_language(
     assert expected is None if found is None else found.startswith(expected or "?")
 
 
-async def test_partners_see_neither_the_houses_rules_nor_their_messages(
+async def test_partners_see_neither_the_institutions_rules_nor_their_messages(
     server: Server, owner: Browser, colleague: Browser, administrator: Browser
 ) -> None:
     mine = _repository(server, "mzk")
@@ -269,7 +269,9 @@ def test_the_administrators_rules_and_card_stay_when_their_repository_gets_an_ow
     assert (notices, cards) == (["test", "test", "digest"], 2)
 
 
-async def test_the_audit_log_says_what_ended_with_a_move(server: Server, administrator: Browser) -> None:
+async def test_the_audit_log_records_what_ended_with_the_move_of_a_repository(
+    server: Server, administrator: Browser
+) -> None:
     number = _shared(server, "mzk")
     form = {"repository": str(number), "sure": f"{number}:1"}
     assert (await administrator.post("/admin/organisations/2/repositories", form))[0] == 303
@@ -281,7 +283,7 @@ async def test_the_audit_log_says_what_ended_with_a_move(server: Server, adminis
     assert "Notification rules removed" in (await administrator.get("/admin/audit"))[1]
 
 
-async def test_a_repository_that_has_moved_since_the_question_stays_with_its_new_organisation(
+async def test_a_repository_that_moved_after_the_confirmation_page_keeps_its_new_owner(
     server: Server, administrator: Browser
 ) -> None:
     number = _shared(server, "mzk")
@@ -302,7 +304,7 @@ async def test_a_repository_that_has_moved_since_the_question_stays_with_its_new
     assert owner.short_name == "nk"
 
 
-async def test_only_those_who_see_everything_make_rules_about_all(
+async def test_only_users_who_see_all_repositories_add_rules_about_all(
     server: Server, owner: Browser, administrator: Browser
 ) -> None:
     assert (await owner.post("/alerts/rules/new?repository=all", FORM))[0] == 404
@@ -311,7 +313,7 @@ async def test_only_those_who_see_everything_make_rules_about_all(
     assert [rule.repository_id for rule in _rules(server)] == [None]
 
 
-async def test_viewers_see_what_needs_attention_but_nobodys_address(server: Server, viewer: Browser) -> None:
+async def test_viewers_see_what_needs_attention_but_no_addresses(server: Server, viewer: Browser) -> None:
     _rule(server)
     with server.database.session() as session:
         now = datetime.now(UTC)
@@ -330,7 +332,7 @@ async def test_viewers_see_what_needs_attention_but_nobodys_address(server: Serv
     assert (await viewer.get("/alerts/deliveries"))[0] == 403
 
 
-async def test_messages_are_chosen_by_their_state_and_turned_page_by_page(
+async def test_messages_are_filtered_by_state_and_listed_page_by_page(
     server: Server, administrator: Browser
 ) -> None:
     _rule(server)
@@ -358,7 +360,7 @@ async def test_messages_are_chosen_by_their_state_and_turned_page_by_page(
     assert ("n58@" in page, "n59@" in page) == (True, False)
 
 
-async def test_messages_of_a_report_lead_to_it_and_have_its_state(
+async def test_messages_of_a_report_link_to_it_and_show_its_state(
     server: Server, administrator: Browser
 ) -> None:
     _rule(server)

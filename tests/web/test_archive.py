@@ -1,4 +1,4 @@
-"""The archive's pages over real documents: looked at, hidden, filed, and held to the specification."""
+"""The archive's pages with real documents: shown, hidden, assigned to collections, and self-tested."""
 
 import asyncio
 import io
@@ -128,7 +128,7 @@ _SHOWN: Final = (
 
 
 @pytest.mark.usefixtures("archive")
-async def test_a_page_of_the_archive_shows_what_there_is(administrator: Browser) -> None:
+async def test_each_page_of_the_archive_shows_its_content(administrator: Browser) -> None:
     for path, words in _SHOWN:
         status, page = await administrator.get(path)
 
@@ -138,7 +138,7 @@ async def test_a_page_of_the_archive_shows_what_there_is(administrator: Browser)
 
 
 @pytest.mark.usefixtures("archive")
-async def test_only_the_files_with_faults_are_shown_where_that_is_asked(administrator: Browser) -> None:
+async def test_the_filter_for_files_with_problems_shows_only_those(administrator: Browser) -> None:
     _, page = await administrator.get("/archive/indexing/1?show=troubled")
 
     assert "/a/broken.warc.gz" in page
@@ -156,7 +156,7 @@ async def test_problems_of_archive_files_are_explained_in_the_readers_language(
 
 
 @pytest.mark.usefixtures("archive")
-async def test_programs_get_problems_of_archive_files_as_codes_with_facts(administrator: Browser) -> None:
+async def test_the_api_returns_problems_of_archive_files_as_codes_with_facts(administrator: Browser) -> None:
     _, problems = await administrator.get("/api/v1/archive/problems")
     _, files = await administrator.get("/api/v1/archive/indexing/1/files")
 
@@ -176,7 +176,7 @@ async def test_an_empty_archive_says_how_to_fill_it(administrator: Browser) -> N
         assert (status, words in page) == (200, True), path
 
 
-async def test_a_document_is_hidden_after_a_yes_and_shown_again(
+async def test_a_document_is_hidden_after_confirmation_and_shown_again(
     server: Server, curator: Browser, archive: Archive
 ) -> None:
     key = uuid.UUID(archive.add("http://www.example.cz/secret").rpartition(":")[2])
@@ -219,7 +219,9 @@ async def test_documents_of_a_url_are_found_page_by_page(
     assert {key for key in keys if key in first + second} == set(keys)
 
 
-async def test_an_identifier_leads_to_its_document(administrator: Browser, archive: Archive) -> None:
+async def test_a_search_for_an_identifier_opens_its_document(
+    administrator: Browser, archive: Archive
+) -> None:
     identifier = archive.add("http://www.example.cz/one", recognised_type="image/png")
 
     async with administrator.http.get(
@@ -231,7 +233,7 @@ async def test_an_identifier_leads_to_its_document(administrator: Browser, archi
         assert "/archive/documents/" in str(answer.url)
 
 
-async def test_a_collection_is_made_filled_closed_renamed_and_removed(
+async def test_a_collection_is_added_filled_withheld_renamed_and_removed(
     server: Server, curator: Browser, archive: Archive
 ) -> None:
     identifier = archive.add("http://news.example.cz/daily")
@@ -261,7 +263,7 @@ async def test_a_collection_is_made_filled_closed_renamed_and_removed(
 
 
 @pytest.mark.parametrize("by_api", [True, False])
-async def test_another_name_re_dates_the_documents_of_the_collection(
+async def test_renaming_a_collection_updates_the_datestamps_of_its_documents(
     server: Server, archive: Archive, administrator: Browser, *, by_api: bool
 ) -> None:
     archive.add("http://news.example.cz/daily")
@@ -365,7 +367,7 @@ async def test_the_audit_log_has_the_selection_and_the_move_of_a_collection_by_p
     assert "domain: news.example.cz" in page
 
 
-async def test_a_collection_withheld_in_the_meantime_is_not_removed_unasked(
+async def test_a_collection_withheld_in_the_meantime_is_not_removed_without_asking(
     server: Server, curator: Browser, archive: Archive
 ) -> None:
     key = uuid.UUID(archive.add("http://news.example.cz/daily").rpartition(":")[2])
@@ -399,7 +401,7 @@ _FAULTY = (
 
 
 @pytest.mark.usefixtures("archive")
-async def test_a_form_of_a_collection_says_what_is_wrong(curator: Browser) -> None:
+async def test_a_form_of_a_collection_shows_its_errors(curator: Browser) -> None:
     for step, form, words in _FAULTY:
         status, page, _ = await curator.post(f"/archive/collections/collection:serials/{step}", form)
 
@@ -416,7 +418,7 @@ async def test_a_viewer_sees_the_archive_and_changes_nothing(viewer: Browser) ->
         assert status == 403
 
 
-async def test_the_self_test_is_made_in_the_background_and_its_findings_are_kept(
+async def test_the_self_test_runs_in_the_background_and_its_findings_are_stored(
     server: Server, settings: Settings, archive: Archive, administrator: Browser
 ) -> None:
     archive.add_many(3)
@@ -442,7 +444,7 @@ async def test_the_self_test_is_made_in_the_background_and_its_findings_are_kept
     assert '<span lang="en">' not in page, "all checks are named in the reader's language"
 
 
-async def test_a_provider_that_does_not_answer_fails_the_self_test_in_words(
+async def test_the_self_test_of_a_provider_without_answer_fails_with_advice(
     server: Server, administrator: Browser
 ) -> None:
     status, _, target = await administrator.post("/archive/check")
@@ -456,8 +458,8 @@ async def test_a_provider_that_does_not_answer_fails_the_self_test_in_words(
 
 
 async def _ended(threads: DatabaseExecutor, number: int) -> None:
-    """Wait for the self-test's end, which its row tells."""
-    while not await threads.run(_has_ended, number):  # noqa: ASYNC110 the database alone tells it
+    """Wait until the row of the self-test shows its end."""
+    while not await threads.run(_has_ended, number):  # noqa: ASYNC110 only the database shows it
         await asyncio.sleep(0.05)
 
 

@@ -62,7 +62,7 @@ def _a_token(server: Server) -> str:
     return token
 
 
-async def test_every_change_is_noted_with_who_what_and_from_where(
+async def test_a_change_is_recorded_with_user_object_and_address(
     server: Server, administrator: Browser
 ) -> None:
     number = _a_schedule(server)
@@ -93,7 +93,7 @@ async def test_refusals_are_counted_in_one_entry_and_reading_in_none(server: Ser
     assert found == [("schedule.pause", "Viktor", 403, 3)]
 
 
-async def test_strangers_share_one_entry(server: Server, stranger: Browser) -> None:
+async def test_refused_requests_of_strangers_share_one_entry(server: Server, stranger: Browser) -> None:
     for number in range(1, 4):
         await stranger.post(f"/schedules/{number}/pause")
 
@@ -184,7 +184,7 @@ async def test_the_page_shows_what_changed_and_what_was_refused(
     assert '<option value="schedule.pause">Pozastavit plán</option>' in page
 
 
-async def test_the_page_uses_the_words_of_the_forms_and_names_the_repository(
+async def test_the_page_uses_the_labels_of_the_forms_and_names_the_repository(
     server: Server, administrator: Browser, viewer: Browser
 ) -> None:
     number = _a_schedule(server)
@@ -219,7 +219,7 @@ async def test_the_page_uses_the_words_of_the_forms_and_names_the_repository(
     assert "Library of Telč" in muted.text_content()
 
 
-def test_each_verb_and_kind_that_the_code_writes_has_words() -> None:
+def test_each_verb_and_kind_that_the_code_writes_has_a_title() -> None:
     """`test_no_message_is_missing_or_left_over` requires each of the words in every language."""
     used = _words_used()
     exports = used["export"] | used["export_list"] | used["record_export"]
@@ -286,7 +286,7 @@ def _texts(argument: ast.expr) -> set[str]:
     return set()
 
 
-async def test_an_export_is_noted(server: Server, administrator: Browser) -> None:
+async def test_an_export_is_recorded(server: Server, administrator: Browser) -> None:
     assert (await administrator.get("/schedules.csv"))[0] == 200
 
     with server.database.session() as session:
@@ -294,7 +294,7 @@ async def test_an_export_is_noted(server: Server, administrator: Browser) -> Non
     assert (entry.user_name, entry.object_kind, entry.object_id) == ("Alena", "export", "csv")
 
 
-def test_a_change_that_is_killed_leaves_its_beginning(database: Database) -> None:
+def test_a_change_that_is_killed_leaves_an_entry_about_its_beginning(database: Database) -> None:
     who = Actor(name="Alena", via="command")
     with database.session() as session:
         begin(session, "schedule.pause", who, Subject(kind="schedule", number="7"))
@@ -304,7 +304,7 @@ def test_a_change_that_is_killed_leaves_its_beginning(database: Database) -> Non
     assert (entry.status, entry.object_id) == (BEGUN, "7")
 
 
-def test_work_that_fails_after_it_began_is_kept(database: Database) -> None:
+def test_failed_and_refused_changes_are_kept_and_those_with_invalid_input_are_not(database: Database) -> None:
     who, subject = Actor(name="Alena", via="command"), Subject(kind="schedule", number="7")
     with database.session() as session:
         for status in (500, 422, 403):
@@ -314,7 +314,7 @@ def test_work_that_fails_after_it_began_is_kept(database: Database) -> None:
         assert sorted(session.scalars(select(AuditEntry.status))) == [403, 500]
 
 
-def test_no_secret_and_no_endless_value_gets_into_the_log(database: Database) -> None:
+def test_secrets_are_not_logged_and_long_values_are_cut(database: Database) -> None:
     who = Actor(name="Alena", via="command")
     with database.session() as session:
         user = add_user(session, "Adam")
@@ -339,7 +339,7 @@ def test_no_secret_and_no_endless_value_gets_into_the_log(database: Database) ->
         assert changed.after == {"name": "N" * 1000 + "…"}
 
 
-def test_no_credentials_of_a_url_get_into_the_log(database: Database) -> None:
+def test_credentials_in_urls_are_not_logged(database: Database) -> None:
     who = Actor(name="Alena", via="command")
     old, new = "https://me:0ld@a.example/oai", "https://me:n3w@a.example/oai"
     with database.session() as session:
@@ -389,7 +389,9 @@ async def test_a_sign_in_names_its_user(server: Server, stranger: Browser) -> No
     assert (entry.before, entry.after) == (None, None), "nothing of the user has changed"
 
 
-async def test_the_page_filters_pages_and_gives_csv(server: Server, administrator: Browser) -> None:
+async def test_the_page_filters_entries_lists_them_by_pages_and_exports_csv(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         for number in range(120):
             action = "schedules.run" if number % 2 else "jobs.pause"
@@ -413,7 +415,7 @@ async def test_the_page_filters_pages_and_gives_csv(server: Server, administrato
         assert (await administrator.get(f"/admin/audit?{odd}"))[0] == 200, odd
 
 
-def test_entries_are_kept_for_the_days_that_are_set(database: Database) -> None:
+def test_entries_are_kept_for_the_configured_number_of_days(database: Database) -> None:
     who = Actor(via="command")
     with database.session() as session:
         for action in ("first", "second"):
@@ -430,7 +432,7 @@ def test_entries_are_kept_for_the_days_that_are_set(database: Database) -> None:
         assert [entry.action for entry in list_entries(session, Filter())] == ["fourth", "third"]
 
 
-async def test_the_filters_offer_what_occurs_and_keep_what_is_chosen(
+async def test_the_filters_offer_values_that_occur_and_keep_the_chosen_ones(
     server: Server, administrator: Browser
 ) -> None:
     await administrator.sign_in(server.link("Alena"))
@@ -444,7 +446,7 @@ async def test_the_filters_offer_what_occurs_and_keep_what_is_chosen(
     assert 'value="job">' not in page
 
 
-def test_many_old_entries_are_deleted_in_parts(database: Database) -> None:
+def test_many_old_entries_are_deleted_in_batches(database: Database) -> None:
     who = Actor(name="eva", via="session")
     with database.session() as session:
         at = func.now() - timedelta(days=366)

@@ -1,4 +1,4 @@
-"""The dashboard in a real browser: a librarian's way through it, live rows, its menu."""
+"""The dashboard in a real browser: a librarian's tasks, live rows, the menu."""
 
 import asyncio
 import re
@@ -106,7 +106,7 @@ async def test_times_are_shown_in_the_zone_that_the_reader_chose(server: Server,
     await expect(page.get_by_text("Europe/Prague")).to_be_visible()
 
 
-async def test_rows_live_and_the_keyboard_focus_stays(server: Server, page: Page) -> None:
+async def test_rows_are_updated_live_and_the_keyboard_focus_stays(server: Server, page: Page) -> None:
     console = console_messages(page)
     with server.database.session() as session:
         a_repository(session)
@@ -182,7 +182,7 @@ async def test_labels_of_weekdays_are_nearest_to_their_own_boxes(server: Server,
     assert own * 2 < following
 
 
-async def test_a_previewed_schedule_is_brought_into_sight_and_stays_in_its_card(
+async def test_a_previewed_schedule_is_scrolled_into_view_and_fits_into_its_card(
     server: Server, page: Page
 ) -> None:
     with server.database.session() as session:
@@ -200,7 +200,7 @@ async def test_a_previewed_schedule_is_brought_into_sight_and_stays_in_its_card(
     assert await page.locator("form.card").evaluate(width) <= 0
 
 
-async def test_a_previewed_schedule_goes_when_the_form_changes(server: Server, page: Page) -> None:
+async def test_a_previewed_schedule_is_hidden_when_the_form_changes(server: Server, page: Page) -> None:
     async with repository() as address:
         await enter(page, server, path="/repositories/new")
         await page.get_by_label("Base URL").fill(f"{address}/oai")
@@ -225,9 +225,7 @@ async def test_a_previewed_schedule_goes_when_the_form_changes(server: Server, p
     )
 
 
-async def test_the_rows_of_a_timeline_have_their_names_in_sight_on_a_telephone(
-    server: Server, page: Page
-) -> None:
+async def test_the_names_of_timeline_rows_are_visible_on_a_phone(server: Server, page: Page) -> None:
     with server.database.session() as session:
         a_run(session, a_repository(session), harvest_end_time=utc_now())
         session.commit()
@@ -238,7 +236,7 @@ async def test_the_rows_of_a_timeline_have_their_names_in_sight_on_a_telephone(
     await expect(page.locator(".row-names li")).to_have_text("Library of Telč")
 
 
-async def test_short_format_names_stay_whole_in_narrow_tables(server: Server, page: Page) -> None:
+async def test_short_format_names_are_not_wrapped_in_narrow_tables(server: Server, page: Page) -> None:
     with server.database.session() as session:
         a_run(session, a_repository(session), record_count=1_234_567, updated_count=1_234_567)
         session.commit()
@@ -250,20 +248,24 @@ async def test_short_format_names_stay_whole_in_narrow_tables(server: Server, pa
     assert lines == 1
 
 
-async def test_a_session_that_ends_ends_the_live_rows_for_good(server: Server, page: Page) -> None:
+async def test_a_page_with_live_rows_opens_the_sign_in_once_its_session_has_ended(
+    server: Server, page: Page
+) -> None:
     await enter(page, server, path="/jobs")
     await expect(page.locator("[data-live-status]")).to_have_text("Live")
     with server.database.session() as session:
         session.execute(text("DELETE FROM web_session"))
         session.commit()
 
-    # The page asks anew, as browsers do when a connection broke.
+    # The page connects again, as browsers do when a connection broke.
     await page.evaluate("window.dispatchEvent(new PageTransitionEvent('pageshow', { persisted: true }))")
 
     await expect(page).to_have_url(server.base_url + "/sign-in?next=/jobs")
 
 
-async def test_more_pages_open_than_a_browser_has_connections(server: Server, page: Page) -> None:
+async def test_a_page_beyond_the_limit_of_streams_becomes_live_when_another_is_hidden(
+    server: Server, page: Page
+) -> None:
     most = server.settings.web.event_streams
     with server.database.session() as session:
         a_repository(session)
@@ -328,7 +330,7 @@ async def test_a_second_click_does_not_send_a_form_again(server: Server, page: P
     assert len(sent) == 1
 
 
-async def test_a_form_whose_answer_leaves_the_page_is_sent_again_later(server: Server, page: Page) -> None:
+async def test_a_form_answered_without_a_new_page_can_be_sent_again_later(server: Server, page: Page) -> None:
     await page.clock.install()
     await enter(page, server, path="/account")
     sent = _posts(page)
@@ -368,7 +370,9 @@ async def test_the_browser_asks_before_typed_text_is_lost(server: Server, page: 
     assert asked == ["beforeunload"]
 
 
-async def test_times_stay_right_although_the_browsers_clock_is_wrong(server: Server, page: Page) -> None:
+async def test_relative_times_are_correct_although_the_browsers_clock_is_wrong(
+    server: Server, page: Page
+) -> None:
     with server.database.session() as session:
         a_run(session, a_repository(session), harvest_end_time=utc_now() - timedelta(minutes=5))
         session.commit()
@@ -416,7 +420,9 @@ async def test_a_form_sent_after_the_session_ended_is_sent_again_by_a_click(
         assert session.scalars(select(Mute.note)).one() == 'Moving "until" <Monday>'
 
 
-async def test_everything_works_without_scripts(server: Server, chromium: Browser) -> None:
+async def test_adding_and_scheduling_a_repository_works_without_scripts(
+    server: Server, chromium: Browser
+) -> None:
     context = await chromium.new_context(java_script_enabled=False)
     page = await context.new_page()
     await sign_in(page, server)
@@ -448,7 +454,7 @@ async def test_everything_works_without_scripts(server: Server, chromium: Browse
     "language",
     ["cs", pytest.param("en", marks=pytest.mark.long), pytest.param("sk", marks=pytest.mark.long)],
 )
-async def test_the_navigation_takes_one_row_and_has_everything(
+async def test_the_navigation_fits_into_one_row_with_all_its_links(
     server: Server, chromium: Browser, language: str
 ) -> None:
     context = await chromium.new_context(locale=language, viewport={"width": 1280, "height": 800})

@@ -151,7 +151,7 @@ async def test_the_dashboard_serves_a_signed_in_user_and_ends_with_an_open_strea
             process.kill()
 
 
-def test_a_port_that_is_taken_is_told(zatva: Zatva, environment: dict[str, str]) -> None:
+def test_a_port_in_use_is_reported(zatva: Zatva, environment: dict[str, str]) -> None:
     with _serving(environment) as process:
         try:
             assert process.stderr is not None

@@ -1,7 +1,7 @@
 """The tasks of the three users in a real browser, in Czech, with their clicks and typing counted.
 
-Every walk begins on the overview. It is walked on the phone with scripts, or on the desk without; `--long`
-walks each on the phone, the tablet and the desk, with scripts and without.
+Every task begins on the overview. It is done on a phone with scripts, or on a desktop without; with
+`--long`, each is done on a phone, a tablet and a desktop, with scripts and without.
 """
 
 import re
@@ -37,7 +37,7 @@ _WIDTHS: Final = {390: "phone", 1024: "tablet", 1440: "desk"}
 
 
 def _walked(usual: str) -> pytest.MarkDecorator:
-    """Mark a test as walked in the way of that name, and in all others with `--long`."""
+    """Run a test with the device of that name, and with all others if `--long` is given."""
     ways = {
         f"{name}{'' if scripts else '-without-scripts'}": (width, scripts)
         for width, name in _WIDTHS.items()
@@ -56,7 +56,7 @@ _WITHOUT_SCRIPTS: Final = _walked("desk-without-scripts")
 
 @dataclass(kw_only=True)
 class Walk:
-    """A user on the way to something."""
+    """A user who does a task."""
 
     page: Page
     server: Server
@@ -78,7 +78,7 @@ class Walk:
         await self.click(self.page.get_by_role("link", name=name, exact=exact).first)
 
     async def press(self, name: str, *, exact: bool = False) -> None:
-        """Click a button; the last one of that name, as it stands below what was read."""
+        """Click a button; the last one of that name, because it is below the text to read."""
         await self.click(self.page.get_by_role("button", name=name, exact=exact).last)
 
     async def type(self, label: str, text: str) -> None:
@@ -93,7 +93,7 @@ class Walk:
 
 @pytest.fixture
 async def walk(server: Server, chromium: Browser, request: pytest.FixtureRequest) -> AsyncIterator[Walk]:
-    """A tab of a Czech user. Nothing may be said on its console."""
+    """A tab of a Czech user, whose console has to stay empty."""
     width, scripts = request.param
     context = await chromium.new_context(
         locale="cs-CZ", viewport={"width": width, "height": 900}, java_script_enabled=scripts
@@ -126,7 +126,7 @@ async def test_a_librarian_adds_samples_plans_and_runs_in_six_clicks(walk: Walk)
 
 
 @_WITHOUT_SCRIPTS
-async def test_a_librarian_comes_from_an_alert_to_the_letter_in_three_clicks(walk: Walk) -> None:
+async def test_a_librarian_opens_the_letter_from_an_alert_in_three_clicks(walk: Walk) -> None:
     now = datetime.now(UTC)
     with walk.server.database.session() as session:
         telc = a_repository(session)
@@ -151,7 +151,7 @@ async def test_a_librarian_comes_from_an_alert_to_the_letter_in_three_clicks(wal
 
 
 @_ON_THE_PHONE
-async def test_an_administrator_sees_what_is_late_stuck_and_full_without_a_click(walk: Walk) -> None:
+async def test_an_administrator_sees_late_and_stuck_jobs_and_free_space_without_a_click(walk: Walk) -> None:
     long_ago = datetime.now(UTC) - timedelta(hours=2)
     with walk.server.database.session() as session:
         for number, columns in enumerate(

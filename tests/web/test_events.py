@@ -47,7 +47,7 @@ class Stream:
         self.answer = answer
 
     async def next(self) -> Event:
-        """The next event; comments are passed over."""
+        """Return the next event, without comments."""
         while True:
             lines = (await self.answer.content.readuntil(b"\n\n")).decode().strip().splitlines()
             fields = dict(line.split(": ", 1) for line in lines)
@@ -55,7 +55,7 @@ class Stream:
                 return Event(id=fields["id"], name=fields["event"], data=json.loads(fields["data"]))
 
     async def until(self, wanted: Callable[[Event], bool]) -> Event:
-        """The next event that is of that kind: what changes by the clock alone is passed over."""
+        """Return the next event of that kind, without those that only the passing time causes."""
         while not wanted(found := await self.next()):
             pass
         return found
@@ -86,7 +86,7 @@ def _with_repository(server: Server) -> None:
         session.commit()
 
 
-async def test_rows_come_change_and_go(server: Server, viewer: Browser) -> None:
+async def test_added_changed_and_removed_rows_are_pushed(server: Server, viewer: Browser) -> None:
     _with_repository(server)
     async with _follow(viewer) as stream:
         assert (await stream.next()).data == {"rows": {}, "order": []}
@@ -105,7 +105,7 @@ async def test_rows_come_change_and_go(server: Server, viewer: Browser) -> None:
     assert gone.data == {"rows": {}, "order": []}
 
 
-async def test_the_pushed_row_is_the_page_s_row(server: Server, viewer: Browser) -> None:
+async def test_a_pushed_row_equals_the_row_on_the_page(server: Server, viewer: Browser) -> None:
     _with_repository(server)
     _run(server, _JOB)
     _, page = await viewer.get("/jobs")
@@ -116,7 +116,9 @@ async def test_the_pushed_row_is_the_page_s_row(server: Server, viewer: Browser)
     assert pushed.strip() in page
 
 
-async def test_who_comes_back_gets_what_changed_meanwhile(server: Server, viewer: Browser) -> None:
+async def test_a_reconnecting_client_gets_the_rows_that_changed_meanwhile(
+    server: Server, viewer: Browser
+) -> None:
     _with_repository(server)
     _run(server, _JOB)
     async with _follow(viewer) as stream:
@@ -130,7 +132,9 @@ async def test_who_comes_back_gets_what_changed_meanwhile(server: Server, viewer
     assert set(missed.data["rows"]) == {"job-2"}
 
 
-async def test_who_comes_back_to_another_server_gets_everything(server: Server, viewer: Browser) -> None:
+async def test_a_client_that_reconnects_to_another_server_gets_all_rows(
+    server: Server, viewer: Browser
+) -> None:
     _with_repository(server)
     _run(server, _JOB)
 
@@ -138,7 +142,7 @@ async def test_who_comes_back_to_another_server_gets_everything(server: Server, 
         assert set((await stream.next()).data["rows"]) == {"job-1"}
 
 
-async def test_who_comes_back_with_a_number_of_many_digits_gets_everything(
+async def test_a_client_that_reconnects_with_a_very_long_event_id_gets_all_rows(
     server: Server, viewer: Browser
 ) -> None:
     _with_repository(server)
@@ -150,7 +154,7 @@ async def test_who_comes_back_with_a_number_of_many_digits_gets_everything(
         assert set((await stream.next()).data["rows"]) == {"job-1"}
 
 
-async def test_nothing_is_read_while_nobody_looks_and_once_for_all_who_do(
+async def test_rows_are_read_only_while_followed_and_once_for_all_followers(
     server: Server, viewer: Browser
 ) -> None:
     _with_repository(server)
@@ -173,9 +177,7 @@ async def test_nothing_is_read_while_nobody_looks_and_once_for_all_who_do(
     assert hub.knows("jobs")
 
 
-async def test_a_partners_jobs_are_live_however_many_of_others_come_before(
-    server: Server, owner: Browser
-) -> None:
+async def test_a_partners_jobs_are_live_behind_many_jobs_of_others(server: Server, owner: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         own = a_repository(session, name="Library of the owner", folder="own").repository_id
@@ -194,7 +196,7 @@ async def test_a_partners_jobs_are_live_however_many_of_others_come_before(
     assert "no records yet" in begun.data["rows"]["job-151"]
 
 
-async def test_the_page_behind_the_first_hundred_is_live_too(server: Server, viewer: Browser) -> None:
+async def test_the_page_after_the_first_hundred_jobs_is_live(server: Server, viewer: Browser) -> None:
     _with_repository(server)
     _run(server, _MANY)
     _, first = await viewer.get("/jobs")
@@ -214,7 +216,9 @@ async def test_the_page_behind_the_first_hundred_is_live_too(server: Server, vie
     assert gone.data == {"rows": {}, "order": [f"job-{number}" for number in range(101, 150)]}
 
 
-async def test_rows_come_on_the_followers_own_clock(server: Server, viewer: Browser, owner: Browser) -> None:
+async def test_rows_are_pushed_in_the_followers_time_zone(
+    server: Server, viewer: Browser, owner: Browser
+) -> None:
     _with_repository(server)
     _run(server, "INSERT INTO oai_job (repository_id, harvest_start_time) VALUES (1, '2026-07-01 22:30:00Z')")
     await viewer.post("/account/time-zone", {"time_zone": "Europe/Prague"})
@@ -228,7 +232,7 @@ async def test_rows_come_on_the_followers_own_clock(server: Server, viewer: Brow
     assert others == {"rows": {}, "order": []}
 
 
-async def test_topics_that_there_are_not_are_refused(viewer: Browser) -> None:
+async def test_unknown_topics_are_refused(viewer: Browser) -> None:
     for topics in (
         "",
         "?topics=",
@@ -240,7 +244,7 @@ async def test_topics_that_there_are_not_are_refused(viewer: Browser) -> None:
         assert (await viewer.get("/events" + topics))[0] == 400
 
 
-async def test_a_stream_follows_few_topics(server: Server, viewer: Browser) -> None:
+async def test_a_stream_follows_a_limited_number_of_topics(server: Server, viewer: Browser) -> None:
     most = server.settings.web.event_topics
     topics = [f"jobs:0.{number}.1" for number in range(3000)]
     assert all(map(server.app[HUB].knows, topics))
@@ -252,7 +256,7 @@ async def test_a_stream_follows_few_topics(server: Server, viewer: Browser) -> N
         assert stream.answer.status == 200
 
 
-async def test_a_session_has_few_streams_and_takes_none_from_others(
+async def test_a_session_has_a_limited_number_of_streams(
     server: Server, viewer: Browser, owner: Browser
 ) -> None:
     most = server.settings.web.event_streams
@@ -263,20 +267,20 @@ async def test_a_session_has_few_streams_and_takes_none_from_others(
         assert (await viewer.get("/jobs"))[0] == 200
         await stack.enter_async_context(_follow(owner))
 
-        # A page that was left makes room at once, not at the stream's next heartbeat.
+        # A closed page frees its place at once, not at the stream's next heartbeat.
         streams[0].answer.close()
         async with asyncio.timeout(_SECONDS):
             while not await _may_follow(viewer):  # noqa: ASYNC110 it is the server's event
                 await asyncio.sleep(0.01)
 
 
-async def test_pages_that_were_left_are_no_longer_read_for(server: Server, viewer: Browser) -> None:
+async def test_closed_pages_are_no_longer_followed(server: Server, viewer: Browser) -> None:
     most = server.settings.web.event_streams
     for number in range(3 * most):
         async with _follow(viewer, topic=f"jobs:0.{number}.1") as stream:
             await stream.next()
 
-    # Each stream that was opened ended those before it that the server knew were left.
+    # Each new stream ends earlier ones that the server knows to be closed.
     assert server.app[HUB].followed < most
 
 
@@ -285,7 +289,7 @@ async def _may_follow(browser: Browser) -> bool:
         return answer.status == 200
 
 
-async def test_all_streams_together_leave_half_of_the_connections_to_others(
+async def test_all_streams_together_use_at_most_half_of_the_connections(
     server: Server, viewer: Browser, owner: Browser
 ) -> None:
     server.app[CONNECTIONS].most = 4
@@ -295,13 +299,13 @@ async def test_all_streams_together_leave_half_of_the_connections_to_others(
     assert (status, text) == (503, "Too many live pages are open. Try again in a moment.")
 
 
-async def test_strangers_get_401_and_not_a_redirect(stranger: Browser) -> None:
+async def test_a_stream_without_a_session_is_answered_with_401_and_not_redirected(stranger: Browser) -> None:
     status, page = await stranger.get("/events?topics=jobs")
 
     assert (status, page) == (401, "Sign in first.")
 
 
-async def test_streams_end_when_the_server_does(server: Server, viewer: Browser) -> None:
+async def test_streams_end_when_the_server_shuts_down(server: Server, viewer: Browser) -> None:
     async with _follow(viewer) as stream:
         await stream.next()
 
@@ -310,7 +314,7 @@ async def test_streams_end_when_the_server_does(server: Server, viewer: Browser)
         assert await stream.answer.content.read() == b""
 
 
-async def test_a_browser_that_leaves_before_the_headers_is_no_fault(
+async def test_a_browser_that_disconnects_before_the_headers_logs_no_error(
     viewer: Browser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def gone(_response: web.StreamResponse, _request: web.BaseRequest) -> None:
@@ -323,7 +327,7 @@ async def test_a_browser_that_leaves_before_the_headers_is_no_fault(
     assert [record.message for record in caplog.records if record.levelname == "ERROR"] == []
 
 
-async def test_a_session_that_is_over_opens_no_stream(server: Server, viewer: Browser) -> None:
+async def test_a_session_that_has_ended_opens_no_stream(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         session.execute(delete(UserSession))
         session.commit()

@@ -7,7 +7,7 @@ from tests.web.rows import BEGAN, a_repository, an_examination
 from web.repositories.diagnostics import DIAGNOSTICS
 
 
-async def test_an_examination_is_begun_once_followed_and_ended_with_the_server(
+async def test_diagnostics_run_once_show_their_progress_and_end_with_the_server(
     server: Server, administrator: Browser
 ) -> None:
     async with serve(FakeRepository(items=many(3))) as served:
@@ -19,7 +19,7 @@ async def test_an_examination_is_begun_once_followed_and_ended_with_the_server(
         await administrator.post("/repositories/1/doctor")
         under_way = server.app[DIAGNOSTICS].of(1)
         assert under_way is not None
-        while not under_way.facts:  # noqa: ASYNC110 the page tells how far it is, and nothing else
+        while not under_way.facts:  # noqa: ASYNC110 only the page shows the progress
             await asyncio.sleep(0.01)
         _, page = await administrator.get(target)
         assert "Diagnostics in progress" in page
@@ -30,7 +30,7 @@ async def test_an_examination_is_begun_once_followed_and_ended_with_the_server(
     assert server.app[DIAGNOSTICS].of(1) is None
 
 
-async def test_one_that_comes_to_nothing_says_why(server: Server, administrator: Browser) -> None:
+async def test_failed_diagnostics_show_the_reason(server: Server, administrator: Browser) -> None:
     async with serve(FakeRepository()) as served:
         gone = served.url
     with server.database.session() as session:
@@ -65,7 +65,7 @@ async def test_the_report_has_a_letter_and_its_profile_fills_new_schedules(
     assert '<option value="month" selected>' in schedule
 
 
-async def test_a_viewer_begins_none(server: Server, viewer: Browser) -> None:
+async def test_a_viewer_cannot_run_diagnostics(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()

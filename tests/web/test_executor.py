@@ -36,7 +36,9 @@ def _names(session: Session) -> list[str]:
     return list(session.scalars(text("SELECT name FROM web_user")))
 
 
-async def test_work_that_returns_is_committed_and_work_that_raises_is_not(threads: DatabaseExecutor) -> None:
+async def test_work_is_committed_when_it_returns_and_rolled_back_when_it_raises(
+    threads: DatabaseExecutor,
+) -> None:
     await threads.run(_add, "kept")
     with pytest.raises(ValueError, match="lost"):
         await threads.run(_add, "lost", fails=True)
@@ -44,7 +46,9 @@ async def test_work_that_returns_is_committed_and_work_that_raises_is_not(thread
     assert await threads.run(_names) == ["kept"]
 
 
-async def test_work_that_finds_no_place_to_wait_is_told_to_come_later(threads: DatabaseExecutor) -> None:
+async def test_work_beyond_the_limit_of_waiting_work_is_refused_with_try_later(
+    threads: DatabaseExecutor,
+) -> None:
     go_on = threading.Event()
     busy = [asyncio.create_task(threads.run(lambda _: go_on.wait(60))) for _ in range(THREADS + 1)]
     await asyncio.sleep(0)
@@ -57,7 +61,7 @@ async def test_work_that_finds_no_place_to_wait_is_told_to_come_later(threads: D
     assert await threads.run(_names) == []
 
 
-async def test_two_who_give_one_name_at_once_are_told_that_it_is_taken(
+async def test_the_second_of_two_concurrent_uses_of_a_name_is_refused_as_taken(
     threads: DatabaseExecutor, database: Database
 ) -> None:
     def waits(session: Session) -> bool:
@@ -74,13 +78,13 @@ async def test_two_who_give_one_name_at_once_are_told_that_it_is_taken(
         await second
 
 
-async def test_what_is_taken_at_the_second_look_too_is_raised(threads: DatabaseExecutor) -> None:
+async def test_a_conflict_that_recurs_in_the_second_attempt_is_raised(threads: DatabaseExecutor) -> None:
     await threads.run(_add, "taken")
     with pytest.raises(IntegrityError, match="duplicate key"):
         await threads.run(_add, "taken")
 
 
-async def test_a_hundred_who_come_at_once_are_all_answered(viewer: Browser) -> None:
+async def test_150_concurrent_requests_are_all_answered(viewer: Browser) -> None:
     answers = await asyncio.gather(*(viewer.get("/account") for _ in range(150)))
 
     assert {status for status, _ in answers} == {200}

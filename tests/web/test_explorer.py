@@ -1,4 +1,4 @@
-"""The explorer asks the live repository, and shows what came."""
+"""The explorer sends requests to the live repository, and shows the answers."""
 
 from sqlalchemy import update
 
@@ -15,7 +15,7 @@ EXPLORER = "/repositories/1/explorer"
 
 
 def _known(server: Server, url: str) -> None:
-    """The repository at that address, with two formats and a set."""
+    """Add the repository at that address, with two formats and a set."""
     with server.database.session() as session:
         row = a_repository(session)
         row.base_url = url
@@ -27,7 +27,7 @@ def _known(server: Server, url: str) -> None:
         session.commit()
 
 
-async def test_arguments_are_chosen_from_lists_and_nothing_is_asked_before(
+async def test_arguments_are_chosen_from_lists_without_a_request(
     server: Server, administrator: Browser
 ) -> None:
     async with serve(FakeRepository(items=many(3))) as fake:
@@ -66,7 +66,9 @@ async def test_each_verb_is_answered(server: Server, administrator: Browser) -> 
                 assert text in page, (query, text)
 
 
-async def test_the_next_page_is_a_link_away(server: Server, administrator: Browser) -> None:
+async def test_the_next_page_is_linked_with_its_resumption_token(
+    server: Server, administrator: Browser
+) -> None:
     async with serve(FakeRepository(items=many(3), page_size=2)) as fake:
         _known(server, fake.url)
         _, page = await administrator.get(f"{EXPLORER}?verb=ListIdentifiers&metadataPrefix=oai_dc")
@@ -79,7 +81,7 @@ async def test_the_next_page_is_a_link_away(server: Server, administrator: Brows
     assert "oai:fake.example:2" in page
 
 
-async def test_what_is_odd_is_told(server: Server, administrator: Browser) -> None:
+async def test_deviations_from_the_specification_are_listed(server: Server, administrator: Browser) -> None:
     items = [Item(identifier="oai:x:1", datestamp="2024-01-01", sets=("books",)), Item(identifier="oai:x:1")]
     fake = FakeRepository(items=items)
     async with serve(fake):
@@ -92,7 +94,9 @@ async def test_what_is_odd_is_told(server: Server, administrator: Browser) -> No
     assert "The identifier oai:x:1 occurs more than once." in page
 
 
-async def test_records_outside_of_what_was_asked_for_are_told(server: Server, administrator: Browser) -> None:
+async def test_records_outside_the_requested_range_or_set_are_reported(
+    server: Server, administrator: Browser
+) -> None:
     everything = FakeRepository(items=many(2))
     fake = FakeRepository(
         items=many(2), fault=lambda _, __: everything.answer({"verb": "ListRecords"}).encode()
@@ -107,7 +111,7 @@ async def test_records_outside_of_what_was_asked_for_are_told(server: Server, ad
     assert "does not list the set maps in its header" in page
 
 
-async def test_an_answer_as_it_should_be_has_nothing_odd(server: Server, administrator: Browser) -> None:
+async def test_a_conforming_answer_has_no_deviations(server: Server, administrator: Browser) -> None:
     async with serve(FakeRepository(items=many(2))) as fake:
         _known(server, fake.url)
         _, page = await administrator.get(f"{EXPLORER}?verb=ListRecords&metadataPrefix=oai_dc")
@@ -115,7 +119,9 @@ async def test_an_answer_as_it_should_be_has_nothing_odd(server: Server, adminis
     assert "None: the answer conforms to the specification." in page
 
 
-async def test_broken_bytes_are_shown_with_the_fault_marked(server: Server, administrator: Browser) -> None:
+async def test_a_malformed_answer_is_shown_with_the_fault_marked(
+    server: Server, administrator: Browser
+) -> None:
     fake = FakeRepository(items=many(2), fault=lambda _, body: body.replace(b"Title 1", b"Title & 1"))
     async with serve(fake):
         _known(server, fake.url)
@@ -141,7 +147,7 @@ _FAILURES = (
 )
 
 
-async def test_failures_are_named_by_kind_and_their_bytes_are_shown(
+async def test_failures_are_named_by_kind_and_their_raw_data_is_shown(
     server: Server, administrator: Browser
 ) -> None:
     fake = FakeRepository()
@@ -157,7 +163,7 @@ async def test_failures_are_named_by_kind_and_their_bytes_are_shown(
             assert "The Content-Type is text/html, not text/xml." in page, title
 
 
-async def test_a_server_that_is_not_there_is_told_apart(server: Server, administrator: Browser) -> None:
+async def test_a_refused_connection_is_reported_as_such(server: Server, administrator: Browser) -> None:
     async with serve(FakeRepository()) as fake:
         _known(server, fake.url)
 
@@ -167,7 +173,7 @@ async def test_a_server_that_is_not_there_is_told_apart(server: Server, administ
     assert "Raw data" not in page
 
 
-async def test_a_link_on_another_site_fills_the_form_in_and_asks_nothing(
+async def test_a_link_on_another_site_fills_in_the_form_without_a_request(
     server: Server, administrator: Browser
 ) -> None:
     async with serve(FakeRepository(items=many(2))) as fake:
@@ -182,7 +188,9 @@ async def test_a_link_on_another_site_fills_the_form_in_and_asks_nothing(
     assert fake.asked == []
 
 
-async def test_a_repository_that_wants_to_be_left_alone_is(server: Server, administrator: Browser) -> None:
+async def test_no_request_is_sent_before_the_not_before_time_of_a_repository(
+    server: Server, administrator: Browser
+) -> None:
     async with serve(FakeRepository()) as fake:
         _known(server, fake.url)
         with server.database.session() as session:
@@ -195,7 +203,9 @@ async def test_a_repository_that_wants_to_be_left_alone_is(server: Server, admin
     assert fake.asked == []
 
 
-async def test_the_same_repository_is_not_asked_without_end(server: Server, administrator: Browser) -> None:
+async def test_requests_to_a_repository_are_limited_per_minute(
+    server: Server, administrator: Browser
+) -> None:
     server.app[EXPLORATIONS].limiter.per_minute = 2
     async with serve(FakeRepository()) as fake:
         _known(server, fake.url)
@@ -206,7 +216,7 @@ async def test_the_same_repository_is_not_asked_without_end(server: Server, admi
     assert "Too many requests to the repository" in page
 
 
-async def test_viewers_ask_nothing_and_see_no_tab(server: Server, viewer: Browser) -> None:
+async def test_viewers_cannot_use_the_explorer_and_see_no_tab(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -215,7 +225,7 @@ async def test_viewers_ask_nothing_and_see_no_tab(server: Server, viewer: Browse
     assert "/explorer" not in (await viewer.get("/repositories/1"))[1]
 
 
-async def test_private_addresses_are_not_asked_unless_allowed(server: Server) -> None:
+async def test_no_requests_are_sent_to_private_addresses_unless_allowed(server: Server) -> None:
     app = create_app(
         server.settings.model_copy(
             update={"web": server.settings.web.model_copy(update={"private_addresses": False})}
@@ -232,7 +242,7 @@ async def test_private_addresses_are_not_asked_unless_allowed(server: Server) ->
     assert fake.asked == []
 
 
-async def test_programs_put_questions_too(server: Server, administrator: Browser) -> None:
+async def test_the_api_sends_requests_to_the_repository(server: Server, administrator: Browser) -> None:
     headers = {"X-CSRF-Token": await administrator.token()}
     address = f"{server.base_url}/api/v1/repositories/1/questions"
     async with serve(FakeRepository(items=many(3), page_size=2)) as fake:

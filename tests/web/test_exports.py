@@ -1,4 +1,4 @@
-"""Files prepared for download: asked for on pages and by the API, sent in ranges, refused when withdrawn."""
+"""Files prepared for download: requested on pages and by the API, sent in ranges, refused when withdrawn."""
 
 import asyncio
 import io
@@ -36,7 +36,7 @@ def archive(server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 async def prepared(server: Server, number: int) -> Path:
-    """Do what a worker does."""
+    """Prepare the file as a worker does, and return it."""
 
     def work() -> Path:
         with server.database.session() as session:
@@ -52,7 +52,7 @@ async def prepared(server: Server, number: int) -> Path:
 
 
 @pytest.mark.usefixtures("archive")
-async def test_a_file_is_asked_for_on_a_page_and_downloaded_in_parts(
+async def test_a_file_is_requested_on_a_page_and_downloaded_in_ranges(
     server: Server, curator: Browser, viewer: Browser, owner: Browser
 ) -> None:
     text = (await curator.get("/archive/documents?url=a.example&match=host"))[1]
@@ -76,7 +76,7 @@ async def test_a_file_is_asked_for_on_a_page_and_downloaded_in_parts(
 
 
 @pytest.mark.parametrize("days", [{"until": "9999-12-31"}, {"since": "0001-01-01"}])
-async def test_days_at_the_ends_of_the_calendar_are_refused_in_words(
+async def test_days_at_the_ends_of_the_calendar_are_refused_with_a_message(
     curator: Browser, days: dict[str, str]
 ) -> None:
     status, page, _ = await curator.post("/archive/exports", {**_HOST, **days})
@@ -126,7 +126,7 @@ async def test_days_of_capture_are_chosen_on_the_page(server: Server, curator: B
 
 
 @pytest.mark.usefixtures("archive")
-async def test_a_withdrawn_document_makes_a_file_unusable(server: Server, curator: Browser) -> None:
+async def test_a_file_with_a_withdrawn_document_is_removed(server: Server, curator: Browser) -> None:
     await curator.post("/archive/exports", _HOST)
     file = await prepared(server, 1)
     with server.database.session() as session:
@@ -142,7 +142,7 @@ async def test_a_withdrawn_document_makes_a_file_unusable(server: Server, curato
 
 
 @pytest.mark.usefixtures("archive")
-async def test_what_cannot_be_prepared_is_said_at_once(curator: Browser) -> None:
+async def test_invalid_requests_for_files_are_refused_at_once(curator: Browser) -> None:
     for form, expected in (
         ({"form": "wacz"}, "Choose a URL, a set or a title."),
         ({**_HOST, "title_id": "1"}, "Choose a URL, a set or a title."),
@@ -155,7 +155,7 @@ async def test_what_cannot_be_prepared_is_said_at_once(curator: Browser) -> None
 
 
 @pytest.mark.usefixtures("archive")
-async def test_files_with_the_reading_room_are_for_the_staff(
+async def test_files_with_reading_room_documents_are_for_staff_only(
     server: Server, curator: Browser, viewer: Browser
 ) -> None:
     await curator.post("/archive/exports", {**_HOST, "form": "warc", "reading_room": "yes"})
@@ -175,7 +175,7 @@ async def test_files_with_the_reading_room_are_for_the_staff(
 
 
 @pytest.mark.usefixtures("archive")
-async def test_the_api_has_the_same(server: Server, administrator: Browser) -> None:
+async def test_the_api_prepares_and_serves_files(server: Server, administrator: Browser) -> None:
     headers = {"X-CSRF-Token": await administrator.token()}
     base = server.base_url + "/api/v1/archive/exports"
     body = {"url": "a.example", "match": "domain", "form": "warc", "until": "2030-01-01T00:00:00Z"}

@@ -48,7 +48,7 @@ def _shown(page: str, row: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.usefixtures("czech")
-def test_a_failure_comes_in_the_readers_language_with_the_technical_reason_behind() -> None:
+def test_a_failure_is_explained_in_the_readers_language_with_its_technical_reason() -> None:
     found = explain(Failure(code=FailureCode.TIMEOUT), _TIMEOUT)
 
     assert found is not None
@@ -58,7 +58,7 @@ def test_a_failure_comes_in_the_readers_language_with_the_technical_reason_behin
 
 
 @pytest.mark.usefixtures("czech")
-def test_a_reason_without_a_code_is_an_unusual_one() -> None:
+def test_a_reason_without_a_code_is_explained_as_unusual() -> None:
     found = explain(None, "who knows")
 
     assert found is not None
@@ -66,7 +66,7 @@ def test_a_reason_without_a_code_is_an_unusual_one() -> None:
 
 
 @pytest.mark.usefixtures("czech")
-def test_of_a_process_only_its_own_last_words_are_shown_behind() -> None:
+def test_the_technical_reason_of_a_lost_process_is_its_last_message() -> None:
     facts = {"number": 7, "host": "w1", "signal": 9}
     silent = explain(Failure(code=FailureCode.PROCESS_SIGNALLED, facts=facts), "process 7 …")
     with_message = explain(
@@ -80,7 +80,7 @@ def test_of_a_process_only_its_own_last_words_are_shown_behind() -> None:
 
 
 @pytest.mark.usefixtures("czech")
-def test_of_a_suspended_schedule_the_last_failure_is_explained() -> None:
+def test_the_last_failure_of_a_suspended_schedule_is_explained() -> None:
     last = Failure(code=FailureCode.TIMEOUT).as_json()
     facts = {"count": 3, "schedule": 1, "last": last, "reason": _TIMEOUT}
     found = explain(Failure(code=FailureCode.SCHEDULE_FAILING, facts=facts), "3 runs in a row …")
@@ -93,7 +93,7 @@ def test_of_a_suspended_schedule_the_last_failure_is_explained() -> None:
 
 
 @pytest.mark.usefixtures("czech")
-def test_times_are_on_the_readers_clock() -> None:
+def test_times_in_failures_are_written_in_the_readers_language() -> None:
     busy = Failure(code=FailureCode.SERVER_BUSY).as_json()
     words = in_words(Failure(code=FailureCode.WAITING, facts={"until": "2026-01-02T03:04:05Z", "for": busy}))
 
@@ -111,7 +111,7 @@ def test_times_are_on_the_readers_clock() -> None:
         (None, "Došlo k problému"),
     ],
 )
-def test_a_note_of_a_harvest_that_continues_is_no_failure_of_it(
+def test_an_error_of_a_continuing_harvest_is_not_shown_as_its_failure(
     failure: dict[str, str] | None, what: str
 ) -> None:
     found = noted(_progress(last_error="the technical words", last_failure=failure))
@@ -128,7 +128,7 @@ def _progress(**last: Any) -> JobProgress:
     )  # fmt: skip
 
 
-async def test_lists_tell_failures_in_the_readers_language(server: Server, administrator: Browser) -> None:
+async def test_lists_show_failures_in_the_readers_language(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         a_run(session, telc, **_FAILED, failure_reason=_TIMEOUT)
@@ -158,7 +158,7 @@ async def test_lists_tell_failures_in_the_readers_language(server: Server, admin
         assert _shown(page, row) == [(sentence, technical)], address
 
 
-async def test_the_runs_page_tells_the_failure_in_its_summary_with_what_to_do(
+async def test_the_page_of_a_run_shows_the_failure_and_advice_in_its_summary(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -180,10 +180,10 @@ async def test_the_runs_page_tells_the_failure_in_its_summary_with_what_to_do(
     [
         ("oai-pmh", "sada"),
         ("sru", "dotaz"),
-        pytest.param("z39.50", "dotaz", marks=pytest.mark.long),  # as SRU, it is asked by a query
+        pytest.param("z39.50", "dotaz", marks=pytest.mark.long),  # like SRU, it is queried
     ],
 )
-async def test_what_is_selected_is_called_a_query_where_it_is_one(
+async def test_the_selection_of_a_query_service_is_called_a_query_and_not_a_set(
     server: Server, administrator: Browser, protocol: str, word: str
 ) -> None:
     with server.database.session() as session:
@@ -207,7 +207,7 @@ async def test_what_is_selected_is_called_a_query_where_it_is_one(
     assert f"<dt>{word.capitalize()}</dt><dd>water</dd>" in parameters
 
 
-async def test_runs_that_the_demo_made_up_say_so_wherever_they_are(
+async def test_runs_that_the_demo_generated_are_marked_on_each_page(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:

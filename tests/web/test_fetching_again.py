@@ -1,4 +1,4 @@
-"""A broken record's page fetches it anew: it stays broken, or is stored by its schedule's rules."""
+"""A broken record's page fetches it again: it stays broken, or is stored by its schedule's rules."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -49,7 +49,7 @@ def _stored(server: Server) -> set[str]:
 
 
 @pytest.mark.usefixtures("fake")
-async def test_a_record_that_is_broken_still_is_shown_as_it_came_now(
+async def test_a_record_that_is_still_broken_is_shown_as_it_was_received_now(
     server: Server, administrator: Browser
 ) -> None:
     _schedule(server)
@@ -67,7 +67,7 @@ async def test_a_record_that_is_broken_still_is_shown_as_it_came_now(
     assert len(_stored(server)) == 2
 
 
-async def test_a_record_that_was_mended_is_stored_and_no_error_any_more(
+async def test_a_corrected_record_is_stored_and_its_error_is_resolved(
     server: Server, administrator: Browser, fake: FakeRepository
 ) -> None:
     _schedule(server)
@@ -86,7 +86,9 @@ async def test_a_record_that_was_mended_is_stored_and_no_error_any_more(
 
 
 @pytest.mark.usefixtures("fake")
-async def test_the_letter_has_what_its_reader_needs_in_a_chosen_language(administrator: Browser) -> None:
+async def test_the_letter_has_request_fault_and_correction_in_the_chosen_language(
+    administrator: Browser,
+) -> None:
     _, page = await administrator.get("/errors/1?letter=cs")
     root: Any = html.fromstring(page)
     letter = root.xpath("string(//pre[@id='letter'])")
@@ -136,7 +138,7 @@ async def test_a_letter_is_signed_with_the_full_name_of_the_organisation(
     assert root.xpath("string(//pre[@id='letter'])").endswith("Kind regards\nOlga, Moravian Library\n")
 
 
-async def test_one_click_repairs_such_records_from_now_on_and_stores_this_one(
+async def test_accepting_a_repair_stores_the_record_and_repairs_later_ones(
     server: Server, administrator: Browser, viewer: Browser, fake: FakeRepository
 ) -> None:
     _schedule(server)
@@ -158,7 +160,7 @@ async def test_one_click_repairs_such_records_from_now_on_and_stores_this_one(
         assert session.get_one(Repository, 1).repairs == []
 
 
-async def test_what_no_repair_makes_readable_gets_no_proposal(
+async def test_no_repair_is_proposed_for_a_record_that_no_repair_makes_readable(
     server: Server, administrator: Browser, fake: FakeRepository
 ) -> None:
     asked = list(fake.asked)
@@ -170,7 +172,7 @@ async def test_what_no_repair_makes_readable_gets_no_proposal(
     assert fake.asked == asked, "it was not fetched"
 
 
-async def test_without_a_schedule_nobody_knows_the_rules_so_it_is_looked_at_only(
+async def test_a_corrected_record_without_a_schedule_is_shown_and_not_stored(
     server: Server, administrator: Browser, fake: FakeRepository
 ) -> None:
     fake.fault = None
@@ -183,7 +185,7 @@ async def test_without_a_schedule_nobody_knows_the_rules_so_it_is_looked_at_only
         assert session.get_one(Quarantined, 1).resolved is None
 
 
-async def test_a_repository_that_is_being_harvested_is_told(
+async def test_a_record_is_not_fetched_while_its_repository_is_being_harvested(
     server: Server, administrator: Browser, fake: FakeRepository, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(checkpoint, "BUSY_WAIT", "50ms")
@@ -198,7 +200,9 @@ async def test_a_repository_that_is_being_harvested_is_told(
 
 
 @pytest.mark.usefixtures("fake")
-async def test_a_part_without_identifier_cannot_be_asked_for(server: Server, administrator: Browser) -> None:
+async def test_a_part_without_an_identifier_cannot_be_fetched_again(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         session.execute(update(Quarantined).values(identifier=None))
         session.commit()
@@ -210,7 +214,7 @@ async def test_a_part_without_identifier_cannot_be_asked_for(server: Server, adm
     assert status == 409
 
 
-async def test_a_viewer_fetches_nothing(viewer: Browser, fake: FakeRepository) -> None:
+async def test_a_viewer_cannot_fetch_a_record_again(viewer: Browser, fake: FakeRepository) -> None:
     asked = len(fake.asked)
 
     status, _, _ = await viewer.post("/errors/1/again")
@@ -219,7 +223,7 @@ async def test_a_viewer_fetches_nothing(viewer: Browser, fake: FakeRepository) -
     assert len(fake.asked) == asked
 
 
-async def test_programs_fetch_it_again_too(
+async def test_the_api_fetches_a_record_again(
     server: Server, administrator: Browser, fake: FakeRepository
 ) -> None:
     _schedule(server)

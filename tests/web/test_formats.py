@@ -100,7 +100,7 @@ def test_numbers_and_times_are_written_as_in_czech() -> None:
         (timedelta(days=-7), "24 Jun 2026"),
     ],
 )
-def test_near_times_are_told_by_their_distance(distance: timedelta, text: str) -> None:
+def test_near_times_are_written_as_their_distance(distance: timedelta, text: str) -> None:
     assert ago(_NOW + distance, _NOW) == text
 
 
@@ -140,7 +140,7 @@ def test_datestamps_of_repositories_are_written_as_in_czech() -> None:
     assert datestamp(None) == datestamp("") == "–"  # noqa: RUF001 an en dash
 
 
-def test_code_is_marked_and_the_rest_is_escaped() -> None:
+def test_code_is_marked_and_other_text_is_escaped() -> None:
     code = '<code lang="en" translate="no">'
     assert coded("<b>: see `rule list`, a`") == f"&lt;b&gt;: see {code}rule list</code>, a`"
     assert coded(Markup("<b>`x`</b>")) == f"<b>{code}x</code></b>"

@@ -23,11 +23,11 @@ from web.site.forms import FAULT_WORDS, FormModel, read_form, relative_folder
     ("typed", "kept"),
     [("mzk", "mzk"), ("libraries/mzk", "libraries/mzk"), ("./a//b/", "a/b"), ("Žatva 1", "Žatva 1")],
 )
-def test_a_folder_below_the_store_is_kept_as_a_relative_path(tmp_path: Path, typed: str, kept: str) -> None:
+def test_a_folder_below_the_store_is_stored_as_a_relative_path(tmp_path: Path, typed: str, kept: str) -> None:
     assert relative_folder(typed, tmp_path / "store") == kept
 
 
-def test_an_absolute_folder_in_the_store_becomes_relative(tmp_path: Path) -> None:
+def test_an_absolute_folder_in_the_store_is_stored_as_a_relative_path(tmp_path: Path) -> None:
     assert relative_folder(str(tmp_path / "store" / "mzk"), tmp_path / "store") == "mzk"
 
 
@@ -39,7 +39,7 @@ def test_a_folder_outside_the_store_is_refused(tmp_path: Path, typed: str) -> No
         relative_folder(typed, tmp_path / "store")
 
 
-def test_a_link_that_leads_out_of_the_store_is_refused(tmp_path: Path) -> None:
+def test_a_symbolic_link_out_of_the_store_is_refused(tmp_path: Path) -> None:
     store = tmp_path / "store"
     store.mkdir()
     (store / "way-out").symlink_to(tmp_path)
@@ -48,7 +48,7 @@ def test_a_link_that_leads_out_of_the_store_is_refused(tmp_path: Path) -> None:
         relative_folder("way-out/x", store)
 
 
-def test_the_start_is_read_on_the_clock_of_the_time_zone(tmp_path: Path) -> None:
+def test_the_start_is_read_in_the_time_zone_of_the_form(tmp_path: Path) -> None:
     asked, _ = read_form(
         ScheduleForm,
         MultiDict(
@@ -68,7 +68,7 @@ def test_the_start_is_read_on_the_clock_of_the_time_zone(tmp_path: Path) -> None
 @pytest.mark.parametrize(
     ("typed", "read"), [("1,5", 1.5), (" 0,25 ", 0.25), ("-1,5", -1.5), ("1,500", None), ("1,5,5", None)]
 )
-def test_a_decimal_comma_is_a_point_unless_it_may_separate_thousands(typed: str, read: float | None) -> None:
+def test_a_decimal_comma_is_read_unless_it_may_separate_thousands(typed: str, read: float | None) -> None:
     class Shares(FormModel):
         share: float | None = None
         words: str
@@ -87,7 +87,7 @@ def test_a_decimal_comma_is_a_point_unless_it_may_separate_thousands(typed: str,
         (" \u00a0 ", None),
     ],
 )
-def test_a_text_has_something_to_see_and_is_read_in_the_order_in_which_it_is_stored(
+def test_texts_without_visible_or_with_reordering_characters_are_refused(
     typed: str, fault: str | None
 ) -> None:
     class Named(FormModel):
@@ -96,7 +96,7 @@ def test_a_text_has_something_to_see_and_is_read_in_the_order_in_which_it_is_sto
     assert read_form(Named, MultiDict({"name": typed}))[1].errors.get("name") == fault
 
 
-def test_every_wrong_field_is_told_and_what_was_typed_is_kept(tmp_path: Path) -> None:
+def test_every_wrong_field_is_reported_and_the_entries_are_kept(tmp_path: Path) -> None:
     typed = {
         "repository_id": "1",
         "metadata_prefix": "not a prefix",
@@ -118,7 +118,7 @@ def test_every_wrong_field_is_told_and_what_was_typed_is_kept(tmp_path: Path) ->
     assert "nowhere.xml" in form.errors["filter_file_path"]
 
 
-def test_a_rule_file_is_checked_and_kept_with_its_whole_path(tmp_path: Path) -> None:
+def test_a_rule_file_is_checked_and_stored_with_its_full_path(tmp_path: Path) -> None:
     good = '<filters match="any"><filter xpath="//x" regexp="y"/></filters>'
     (tmp_path / "good.xml").write_text(good)
     (tmp_path / "bad.xml").write_text("<filters>")
@@ -133,7 +133,9 @@ def test_a_rule_file_is_checked_and_kept_with_its_whole_path(tmp_path: Path) -> 
     assert "bad.xml" in bad.errors["filter_file_path"]
 
 
-async def test_hard_fields_are_explained_beside_their_label(server: Server, administrator: Browser) -> None:
+async def test_difficult_fields_are_explained_next_to_their_labels(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -192,7 +194,7 @@ _LIMITS = {
 }
 
 
-def test_each_error_that_a_form_can_have_is_said_in_words() -> None:
+def test_each_kind_of_error_that_a_form_can_have_has_a_message() -> None:
     models = [model for model in _forms(FormModel) if not issubclass(model, In)]  # bodies of the API
     faults = set[str]().union(*(_faults(model.__pydantic_core_schema__) for model in models))
 
@@ -243,7 +245,7 @@ _EDITED: tuple[tuple[str, str, tuple[str, str], tuple[str, str]], ...] = (
 @pytest.mark.parametrize(
     ("path", "end", "first", "second"), _EDITED, ids=[path + end for path, end, *_others in _EDITED]
 )
-async def test_a_form_filled_in_before_another_change_does_not_undo_it_unasked(
+async def test_an_outdated_form_undoes_another_change_only_after_confirmation(
     server: Server,
     administrator: Browser,
     path: str,
@@ -290,7 +292,7 @@ async def test_a_sign_in_does_not_count_as_a_change_of_the_user(
 
 
 @pytest.mark.parametrize("origin", ["", "https://elsewhere.example"])
-async def test_what_was_typed_about_something_that_is_gone_can_be_copied(
+async def test_entries_in_a_form_about_a_missing_object_are_shown_for_copying(
     administrator: Browser, origin: str
 ) -> None:
     form = {
@@ -327,7 +329,7 @@ def _fields(page: str, address: str) -> dict[str, str]:
     return {name: str(value) for name, value in form.form_values() if name != "csrf_token"}
 
 
-async def test_a_search_in_records_with_faults_keeps_what_was_typed_and_tells_them_at_their_fields(
+async def test_a_search_for_records_with_errors_keeps_its_entries_and_shows_the_errors(
     viewer: Browser,
 ) -> None:
     long = "w" * 1001
@@ -355,7 +357,7 @@ async def test_a_search_in_records_with_faults_keeps_what_was_typed_and_tells_th
         ("99999999999", "Enter a number of at most 100000."),
     ],
 )
-async def test_a_sample_size_that_cannot_be_is_told_at_its_field(
+async def test_an_invalid_sample_size_is_reported_at_its_field(
     server: Server, administrator: Browser, path: str, typed: str, fault: str
 ) -> None:
     with server.database.session() as session:
@@ -379,7 +381,7 @@ async def test_a_sample_size_that_cannot_be_is_told_at_its_field(
         ("/imports", "Imports", "Choose at least one source."),
     ],
 )
-async def test_a_button_for_ticked_rows_shows_the_list_again_if_none_is_ticked(
+async def test_an_action_on_selected_rows_shows_the_list_again_if_none_is_selected(
     administrator: Browser, path: str, list_title: str, told: str
 ) -> None:
     status, page, _ = await administrator.post(path)

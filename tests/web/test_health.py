@@ -7,7 +7,7 @@ from tests.web.conftest import Browser, Server
 from web.site.keys import DATABASE, THREADS
 
 
-async def test_the_dashboard_tells_strangers_that_it_lives_and_is_ready(stranger: Browser) -> None:
+async def test_health_and_readiness_are_answered_without_sign_in(stranger: Browser) -> None:
     assert await stranger.get("/healthz") == (200, "alive\n")
     assert await stranger.get("/readyz") == (200, "ready\n")
 
@@ -48,7 +48,7 @@ async def test_metrics_are_not_for_strangers(stranger: Browser) -> None:
 _HELP = ("/help", "/api/docs")
 
 
-async def test_everybody_who_is_signed_in_is_helped(viewer: Browser) -> None:
+async def test_help_pages_are_shown_to_every_signed_in_user(viewer: Browser) -> None:
     for path in _HELP:
         status, page = await viewer.get(path)
 

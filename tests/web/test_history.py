@@ -67,7 +67,7 @@ async def test_paging_shows_every_run_once(server: Server, viewer: Browser) -> N
     assert seen == [str(number) for number in range(60, 0, -1)]
 
 
-async def test_the_history_of_one_repository_shows_no_other(server: Server, viewer: Browser) -> None:
+async def test_the_history_of_a_repository_shows_only_its_runs(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         a_run(session, a_repository(session))
         a_run(session, a_repository(session, name="KNAV", folder="knav"))
@@ -102,9 +102,7 @@ async def test_the_history_of_one_repository_shows_no_other(server: Server, view
         "/alerts/deliveries?state=bogus",
     ],
 )
-async def test_a_filter_that_does_not_exist_is_refused_and_lists_nothing(
-    administrator: Browser, address: str
-) -> None:
+async def test_a_filter_with_an_unknown_value_is_refused(administrator: Browser, address: str) -> None:
     status, page = await administrator.get(address)
 
     name, _, value = address.partition("?")[2].partition("=")
@@ -112,12 +110,12 @@ async def test_a_filter_that_does_not_exist_is_refused_and_lists_nothing(
 
 
 @pytest.mark.parametrize("path", ["/runs", "/runs.csv", "/runs?view=timeline", "/runs?view=calendar"])
-async def test_a_format_that_no_database_column_can_hold_is_left_out(viewer: Browser, path: str) -> None:
+async def test_a_format_with_a_nul_character_causes_no_error(viewer: Browser, path: str) -> None:
     assert (await viewer.get(f"{path}{'&' if '?' in path else '?'}format=%00"))[0] == 200
 
 
 @pytest.mark.parametrize("page_sizes", [PageSizes(timeline_runs=2)])
-async def test_the_timeline_says_how_many_runs_it_does_not_draw(server: Server, viewer: Browser) -> None:
+async def test_the_timeline_says_how_many_of_all_runs_it_shows(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         for _ in range(3):
@@ -134,7 +132,7 @@ async def test_the_timeline_says_how_many_runs_it_does_not_draw(server: Server, 
     assert "are shown" not in of_one
 
 
-async def test_the_timeline_has_a_row_for_each_of_several_repositories_of_one_name(
+async def test_the_timeline_has_separate_rows_for_repositories_of_the_same_name(
     server: Server, viewer: Browser
 ) -> None:
     with server.database.session() as session:
@@ -156,7 +154,9 @@ async def test_the_timeline_has_a_row_for_each_of_several_repositories_of_one_na
     assert ">Slow archive of the town of Plzeň (archive-2.example)</a>" in week
 
 
-async def test_an_entry_is_removed_after_a_page_that_names_it(server: Server, administrator: Browser) -> None:
+async def test_a_run_is_removed_after_a_confirmation_page_that_names_it(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         a_run(session, a_repository(session))
         session.commit()
@@ -170,7 +170,9 @@ async def test_an_entry_is_removed_after_a_page_that_names_it(server: Server, ad
         assert session.scalars(select(func.count()).select_from(History)).one() == 0
 
 
-async def test_what_needs_attention_beyond_the_rows_shown_is_counted(server: Server, viewer: Browser) -> None:
+async def test_entries_that_need_attention_beyond_the_shown_rows_are_counted(
+    server: Server, viewer: Browser
+) -> None:
     now = utc_now()
     with server.database.session() as session:
         telc = a_repository(session)
@@ -191,9 +193,7 @@ async def test_what_needs_attention_beyond_the_rows_shown_is_counted(server: Ser
         assert "13 failures, acknowledged or muted" in page
 
 
-async def test_the_overview_names_what_needs_attention_until_it_went_well(
-    server: Server, viewer: Browser
-) -> None:
+async def test_the_overview_lists_failed_harvests_until_they_succeed(server: Server, viewer: Browser) -> None:
     now = utc_now()
     with server.database.session() as session:
         telc, knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")

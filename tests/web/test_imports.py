@@ -1,4 +1,4 @@
-"""The bibliographic import in the dashboard: begun by hand, set, chosen by sets that are tried before."""
+"""The bibliographic import in the dashboard: started by hand, configured, filtered by sets tried before."""
 
 import asyncio
 import hashlib
@@ -78,7 +78,7 @@ def _stored(number: int, title: str, *fields: str) -> bytes:
     ).encode()
 
 
-async def test_an_import_runs_in_a_process_of_its_own_and_its_records_are_found(
+async def test_an_import_runs_in_a_separate_process_and_its_records_are_found(
     server: Server, owner: Browser, repository: int
 ) -> None:
     _, _, target = await owner.post("/imports", {"repository": ["99", str(repository)]})
@@ -96,7 +96,7 @@ async def test_an_import_runs_in_a_process_of_its_own_and_its_records_are_found(
     assert ">Czech</a>" in found, "the facets name the languages"
 
 
-async def test_decades_are_counted_by_the_first_year_and_say_that_their_lists_overlap(
+async def test_decades_are_counted_by_first_year_and_the_page_explains_their_overlap(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -114,7 +114,9 @@ async def test_decades_are_counted_by_the_first_year_and_say_that_their_lists_ov
     assert "Noviny" in decade
 
 
-async def test_an_import_that_cannot_begin_says_why(server: Server, owner: Browser, repository: int) -> None:
+async def test_an_import_that_cannot_start_shows_the_reason(
+    server: Server, owner: Browser, repository: int
+) -> None:
     server.app[IMPORTS].command = ("false",)
 
     await owner.post("/imports", {"repository": str(repository)})
@@ -124,7 +126,7 @@ async def test_an_import_that_cannot_begin_says_why(server: Server, owner: Brows
     assert "the process ended with exit code 1" in page
 
 
-async def test_nobody_imports_what_is_not_theirs(
+async def test_only_users_with_rights_to_a_repository_import_it(
     server: Server, colleague: Browser, viewer: Browser, repository: int
 ) -> None:
     status, _, _ = await colleague.post("/imports", {"repository": str(repository)})
@@ -134,7 +136,7 @@ async def test_nobody_imports_what_is_not_theirs(
     assert not server.app[IMPORTS].waits(repository, 0)
 
 
-async def test_a_source_is_set_and_a_template_that_leads_nowhere_is_refused(
+async def test_a_source_is_configured_and_an_invalid_url_template_is_refused(
     server: Server, owner: Browser, repository: int
 ) -> None:
     template = "https://telc.example/records/{local}"
@@ -150,7 +152,7 @@ async def test_a_source_is_set_and_a_template_that_leads_nowhere_is_refused(
     assert "nowhere" in page
 
 
-async def test_a_set_is_tried_on_stored_records_before_it_is_saved(
+async def test_a_filtering_set_is_tried_on_stored_records_before_it_is_saved(
     server: Server, administrator: Browser, repository: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sample = {"sample_repository": str(repository), "sample_samples": "100"}
@@ -179,7 +181,7 @@ _WRONG_SETS = (
 )
 
 
-async def test_what_is_wrong_with_a_set_is_said_and_what_was_typed_stays(
+async def test_an_invalid_filtering_set_is_refused_with_its_errors(
     server: Server, administrator: Browser
 ) -> None:
     await administrator.post("/account/language", {"language": "cs"})
@@ -192,7 +194,7 @@ async def test_what_is_wrong_with_a_set_is_said_and_what_was_typed_stays(
             assert list_sets(session) == []
 
 
-async def test_a_set_that_is_used_is_not_removed(
+async def test_a_filtering_set_in_use_is_not_removed(
     server: Server, administrator: Browser, repository: int
 ) -> None:
     with server.database.session() as session:
@@ -210,7 +212,7 @@ async def test_a_set_that_is_used_is_not_removed(
     assert kept.revision == 2
 
 
-async def test_what_was_changed_in_a_set_that_was_removed_meanwhile_is_saved_as_a_new_one(
+async def test_changes_to_a_set_that_was_removed_meanwhile_can_be_saved_as_a_new_one(
     administrator: Browser,
 ) -> None:
     changed = {**_SET, "name": "", "value-0": "atlas", "do": "save"}
@@ -224,7 +226,7 @@ async def test_what_was_changed_in_a_set_that_was_removed_meanwhile_is_saved_as_
 
 
 @pytest.mark.usefixtures("repository")
-async def test_partners_search_their_own_records_alone(
+async def test_partners_find_only_records_of_their_own_organisation(
     server: Server, owner: Browser, colleague: Browser, viewer: Browser
 ) -> None:
     with server.database.session() as session:
@@ -241,7 +243,7 @@ async def test_partners_search_their_own_records_alone(
 
 
 @pytest.mark.parametrize("page_sizes", [PageSizes(records=2)])
-async def test_pages_of_hits_follow_each_other_and_files_hold_all_of_them(
+async def test_hits_are_listed_page_by_page_and_files_have_all_of_them(
     server: Server, administrator: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("web.imports.pages_records.AT_ONCE", 2)
@@ -264,7 +266,9 @@ async def test_pages_of_hits_follow_each_other_and_files_hold_all_of_them(
     assert status == 404
 
 
-async def test_files_of_hits_have_all_names_of_a_record(server: Server, administrator: Browser) -> None:
+async def test_files_of_hits_have_all_contributors_of_a_record(
+    server: Server, administrator: Browser
+) -> None:
     more = [f"Autor, {number}" for number in range(1, 7)]
     with server.database.session() as session:
         row = a_bibliographic_record(session, a_repository(session))
@@ -287,7 +291,7 @@ async def test_files_of_hits_have_all_names_of_a_record(server: Server, administ
     assert "; ".join(["Hus, Jan", *more]) in table
 
 
-async def test_a_record_names_roles_in_words_and_leaves_out_what_says_nothing(
+async def test_a_record_shows_the_names_of_roles_and_omits_empty_information(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -313,9 +317,7 @@ async def test_a_record_names_roles_in_words_and_leaves_out_what_says_nothing(
     assert "funkce: výroba" in page
 
 
-async def test_pages_shorten_titles_that_would_stop_the_browser(
-    server: Server, administrator: Browser
-) -> None:
+async def test_pages_shorten_very_long_titles(server: Server, administrator: Browser) -> None:
     title = "x" * 100_000
     with server.database.session() as session:
         row = a_bibliographic_record(session, a_repository(session), title=title, statement=title)
@@ -330,7 +332,7 @@ async def test_pages_shorten_titles_that_would_stop_the_browser(
     assert "x" * 2000 not in page
 
 
-async def test_a_record_shows_all_its_fields_its_notes_and_the_way_to_the_original(
+async def test_a_record_shows_its_fields_its_notes_and_a_safe_link_to_the_original(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -354,11 +356,11 @@ async def test_a_record_shows_all_its_fields_its_notes_and_the_way_to_the_origin
 
 async def _ended(server: Server) -> None:
     async with asyncio.timeout(60):
-        while server.app[IMPORTS].under_way:  # noqa: ASYNC110 pages tell how far it is, and nothing else
+        while server.app[IMPORTS].under_way:  # noqa: ASYNC110 only pages show the progress
             await asyncio.sleep(0.05)
 
 
-async def test_partners_make_and_change_sets_of_their_own_organisation(
+async def test_partners_add_and_change_filtering_sets_of_their_own_organisation(
     server: Server, owner: Browser, colleague: Browser, administrator: Browser, repository: int
 ) -> None:
     made, _, _ = await owner.post("/imports/sets/new", {**_SET, "name": "maps", "do": "save"})
@@ -381,7 +383,7 @@ async def test_partners_make_and_change_sets_of_their_own_organisation(
         assert (await colleague.post(f"/imports/sets/1/{step}", {**_SET, "do": "save"}))[0] == 404
 
 
-async def test_nobody_lets_a_source_use_the_set_of_others(
+async def test_a_source_cannot_use_a_filtering_set_of_another_organisation(
     colleague: Browser, owner: Browser, repository: int
 ) -> None:
     await colleague.post("/imports/sets/new", {**_SET, "name": "maps", "do": "save"})
@@ -392,7 +394,7 @@ async def test_nobody_lets_a_source_use_the_set_of_others(
     assert "The filtering set does not exist" in page
 
 
-def test_sets_follow_their_organisations_short_name(server: Server) -> None:
+def test_filtering_sets_are_renamed_with_their_organisations_short_name(server: Server) -> None:
     with server.database.session() as session:
         number = a_filtering_set(session, "mzk/maps")
         other = a_filtering_set(session, "mzk2/maps")
@@ -417,7 +419,7 @@ def test_sets_of_removed_organisations_with_the_same_name_are_numbered(server: S
     assert names == ["/mzk/maps", "/mzk/maps (2)", "/mzk/maps (3)", "/mzk/maps (2) (2)", "/mzk/books"]
 
 
-async def test_sets_of_a_removed_organisation_are_seen_by_administrators_and_by_who_uses_them(
+async def test_sets_of_a_removed_organisation_are_visible_to_administrators_and_their_users(
     server: Server, owner: Browser, colleague: Browser, administrator: Browser, repository: int
 ) -> None:
     with server.database.session() as session:
@@ -439,7 +441,7 @@ async def test_sets_of_a_removed_organisation_are_seen_by_administrators_and_by_
     assert (await owner.get(f"/imports/sets/{used}/edit"))[0] == 403
 
 
-async def test_a_set_whose_repository_has_moved_is_released_by_an_administrator(
+async def test_a_set_used_by_a_moved_repository_is_released_by_an_administrator(
     server: Server, owner: Browser, administrator: Browser, repository: int
 ) -> None:
     await owner.post("/imports/sets/new", {**_SET, "name": "maps", "do": "save"})
@@ -463,7 +465,7 @@ async def test_a_set_whose_repository_has_moved_is_released_by_an_administrator(
     assert (await owner.post("/imports/sets/1/remove"))[0] == 303
 
 
-async def test_an_organisation_does_not_get_a_short_name_under_which_a_set_of_it_exists(
+async def test_an_organisation_cannot_take_a_short_name_that_makes_set_names_collide(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -483,7 +485,7 @@ async def test_an_organisation_does_not_get_a_short_name_under_which_a_set_of_it
         assert set_by_id(session, number).name == "mzk/maps"
 
 
-async def test_a_harvested_record_and_the_one_made_from_it_lead_to_each_other(
+async def test_a_harvested_record_and_the_record_imported_from_it_link_to_each_other(
     server: Server, owner: Browser, repository: int
 ) -> None:
     with server.database.session() as session:
@@ -535,7 +537,7 @@ async def test_a_source_without_marc_records_has_no_report(server: Server, admin
     assert "No MARC records are stored." in (await administrator.get(f"/imports/{number}/marc"))[1]
 
 
-def test_every_rule_of_the_validation_has_words() -> None:
+def test_every_rule_of_the_validation_has_a_text() -> None:
     folder = files("harvester.bibliographic.marc21")
     modules = ("structure.py", "designations.py", "coded_values.py")
     written = "".join((folder / name).read_text(encoding="utf-8") for name in modules)

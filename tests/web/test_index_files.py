@@ -50,11 +50,11 @@ def _queued(server: Server) -> list[str]:
         return sorted(Path(path).name for path in session.scalars(select(IndexFile.path)))
 
 
-async def test_without_folders_the_page_says_what_to_set(curator: Browser) -> None:
+async def test_without_configured_folders_the_page_names_the_setting(curator: Browser) -> None:
     assert "index_roots" in (await curator.get("/archive/indexing/files"))[1]
 
 
-async def test_what_is_new_or_changed_is_queued_with_the_folder_once(
+async def test_new_and_changed_files_of_a_folder_are_queued_once(
     server: Server, root: Path, curator: Browser
 ) -> None:
     _, text = await curator.get("/archive/indexing/files")
@@ -90,7 +90,7 @@ async def test_what_is_new_or_changed_is_queued_with_the_folder_once(
     assert "not gzip" in (await curator.get("/archive/indexing/files"))[1]
 
 
-async def test_chosen_files_are_read_again(server: Server, root: Path, curator: Browser) -> None:
+async def test_chosen_files_are_queued_again(server: Server, root: Path, curator: Browser) -> None:
     form = {"folder": str(root), "do": "chosen"}
     assert (await curator.post("/archive/indexing/files", form))[0] == 422
     await curator.post("/archive/indexing/files", {**form, "file": str(root / "done.warc.gz")})
@@ -120,7 +120,7 @@ async def test_the_form_keeps_its_entries_until_files_are_queued(
     assert _queued(server) == []
 
 
-async def test_nothing_outside_is_listed_or_queued(
+async def test_files_outside_the_configured_folders_are_neither_listed_nor_queued(
     server: Server, root: Path, curator: Browser, administrator: Browser
 ) -> None:
     headers = {"X-CSRF-Token": await administrator.token()}
@@ -135,7 +135,7 @@ async def test_nothing_outside_is_listed_or_queued(
         assert _queued(server) == [], path
 
 
-async def test_the_api_lists_and_queues(server: Server, root: Path, administrator: Browser) -> None:
+async def test_the_api_lists_and_queues_files(server: Server, root: Path, administrator: Browser) -> None:
     base = server.base_url + "/api/v1/archive/indexing"
     async with administrator.http.get(base + "/files", params={"folder": str(root)}) as answer:
         entries = (await answer.json())["entries"]
@@ -151,6 +151,6 @@ async def test_the_api_lists_and_queues(server: Server, root: Path, administrato
             assert (await answer.json())["run_id"] == expected
 
 
-async def test_only_the_archives_staff_sees_files(root: Path, viewer: Browser, owner: Browser) -> None:
+async def test_only_staff_of_the_archive_see_files(root: Path, viewer: Browser, owner: Browser) -> None:
     for browser in (viewer, owner):
         assert (await browser.get(f"/archive/indexing/files?folder={root}"))[0] == 403

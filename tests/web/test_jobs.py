@@ -31,7 +31,7 @@ def _insert(server: Server, *statements: str) -> None:
         session.commit()
 
 
-async def test_a_running_job_shows_how_far_it_is(server: Server, viewer: Browser) -> None:
+async def test_a_running_job_shows_its_progress(server: Server, viewer: Browser) -> None:
     _insert(server, _RUNNING, _PROGRESS)
 
     _, page = await viewer.get("/jobs")
@@ -44,7 +44,9 @@ async def test_a_running_job_shows_how_far_it_is(server: Server, viewer: Browser
     assert "worker-1" in page
 
 
-async def test_a_harvest_that_was_just_asked_for_is_awaited(administrator: Browser) -> None:
+async def test_the_page_after_a_harvest_was_requested_reloads_until_its_job_is_shown(
+    administrator: Browser,
+) -> None:
     _, page = await administrator.get("/jobs?done=harvest-asked")
     _, later = await administrator.get("/jobs")
 
@@ -55,13 +57,13 @@ async def test_a_harvest_that_was_just_asked_for_is_awaited(administrator: Brows
     assert '<noscript><meta http-equiv="refresh"' not in later
 
 
-async def test_an_address_that_takes_forms_says_so_when_it_is_opened(administrator: Browser) -> None:
+async def test_an_address_for_forms_only_is_explained_when_it_is_opened(administrator: Browser) -> None:
     status, page = await administrator.get("/errors/1/again")
 
     assert (status, "Go back to the page with the form." in page) == (405, True)
 
 
-async def test_a_job_that_waits_is_removed_at_once(server: Server, administrator: Browser) -> None:
+async def test_a_waiting_job_is_removed_at_once(server: Server, administrator: Browser) -> None:
     _insert(server, "INSERT INTO oai_job (repository_id, set_spec) VALUES (1, 'maps')")
 
     _, jobs = await administrator.get("/jobs")
@@ -87,7 +89,7 @@ async def test_a_job_that_starts_while_its_removal_is_confirmed_is_not_stopped(
         assert session.scalars(select(Job.status)).one() == JobStatus.IN_PROGRESS
 
 
-async def test_a_running_job_is_marked_for_the_manager_to_end(server: Server, administrator: Browser) -> None:
+async def test_removing_a_running_job_marks_it_as_stopping(server: Server, administrator: Browser) -> None:
     _insert(server, _RUNNING)
 
     _, page = await administrator.get("/jobs/1/remove")
@@ -100,7 +102,7 @@ async def test_a_running_job_is_marked_for_the_manager_to_end(server: Server, ad
         assert session.scalars(select(Job.status)).one() == JobStatus.STOPPING
 
 
-async def test_undo_of_a_job_that_is_sent_twice_is_accepted(server: Server, administrator: Browser) -> None:
+async def test_undoing_the_pause_of_a_job_twice_is_accepted(server: Server, administrator: Browser) -> None:
     _insert(server, _RUNNING)
     _, _, target = await administrator.post("/jobs/1/pause")
     (undo,) = re.findall(r'action="(/jobs/1/resume[^"]+)"', (await administrator.get(target))[1])
@@ -109,7 +111,7 @@ async def test_undo_of_a_job_that_is_sent_twice_is_accepted(server: Server, admi
     assert (await administrator.post("/jobs/1/resume"))[0] == 409
 
 
-async def test_a_job_that_has_ended_meanwhile_is_no_fault(administrator: Browser) -> None:
+async def test_removing_a_job_that_has_ended_meanwhile_is_explained(administrator: Browser) -> None:
     status, page, _ = await administrator.post("/jobs/7/remove")
 
     assert status == 404
@@ -138,7 +140,9 @@ async def test_a_job_is_paused_stopped_or_killed_after_a_page_that_names_it(
         assert session.scalars(select(Job.status)).one() == status
 
 
-async def test_what_cannot_be_done_any_more_is_told(server: Server, administrator: Browser) -> None:
+async def test_an_action_that_is_no_longer_possible_is_refused_with_the_reason(
+    server: Server, administrator: Browser
+) -> None:
     _insert(server, _RUNNING)
 
     status, page, _ = await administrator.post("/jobs/1/resume")
@@ -147,7 +151,7 @@ async def test_what_cannot_be_done_any_more_is_told(server: Server, administrato
     assert "The state of the job has changed" in page
 
 
-async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, viewer: Browser) -> None:
+async def test_waiting_jobs_show_their_positions_in_the_queue(server: Server, viewer: Browser) -> None:
     worker = (
         "INSERT INTO oai_worker (host, process_id, concurrency, good_until)"
         " VALUES ('worker-1', 7, 1, now() + interval '1 h')"
@@ -161,7 +165,7 @@ async def test_a_job_that_waits_says_how_many_are_before_it(server: Server, view
     assert "starts as soon as possible" in page
 
 
-async def test_a_planned_job_waits_for_its_time_and_not_for_others(server: Server, viewer: Browser) -> None:
+async def test_a_planned_job_shows_its_due_time_and_no_position(server: Server, viewer: Browser) -> None:
     later = "INSERT INTO oai_job (repository_id, harvest_start_time) VALUES (1, now() + interval '22 h')"
     _insert(server, later, later)
 
@@ -174,9 +178,7 @@ async def test_a_planned_job_waits_for_its_time_and_not_for_others(server: Serve
     assert "Current and planned jobs" in (await viewer.get("/repositories/1"))[1]
 
 
-async def test_exported_reasons_have_their_times_in_utc_as_all_columns(
-    server: Server, viewer: Browser
-) -> None:
+async def test_times_in_exported_reasons_are_in_utc(server: Server, viewer: Browser) -> None:
     viewer.http.cookie_jar.update_cookies({"zatva_zone": "Europe/Prague"}, URL(server.base_url))
     _insert(
         server,
@@ -188,7 +190,7 @@ async def test_exported_reasons_have_their_times_in_utc_as_all_columns(
     assert (job["reason"], job["due"]) == ("due at 2126-11-28T19:42:00Z", "2126-11-28T19:42:00Z")
 
 
-async def test_now_planned_and_just_ended_are_apart(server: Server, viewer: Browser) -> None:
+async def test_current_and_planned_jobs_are_listed_separately(server: Server, viewer: Browser) -> None:
     _insert(
         server,
         _RUNNING,
@@ -217,7 +219,7 @@ async def test_now_planned_and_just_ended_are_apart(server: Server, viewer: Brow
         assert {job["metadata_prefix"] for job in exported} == prefixes, "as on the page"
 
 
-async def test_a_retry_runs_at_once_when_asked_but_no_planned_job(
+async def test_a_retry_can_be_run_at_once_and_a_planned_job_cannot(
     server: Server, administrator: Browser
 ) -> None:
     _insert(

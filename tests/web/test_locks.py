@@ -24,7 +24,7 @@ def locked(server: Server) -> str:
     return f"/repositories/{number}"
 
 
-async def test_the_page_shows_it_and_an_administrator_clears_it(
+async def test_the_page_shows_a_lock_and_an_administrator_clears_it(
     locked: str, server: Server, administrator: Browser, viewer: Browser, curator: Browser
 ) -> None:
     _, page = await viewer.get(locked)
@@ -41,7 +41,7 @@ async def test_the_page_shows_it_and_an_administrator_clears_it(
         assert session.execute(text(query)).scalar_one() == {"cleared": ["<xpat>"]}
 
 
-async def test_the_api_lists_it_and_an_administrator_clears_it(
+async def test_the_api_lists_a_lock_and_an_administrator_clears_it(
     locked: str, server: Server, administrator: Browser
 ) -> None:
     http, base = administrator.http, server.base_url + "/api/v1"

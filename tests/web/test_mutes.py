@@ -31,7 +31,7 @@ def failed(server: Server) -> int:
 
 @pytest.mark.browser
 @pytest.mark.usefixtures("failed")
-async def test_it_is_acknowledged_or_muted_in_czech(server: Server, czech: Tab) -> None:
+async def test_a_failure_is_acknowledged_or_muted_in_czech(server: Server, czech: Tab) -> None:
     console = console_messages(czech)
     await enter(czech, server)
     await czech.get_by_role("button", name="Vzít na vědomí").click()
@@ -49,7 +49,7 @@ async def test_it_is_acknowledged_or_muted_in_czech(server: Server, czech: Tab) 
     assert console == []
 
 
-async def test_a_partner_mutes_only_its_own(failed: int, owner: Browser) -> None:
+async def test_a_partner_mutes_only_repositories_of_its_own_organisation(failed: int, owner: Browser) -> None:
     form = {"kind": "muted", "hours": "4", "note": "x"}
     for repository, status in (("all", 422), (str(failed), 404), ("x", 422)):
         answer = await owner.post("/alerts/mutes/new", {**form, "repository": repository})
@@ -58,7 +58,9 @@ async def test_a_partner_mutes_only_its_own(failed: int, owner: Browser) -> None
     assert (await owner.post("/alerts/mutes/new", {**form, "kind": "acknowledged"}))[0] == 422
 
 
-async def test_the_last_of_many_repositories_is_muted_alone(server: Server, administrator: Browser) -> None:
+async def test_the_form_for_muting_selects_the_last_of_many_repositories(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         rows = [{"base_url": f"https://{n}.example/oai", "base_dir": str(n)} for n in range(1500)]
         session.execute(insert(Repository), rows)
@@ -72,7 +74,7 @@ async def test_the_last_of_many_repositories_is_muted_alone(server: Server, admi
 
 
 @pytest.mark.usefixtures("failed")
-async def test_the_api_mutes_lists_and_ends(server: Server, administrator: Browser) -> None:
+async def test_the_api_adds_lists_and_ends_mutes(server: Server, administrator: Browser) -> None:
     headers = {"X-CSRF-Token": await administrator.token()}
     base = server.base_url + "/api/v1"
     http = administrator.http
@@ -92,7 +94,7 @@ async def test_the_api_mutes_lists_and_ends(server: Server, administrator: Brows
         assert len((await answer.json())["items"]) == 2
 
 
-async def test_maintenance_to_come_is_shown_wherever_due_times_are(
+async def test_planned_maintenance_is_shown_on_all_pages_with_due_times(
     server: Server, administrator: Browser
 ) -> None:
     begin = datetime.now(UTC) + timedelta(hours=1)

@@ -1,4 +1,4 @@
-"""Addresses that users type lead to no private network: not by name, by number, or by redirect."""
+"""Addresses that users enter reach no private network: neither by name, by address, nor by redirect."""
 
 import asyncio
 import socket
@@ -25,7 +25,9 @@ from web.auth.organisations import give_repository
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "[::1]", "[::ffff:127.0.0.1]", "2130706433"])
-async def test_this_machine_is_not_asked_by_name_or_number(settings: Settings, host: str) -> None:
+async def test_requests_to_the_local_machine_are_refused_by_name_and_address(
+    settings: Settings, host: str
+) -> None:
     async with repository() as address, open_transport(settings.guarded.harvester) as transport:
         port = address.rpartition(":")[2]
 
@@ -39,7 +41,9 @@ async def test_this_machine_is_not_asked_by_name_or_number(settings: Settings, h
 
 
 @pytest.mark.parametrize("address", ["10.0.0.1", "192.168.1.1", "169.254.169.254", "[fe80::1]", "[fd00::1]"])
-async def test_private_and_link_local_networks_are_not_asked(settings: Settings, address: str) -> None:
+async def test_requests_to_private_and_link_local_networks_are_refused(
+    settings: Settings, address: str
+) -> None:
     async with open_transport(settings.guarded.harvester) as transport:
         with pytest.raises(TransportError) as found:
             await transport(f"http://{address}/latest/meta-data", [])
@@ -53,16 +57,18 @@ async def test_private_and_link_local_networks_are_not_asked(settings: Settings,
      "[64:ff9b:1::7f00:1]", "[2002:7f00:1::]", "[fec0::1]", "[fd00:ec2::254]", "100.100.100.200",
      "192.168.0.1.", "0x7f.1", "0177.0.0.1", "127.1", "224.0.0.1", "255.255.255.255"],
 )  # fmt: skip
-async def test_no_spelling_of_a_private_address_is_asked(settings: Settings, address: str) -> None:
+async def test_requests_to_other_spellings_of_private_addresses_are_refused(
+    settings: Settings, address: str
+) -> None:
     async with open_transport(settings.guarded.harvester) as transport:
         with pytest.raises(TransportError) as found:
             await transport(f"http://{address}:9/", [])
 
-    # What is no address to this system's resolver leads nowhere either.
+    # A spelling that this system's resolver does not accept as an address reaches no host either.
     assert found.value.kind in {TransportKind.PRIVATE, TransportKind.ADDRESS, TransportKind.DNS}
 
 
-async def test_a_name_that_turns_private_the_second_time_is_not_asked(
+async def test_a_host_name_that_is_rebound_to_a_private_address_is_refused(
     settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     answers = iter(["203.0.113.1", "127.0.0.1"])
@@ -83,7 +89,7 @@ async def test_a_name_that_turns_private_the_second_time_is_not_asked(
     assert kinds == [TransportKind.PRIVATE, TransportKind.PRIVATE]
 
 
-async def test_the_harvest_of_an_organisations_repository_is_guarded_like_the_page(
+async def test_harvests_of_an_organisations_repository_refuse_private_addresses(
     server: Server, database: Database, settings: Settings
 ) -> None:
     outcomes = []
@@ -105,7 +111,7 @@ async def test_the_harvest_of_an_organisations_repository_is_guarded_like_the_pa
     assert outcomes[1].failure_reason is None
 
 
-async def test_rule_files_are_read_in_the_data_folder_only(server: Server, administrator: Browser) -> None:
+async def test_rule_files_outside_the_data_folder_are_refused(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         give_repository(session, a_repository(session).repository_id, 1)
         session.commit()
@@ -119,7 +125,7 @@ async def test_rule_files_are_read_in_the_data_folder_only(server: Server, admin
         assert "Rule files must be in the data folder" in page
 
 
-async def test_a_redirect_leads_to_no_private_network(settings: Settings) -> None:
+async def test_a_redirect_to_a_private_network_is_refused(settings: Settings) -> None:
     async with repository() as address:
 
         def around(send: Send) -> Callable[[HttpRequest], Awaitable[RawReply]]:
@@ -138,7 +144,7 @@ async def test_a_redirect_leads_to_no_private_network(settings: Settings) -> Non
     assert found.value.kind is TransportKind.PRIVATE
 
 
-async def test_a_redirect_of_an_sru_service_leads_to_no_private_network(settings: Settings) -> None:
+async def test_a_redirect_of_an_sru_service_to_a_private_network_is_refused(settings: Settings) -> None:
     async with serve_sru(FakeSru(books=books(1))) as fake:
 
         def around(send: Send) -> Send:
@@ -170,14 +176,14 @@ async def test_a_redirect_of_an_sru_service_leads_to_no_private_network(settings
         (["::ffff:10.0.0.1"], TransportKind.PRIVATE),
     ],
 )
-async def test_z3950_is_spoken_to_the_address_that_was_looked_at_and_to_no_private_one(
+async def test_z3950_connects_to_the_checked_address_and_to_no_private_one(
     settings: Settings,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     addresses: list[str],
     kind: TransportKind,
 ) -> None:
-    """The program gets a number, so that a name cannot lead elsewhere the second time."""
+    """The program gets an IP address, so that the name cannot resolve to another one the second time."""
     echo = tmp_path / "yaz-client"
     echo.write_text("#!/bin/sh\ncat\n")
     echo.chmod(0o755)
@@ -203,7 +209,7 @@ async def test_the_setting_allows_private_networks(settings: Settings) -> None:
         assert (await transport(f"{address}/oai", [("verb", "Identify")])).status == 200
 
 
-def test_what_harvests_may_not_the_dashboard_may_neither(settings: Settings) -> None:
+def test_the_dashboard_may_not_use_private_addresses_if_harvests_may_not(settings: Settings) -> None:
     strict = settings.model_copy(
         update={
             "web": settings.web.model_copy(update={"private_addresses": True}),

@@ -36,7 +36,7 @@ async def _try(browser: Browser, name: str, password: str, **more: str) -> tuple
     return await browser.post("/sign-in", form, token=await browser.token("/sign-in"))
 
 
-def test_what_is_kept_is_argon2_and_not_the_password() -> None:
+def test_a_password_is_stored_as_an_argon2_hash() -> None:
     kept = hash_password(_PASSWORD, least=12, user_name="Alena")
 
     assert kept.startswith("$argon2id$")
@@ -54,7 +54,7 @@ def test_weak_passwords_are_refused(password: str) -> None:
         hash_password(password, least=12, user_name="alena-alena-alena")
 
 
-def test_a_short_password_is_counted_in_czech() -> None:
+def test_the_error_about_a_short_password_is_in_czech() -> None:
     i18n.use_language("cs")
     try:
         with pytest.raises(UsageError, match="Heslo má 3 znaky;"):
@@ -70,7 +70,7 @@ async def test_a_password_signs_its_user_in(stranger: Browser, alenas_password: 
     assert (await stranger.get("/"))[0] == 200
 
 
-async def test_a_wrong_password_is_told_alike_whoever_it_is(
+async def test_a_failed_sign_in_has_the_same_message_for_known_and_unknown_users(
     server: Server, stranger: Browser, alenas_password: str
 ) -> None:
     for number, name in enumerate(("Alena", "Nobody", "Viktor"), start=1):
@@ -82,7 +82,9 @@ async def test_a_wrong_password_is_told_alike_whoever_it_is(
             assert session.scalars(select(AuditEntry.action)).all() == ["sign-in.refused"] * number
 
 
-async def test_the_way_on_stays_in_the_house(stranger: Browser, alenas_password: str) -> None:
+async def test_the_sign_in_redirects_only_to_pages_of_the_dashboard(
+    stranger: Browser, alenas_password: str
+) -> None:
     for wanted, got in (
         ("/runs?before=9", "/runs?before=9"),
         ("//evil.example", "/"),
@@ -93,7 +95,7 @@ async def test_the_way_on_stays_in_the_house(stranger: Browser, alenas_password:
         stranger.http.cookie_jar.clear()
 
 
-async def test_the_sign_in_leads_to_the_page_that_was_asked_for(stranger: Browser) -> None:
+async def test_the_sign_in_remembers_the_requested_page(stranger: Browser) -> None:
     async with stranger.http.get(stranger.base_url + "/runs?repository=1", allow_redirects=False) as answer:
         target = answer.headers["Location"]
     _, page = await stranger.get(target)
@@ -101,7 +103,7 @@ async def test_the_sign_in_leads_to_the_page_that_was_asked_for(stranger: Browse
     assert 'name="next" value="/runs?repository=1"' in page
 
 
-async def test_too_many_tries_have_to_wait_even_with_the_right_password(
+async def test_after_too_many_attempts_even_the_right_password_has_to_wait(
     server: Server, stranger: Browser, alenas_password: str
 ) -> None:
     tries = server.app[SETTINGS].web.sign_in_tries
@@ -120,7 +122,7 @@ async def test_too_many_tries_have_to_wait_even_with_the_right_password(
     assert (await _try(stranger, "Alena", alenas_password))[0] == 303
 
 
-async def test_a_borrowed_session_does_not_guess_the_present_password(
+async def test_guesses_of_the_current_password_in_a_session_are_limited(
     server: Server, administrator: Browser, alenas_password: str
 ) -> None:
     await administrator.sign_in(server.link("Alena"))
@@ -138,7 +140,9 @@ def _at(session: Session, address: str) -> str:
     return place_of(session, address=address, browser=None)
 
 
-def test_tries_are_counted_by_user_and_address_and_by_address(database: Database, settings: Settings) -> None:
+def test_attempts_are_counted_per_user_and_address_and_per_address(
+    database: Database, settings: Settings
+) -> None:
     web = settings.web.model_copy(update={"sign_in_tries": 2, "sign_in_tries_per_address": 4})
     with database.session() as session:
         place, other = _at(session, "192.0.2.1"), _at(session, "192.0.2.2")
@@ -153,7 +157,7 @@ def test_tries_are_counted_by_user_and_address_and_by_address(database: Database
         assert attempt(session, web, place=place, user_name="b"), "the attempts for other users stay"
 
 
-def test_one_ipv6_network_is_one_address(database: Database, settings: Settings) -> None:
+def test_an_ipv6_network_counts_as_one_address(database: Database, settings: Settings) -> None:
     web = settings.web.model_copy(update={"sign_in_tries_per_address": 1})
     with database.session() as session:
         assert attempt(session, web, place=_at(session, "2001:db8::1"), user_name="a") is None
@@ -176,7 +180,7 @@ async def test_a_new_password_signs_other_browsers_out(
     assert (await administrator.get("/"))[0] == 303
 
 
-async def test_a_user_signs_one_browser_or_all_of_them_out(
+async def test_a_user_ends_one_session_or_all_sessions(
     server: Server, administrator: Browser, stranger: Browser
 ) -> None:
     await stranger.sign_in(server.link("Alena"))
@@ -220,7 +224,7 @@ async def test_a_trusted_proxy_names_the_user(server: Server) -> None:
     assert "203.0.113.7" in page
 
 
-async def test_a_proxys_user_whom_we_do_not_know_is_told(server: Server) -> None:
+async def test_an_unknown_user_of_a_proxy_is_refused_with_the_name(server: Server) -> None:
     status, page = await _proxied(server, "Eva")
 
     assert status == 403
@@ -263,7 +267,7 @@ async def test_requests_of_a_proxys_user_without_cookies_share_a_session(
         assert len(session.scalars(select(UserSession)).all()) == 2
 
 
-async def test_the_header_of_anybody_else_counts_for_nothing(server: Server, stranger: Browser) -> None:
+async def test_the_user_header_of_an_untrusted_address_is_ignored(server: Server, stranger: Browser) -> None:
     assert (await _proxied(server, "Viktor", remote="192.0.2.1"))[0] == 303
     headers = {"X-Remote-User": "Viktor"}
     async with stranger.http.get(server.base_url + "/", headers=headers, allow_redirects=False) as answer:

@@ -40,7 +40,9 @@ def _add(server: Server, url: str, protocol: str) -> Repository:
         return row
 
 
-async def test_sru_is_recognised_by_asking_and_a_query_stands_where_sets_do(administrator: Browser) -> None:
+async def test_sru_is_recognised_automatically_and_takes_a_query_in_place_of_a_set(
+    administrator: Browser,
+) -> None:
     async with serve_sru(FakeSru(books=books(12))) as fake:
         status, page, _ = await administrator.post(NEW, {"base_url": fake.url, "do": "ask"})
         form = {"base_url": fake.url, **_WHAT, "do": "sample"}
@@ -57,7 +59,7 @@ async def test_sru_is_recognised_by_asking_and_a_query_stands_where_sets_do(admi
     assert fake.searches()[-1]["query"] == _TITLE
 
 
-async def test_faults_of_a_sample_are_told_once_and_what_to_do_where_nothing_can_be_read(
+async def test_errors_of_a_sample_are_summarised_with_advice_if_no_record_is_readable(
     administrator: Browser,
 ) -> None:
     shelf = [replace(book, surrogate="63") for book in books(3)]
@@ -74,7 +76,7 @@ async def test_faults_of_a_sample_are_told_once_and_what_to_do_where_nothing_can
     assert "choose one and try again" not in one
 
 
-async def test_an_oai_pmh_repository_below_an_address_like_srus_is_recognised_too(
+async def test_an_oai_pmh_repository_with_an_address_like_srus_is_recognised(
     administrator: Browser,
 ) -> None:
     async with serve(FakeRepository(items=many(2))) as served:
@@ -83,7 +85,9 @@ async def test_an_oai_pmh_repository_below_an_address_like_srus_is_recognised_to
     assert "<dd>OAI-PMH</dd>" in page
 
 
-async def test_a_plan_with_a_query_is_told_in_words_and_saved(server: Server, administrator: Browser) -> None:
+async def test_a_schedule_with_a_query_is_described_in_words_and_saved(
+    server: Server, administrator: Browser
+) -> None:
     async with serve_sru(FakeSru(books=books(3))) as fake:
         form = {
             "base_url": fake.url, "protocol": "sru", **_WHAT, "step": "plan", "base_dir": "books",
@@ -106,7 +110,9 @@ async def test_a_plan_with_a_query_is_told_in_words_and_saved(server: Server, ad
         assert set(session.scalars(select(MetadataFormat.metadata_prefix))) == {"marcxml", "dc"}
 
 
-async def test_a_service_that_does_not_explain_itself_is_chosen_by_hand(administrator: Browser) -> None:
+async def test_the_protocol_is_chosen_by_hand_if_a_service_does_not_describe_itself(
+    administrator: Browser,
+) -> None:
     async with serve_sru(FakeSru(books=books(3), explains=False)) as fake:
         unknown, page, _ = await administrator.post(NEW, {"base_url": fake.url, "do": "ask"})
         chosen, step, _ = await administrator.post(
@@ -122,7 +128,7 @@ async def test_a_service_that_does_not_explain_itself_is_chosen_by_hand(administ
     assert "Title 2" in sample
 
 
-async def test_what_is_wrong_with_a_query_is_said_at_its_field(administrator: Browser) -> None:
+async def test_an_invalid_query_is_reported_at_its_field(administrator: Browser) -> None:
     async with serve_sru(FakeSru(books=books(3))) as fake:
         form = {"base_url": fake.url, "step": "what", "metadata_prefix": "marcxml"}
         _, refused, _ = await administrator.post(NEW, {**form, "set_spec": "wrong", "do": "sample"})
@@ -134,7 +140,7 @@ async def test_what_is_wrong_with_a_query_is_said_at_its_field(administrator: Br
     assert 'id="set_spec-fault"' in page
 
 
-async def test_an_address_and_a_protocol_that_do_not_go_together_are_refused(administrator: Browser) -> None:
+async def test_an_address_that_does_not_fit_the_protocol_is_refused(administrator: Browser) -> None:
     for address, protocol in (("https://x.example/oai", "z39.50"), ("z3950://x.example/books", "sru")):
         form = {"base_url": address, "protocol": protocol, "do": "ask"}
         status, page, _ = await administrator.post(NEW, form)
@@ -142,14 +148,14 @@ async def test_an_address_and_a_protocol_that_do_not_go_together_are_refused(adm
         assert "is not a valid address for the protocol" in page
 
 
-async def test_only_oai_pmh_names_friends(administrator: Browser) -> None:
+async def test_friends_cannot_be_listed_for_other_protocols_than_oai_pmh(administrator: Browser) -> None:
     status, page, _ = await administrator.post(NEW, {"base_url": "z3950://x.example/books", "do": "friends"})
 
     assert status == 422
     assert "is not a valid base URL" in page
 
 
-async def test_z3950_needs_a_query_and_shows_what_it_finds(
+async def test_z3950_needs_a_query_and_shows_its_results(
     administrator: Browser,
     ztest: str,  # noqa: F811 the fixture
 ) -> None:
@@ -172,7 +178,7 @@ async def test_z3950_needs_a_query_and_shows_what_it_finds(
     assert "records are selected by a query in PQF" in shown
 
 
-async def test_queries_go_to_no_private_network(server: Server, owner: Browser) -> None:
+async def test_queries_to_private_networks_are_refused(server: Server, owner: Browser) -> None:
     """Neither by SRU nor by Z39.50, nor by a name or another spelling of an address."""
     server.app[DRAFTS].settings = create_app(
         server.settings.model_copy(
@@ -198,7 +204,7 @@ async def test_queries_go_to_no_private_network(server: Server, owner: Browser) 
     assert fake.asked == []
 
 
-async def test_the_harvest_of_an_organisations_service_is_guarded_too(
+async def test_harvests_of_an_organisations_service_refuse_private_addresses(
     server: Server, settings: Settings
 ) -> None:
     async with serve_sru(FakeSru(books=books(3))) as fake:
@@ -222,7 +228,9 @@ async def test_the_harvest_of_an_organisations_service_is_guarded_too(
     assert fake.asked == []
 
 
-async def test_the_explorer_explains_and_searches(server: Server, administrator: Browser) -> None:
+async def test_the_explorer_sends_explain_and_search_requests_by_sru(
+    server: Server, administrator: Browser
+) -> None:
     async with serve_sru(FakeSru(books=books(12), cap=5)) as fake:
         _add(server, fake.url, "sru")
         base = "/repositories/1/explorer"
@@ -246,7 +254,7 @@ async def test_the_explorer_explains_and_searches(server: Server, administrator:
     assert "Title 9" in more
 
 
-async def test_the_explorer_speaks_z3950(server: Server, administrator: Browser, ztest: str) -> None:  # noqa: F811
+async def test_the_explorer_queries_z3950_servers(server: Server, administrator: Browser, ztest: str) -> None:  # noqa: F811
     _add(server, ztest, "z39.50")
     base = "/repositories/1/explorer"
     _, answer = await administrator.get(f"{base}?verb=Identify")
@@ -260,7 +268,9 @@ async def test_the_explorer_speaks_z3950(server: Server, administrator: Browser,
     assert "&lt;record" in found
 
 
-async def test_rules_are_tried_on_what_a_query_finds(server: Server, administrator: Browser) -> None:
+async def test_rules_are_tried_on_the_records_that_a_query_finds(
+    server: Server, administrator: Browser
+) -> None:
     form = {"kind": "filter", "view": "xml", "content": FILTERS.decode(), "do": "try"}
     sample = {"sample_repository": "1", "sample_source": "live", "sample_samples": "10"}
     async with serve_sru(FakeSru(books=books(4))) as fake:
@@ -272,7 +282,7 @@ async def test_rules_are_tried_on_what_a_query_finds(server: Server, administrat
     assert fake.searches()[-1]["query"] == _TITLE
 
 
-async def test_a_trial_without_the_query_that_it_needs_is_told(server: Server) -> None:
+async def test_a_trial_of_a_rule_without_the_required_query_is_refused(server: Server) -> None:
     repository = _add(server, "z3950://127.0.0.1:1/Default", "z39.50")
     asked = SampleForm(repository=1, source="live")
 
@@ -300,7 +310,7 @@ async def test_schedules_take_queries_and_no_dates(server: Server, administrator
         assert session.scalars(select(RecurringJob.set_spec)).one() == '@attr 1=4 "x"'
 
 
-async def test_pages_say_what_does_not_apply(server: Server, administrator: Browser) -> None:
+async def test_pages_say_which_functions_do_not_apply_to_sru(server: Server, administrator: Browser) -> None:
     _add(server, "https://catalogue.example/sru", "sru")
 
     _, examination = await administrator.get("/repositories/1/doctor")
@@ -316,7 +326,7 @@ async def test_pages_say_what_does_not_apply(server: Server, administrator: Brow
     assert changed == 422
 
 
-async def test_a_broken_answer_is_told_as_the_answer_of_a_question(
+async def test_a_diagnostic_in_an_answer_is_shown_by_the_explorer(
     server: Server, administrator: Browser
 ) -> None:
     wrong = diagnostics("10", "wrong").encode()

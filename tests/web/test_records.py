@@ -58,7 +58,7 @@ async def test_records_are_listed_page_by_page_and_found_by_identifier(
     assert "No record with this identifier" in none
 
 
-async def test_a_page_that_is_none_is_not_found(server: Server, viewer: Browser) -> None:
+async def test_an_invalid_page_key_is_not_found(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -141,7 +141,7 @@ async def test_versions_are_compared_and_name_run_and_rule(server: Server, viewe
     assert "not kept" in message
 
 
-async def test_a_record_whose_file_is_gone_says_so(server: Server, viewer: Browser) -> None:
+async def test_a_record_whose_file_is_missing_says_so(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         _a_record(session, 1, filename="a/1.xml")
@@ -153,7 +153,7 @@ async def test_a_record_whose_file_is_gone_says_so(server: Server, viewer: Brows
     assert "or its file is missing" in page
 
 
-async def test_a_repository_without_records_says_how_they_come(server: Server, viewer: Browser) -> None:
+async def test_a_repository_without_records_says_how_to_get_them(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()

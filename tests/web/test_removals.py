@@ -38,7 +38,7 @@ async def _until_gone(server: Server, number: int) -> None:
             await asyncio.sleep(0.05)
 
 
-async def test_a_removal_that_takes_longer_than_a_page_continues_in_the_background(
+async def test_a_removal_beyond_the_time_of_a_page_continues_in_the_background(
     server: Server, administrator: Browser, repository: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for module in ("pages", "selected"):
@@ -82,9 +82,7 @@ async def test_a_repository_that_is_being_removed_is_not_shown_and_can_be_remove
     assert (await administrator.get(path))[0] == 404
 
 
-async def test_a_dashboard_that_starts_completes_removals_that_were_interrupted(
-    server: Server, repository: int
-) -> None:
+async def test_a_starting_dashboard_completes_interrupted_removals(server: Server, repository: int) -> None:
     with server.database.session() as session:
         begin_removal(session, repository)
         session.commit()
@@ -94,7 +92,7 @@ async def test_a_dashboard_that_starts_completes_removals_that_were_interrupted(
     await runner.cleanup()
 
 
-async def test_the_api_answers_when_the_repository_is_gone(
+async def test_the_api_answers_once_the_repository_is_removed(
     server: Server, administrator: Browser, repository: int
 ) -> None:
     headers = {"X-CSRF-Token": await administrator.token()}
@@ -130,7 +128,7 @@ async def _delete(who: Browser, address: str, headers: dict[str, str]) -> int:
     ],
 )
 @pytest.mark.parametrize("path", ["/repositories", "/api/v1/repositories"])
-async def test_a_statement_that_fails_again_when_repeated_is_not_offered_again(
+async def test_an_error_that_would_recur_has_no_retry_after_header(
     server: Server, administrator: Browser, path: str, statement: str, status: int, said: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip

@@ -66,7 +66,7 @@ async def test_a_failure_is_named_by_its_kind_and_the_form_keeps_its_values(
         assert session.scalars(select(Repository)).all() == []
 
 
-async def test_a_server_that_is_not_there_is_told_apart(administrator: Browser) -> None:
+async def test_a_refused_connection_is_reported_as_such(administrator: Browser) -> None:
     async with repository() as address:
         gone = address
 
@@ -79,7 +79,7 @@ async def test_a_server_that_is_not_there_is_told_apart(administrator: Browser) 
 _OUTSIDE = ("", "../elsewhere", "/etc")
 
 
-async def test_a_folder_outside_the_store_is_refused_before_anything_is_asked(administrator: Browser) -> None:
+async def test_a_folder_outside_the_store_is_refused_before_any_request(administrator: Browser) -> None:
     for folder in _OUTSIDE:
         form = {"base_url": "http://127.0.0.1:9/oai", "base_dir": folder}
 
@@ -90,7 +90,7 @@ async def test_a_folder_outside_the_store_is_refused_before_anything_is_asked(ad
         assert 'id="base_url-fault"' not in page, folder
 
 
-async def test_a_folder_that_is_taken_is_told(server: Server, administrator: Browser) -> None:
+async def test_a_folder_in_use_is_reported_at_its_field(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -103,7 +103,7 @@ async def test_a_folder_that_is_taken_is_told(server: Server, administrator: Bro
     assert 'id="base_dir-fault"' in page
 
 
-async def test_names_from_elsewhere_are_escaped(server: Server, administrator: Browser) -> None:
+async def test_foreign_names_are_escaped(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         a_repository(session, name="<script>alert(1)</script>")
         session.commit()
@@ -128,7 +128,9 @@ async def test_a_repository_shows_its_schedules_and_runs(server: Server, viewer:
     assert '<time datetime="2026-01-02T03:05:05Z" title="2 Jan 2026 03:05:05 UTC" data-relative>' in page
 
 
-async def test_its_name_is_in_the_rows_of_all_repositories_only(server: Server, viewer: Browser) -> None:
+async def test_repository_names_are_shown_only_in_lists_about_several_repositories(
+    server: Server, viewer: Browser
+) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         a_schedule(session, telc)
@@ -150,7 +152,7 @@ async def test_its_name_is_in_the_rows_of_all_repositories_only(server: Server, 
     assert await rows("/store-audits") == ["Library of Telč"]
 
 
-async def test_harvest_now_plans_a_one_off(server: Server, administrator: Browser) -> None:
+async def test_harvest_now_adds_a_one_off_schedule(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -163,7 +165,7 @@ async def test_harvest_now_plans_a_one_off(server: Server, administrator: Browse
         assert (planned.metadata_prefix, planned.frequency) == ("marc21", None)
 
 
-async def test_the_page_of_a_repository_shows_its_first_schedules_and_formats_and_how_many_there_are(
+async def test_the_page_of_a_repository_shows_its_first_schedules_and_formats_and_counts(
     server: Server, viewer: Browser
 ) -> None:
     with server.database.session() as session:
@@ -185,7 +187,9 @@ async def test_the_page_of_a_repository_shows_its_first_schedules_and_formats_an
     assert "The first 100 formats are shown." in page
 
 
-async def test_a_repository_goes_after_a_page_that_names_it(server: Server, administrator: Browser) -> None:
+async def test_a_repository_is_removed_after_a_confirmation_page_that_names_it(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -198,7 +202,9 @@ async def test_a_repository_goes_after_a_page_that_names_it(server: Server, admi
     assert "No repositories yet" in (await administrator.get(target))[1]
 
 
-async def test_a_repository_that_is_being_harvested_stays(server: Server, administrator: Browser) -> None:
+async def test_a_repository_that_is_being_harvested_is_not_removed(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.execute(text("INSERT INTO oai_job (repository_id, status, process_id) VALUES (1, 1, 7)"))
@@ -211,9 +217,7 @@ async def test_a_repository_that_is_being_harvested_stays(server: Server, admini
     assert (await administrator.get("/repositories/1"))[0] == 200
 
 
-async def test_what_a_person_decides_about_a_repository_is_changed(
-    server: Server, administrator: Browser
-) -> None:
+async def test_the_settings_of_a_repository_are_changed(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -243,7 +247,7 @@ _FAULTY = (
 )
 
 
-async def test_settings_that_cannot_be_are_told_by_their_field_and_nothing_is_changed(
+async def test_invalid_settings_are_reported_at_their_fields_and_not_saved(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -260,7 +264,9 @@ async def test_settings_that_cannot_be_are_told_by_their_field_and_nothing_is_ch
             assert session.get_one(Repository, 1).repository_name == "Library of Telč"
 
 
-async def test_a_repository_is_asked_again_for_what_it_offers(server: Server, administrator: Browser) -> None:
+async def test_a_repository_is_refreshed_from_its_current_answers(
+    server: Server, administrator: Browser
+) -> None:
     async with repository() as address:
         with server.database.session() as session:
             a_repository(session, name="Old name").base_url = f"{address}/oai"
@@ -273,7 +279,7 @@ async def test_a_repository_is_asked_again_for_what_it_offers(server: Server, ad
     assert "Books &amp; more" in page
 
 
-async def test_the_entry_of_a_refresh_has_no_changes_that_others_made_meanwhile(
+async def test_the_audit_entry_of_a_refresh_omits_changes_made_by_others_meanwhile(
     server: Server, administrator: Browser
 ) -> None:
     def somebody_else() -> None:
@@ -295,7 +301,7 @@ async def test_the_entry_of_a_refresh_has_no_changes_that_others_made_meanwhile(
     assert "brake_deletions" not in entry.before | entry.after
 
 
-async def test_a_repository_that_does_not_answer_keeps_its_facts(
+async def test_a_failed_refresh_keeps_the_facts_of_a_repository(
     server: Server, administrator: Browser
 ) -> None:
     async with repository() as address:
@@ -309,7 +315,7 @@ async def test_a_repository_that_does_not_answer_keeps_its_facts(
     assert "<h1>Old name</h1>" in (await administrator.get("/repositories/1"))[1]
 
 
-async def test_a_viewer_asks_and_changes_nothing(server: Server, viewer: Browser) -> None:
+async def test_a_viewer_cannot_refresh_or_change_a_repository(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -320,7 +326,9 @@ async def test_a_viewer_asks_and_changes_nothing(server: Server, viewer: Browser
     assert "/repositories/1/settings" not in (await viewer.get("/repositories/1"))[1]
 
 
-async def test_the_list_shows_how_each_repository_fares(server: Server, administrator: Browser) -> None:
+async def test_the_list_shows_the_last_runs_of_each_repository(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         telc, _knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")
         for number in range(22):
@@ -338,7 +346,7 @@ async def test_the_list_shows_how_each_repository_fares(server: Server, administ
     assert "never harvested" in page[page.index('id="repository-2"') :]
 
 
-async def test_the_list_follows_headings_and_filters_from_page_to_page(
+async def test_sorting_and_filters_of_the_list_are_kept_from_page_to_page(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -361,7 +369,7 @@ async def test_the_list_follows_headings_and_filters_from_page_to_page(
     assert re.findall(r'<tr id="repository-(\d+)"', second) == ["1", "102"]
 
 
-async def test_ticked_repositories_are_changed_one_by_one_with_an_audit_entry_each(
+async def test_selected_repositories_are_changed_one_by_one_with_an_audit_entry_each(
     server: Server, administrator: Browser, owner: Browser
 ) -> None:
     with server.database.session() as session:
@@ -405,7 +413,7 @@ async def test_ticked_repositories_are_changed_one_by_one_with_an_audit_entry_ea
         }  # fmt: skip
 
 
-async def test_ticked_repositories_are_changed_although_others_are_missing(
+async def test_selected_repositories_are_changed_although_others_are_missing(
     server: Server, administrator: Browser, owner: Browser
 ) -> None:
     with server.database.session() as session:
@@ -430,7 +438,9 @@ async def test_ticked_repositories_are_changed_although_others_are_missing(
         assert [str(number) for number in session.scalars(paused)] == numbers[:1]
 
 
-async def test_only_repositories_that_the_question_names_are_removed(server: Server, owner: Browser) -> None:
+async def test_only_repositories_named_on_the_confirmation_page_are_removed(
+    server: Server, owner: Browser
+) -> None:
     with server.database.session() as session:
         rows = [a_repository(session, f"Library {at}", f"r{at}") for at in range(2)]
         numbers = [row.repository_id for row in rows]
@@ -472,7 +482,7 @@ _CHOICE_PAGES = {
 """Pages on which a repository is chosen, and the name of the field."""
 
 
-async def test_repositories_are_chosen_in_the_order_of_the_readers_alphabet(
+async def test_choices_of_repositories_are_sorted_by_the_readers_alphabet(
     server: Server, administrator: Browser
 ) -> None:
     names = ["Šumava", "Sušice", "Cvikov", "Choceň", "hora", "Čáslav", "Česká knihovna", "Ivančice"]
@@ -502,7 +512,7 @@ async def test_repositories_are_chosen_in_the_order_of_the_readers_alphabet(
     ]  # fmt: skip
 
 
-async def test_repositories_of_one_name_are_told_apart_wherever_one_is_chosen(
+async def test_repositories_of_the_same_name_are_distinguished_in_every_choice(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:

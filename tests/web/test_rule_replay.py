@@ -1,4 +1,4 @@
-"""A rule replayed from its page: what would change is told first, then it is done by a process."""
+"""A rule is replayed from its page: the changes are previewed, then a process applies them."""
 
 import asyncio
 
@@ -27,7 +27,7 @@ REPLAY = "/rules/1/replay"
 
 @pytest.fixture
 async def kept(server: Server) -> int:
-    """A run of three records of mzk, whose answers were kept, and a rule; gives the run's number."""
+    """Add a run of mzk whose answers are stored, and a rule; return the run's number."""
     settings = server.settings
     keeping = settings.model_copy(
         update={"harvester": settings.harvester.model_copy(update={"keep_raw": True})}
@@ -53,9 +53,7 @@ def _flags(server: Server) -> dict[str, int]:
         return {flag: number for flag, number in rows}  # noqa: C416 rows, not pairs
 
 
-async def test_what_a_replay_would_change_is_told_then_done(
-    server: Server, owner: Browser, kept: int
-) -> None:
+async def test_a_replay_is_previewed_and_then_applied(server: Server, owner: Browser, kept: int) -> None:
     _, before = await owner.get(REPLAY)
     status, html, _ = await owner.post(REPLAY, {"run": str(kept), "do": "look"})
     untouched = _flags(server)
@@ -96,7 +94,7 @@ async def test_a_rule_changed_since_the_preview_is_not_applied(
     assert server.app[REPLAYS].of(1) is None
 
 
-async def test_a_run_of_which_nothing_was_kept_is_no_choice(
+async def test_a_run_without_stored_answers_cannot_be_replayed(
     server: Server, owner: Browser, kept: int
 ) -> None:
     with server.database.session() as session:
@@ -111,7 +109,7 @@ async def test_a_run_of_which_nothing_was_kept_is_no_choice(
     assert "run 1 has no stored answers" in html
 
 
-async def test_nobody_replays_what_is_not_theirs(
+async def test_only_users_with_rights_to_the_rule_and_the_run_replay_it(
     server: Server, owner: Browser, colleague: Browser, viewer: Browser, kept: int
 ) -> None:
     with server.database.session() as session:
@@ -124,7 +122,7 @@ async def test_nobody_replays_what_is_not_theirs(
     assert server.app[REPLAYS].of(1) is None
 
 
-async def test_telling_is_ended_when_it_takes_too_long(server: Server, kept: int) -> None:
+async def test_a_preview_beyond_its_time_limit_ends_and_names_the_command(server: Server, kept: int) -> None:
     replays = server.app[REPLAYS]
     replays.seconds = 0.01
 
@@ -132,7 +130,7 @@ async def test_telling_is_ended_when_it_takes_too_long(server: Server, kept: int
         await replays.preview(Replay(run=kept, repository_id=1, files=RuleFiles()))
 
 
-async def test_programs_preview_and_replay(server: Server, owner: Browser, kept: int) -> None:
+async def test_the_api_previews_and_applies_a_replay(server: Server, owner: Browser, kept: int) -> None:
     headers = {"X-CSRF-Token": await owner.token()}
     api = server.base_url + "/api/v1/rules/1"
 
@@ -142,7 +140,7 @@ async def test_programs_preview_and_replay(server: Server, owner: Browser, kept:
         html = await answer.json()
     async with owner.http.post(f"{api}/replay", json={"run": kept}, headers=headers) as answer:
         begun = answer.status
-    # It goes on as the one of the page does, which is waited for above; this one ends with the server.
+    # It continues as the one of the page does, which is awaited above; this one ends with the server.
 
     assert [run["history_id"] for run in runs] == [kept]
     assert html["counts"]["updated"] == 2

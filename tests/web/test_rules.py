@@ -84,13 +84,13 @@ async def test_rows_are_tried_and_saved_as_a_file(server: Server, owner: Browser
     assert "rules/organisation-1/culture.xml" in (await owner.get("/rules"))[1]
 
 
-async def test_a_rule_that_never_matches_is_told(owner: Browser, repository: int) -> None:
+async def test_a_rule_that_never_matches_is_reported(owner: Browser, repository: int) -> None:
     rows = {**_ROWS, "xpath-3": "//dc:coverage", "regexp-3": "."}
     _, text, _ = await owner.post("/rules/new", {**rows, "do": "try", "sample_repository": str(repository)})
     assert text.count("No sample matches it.") == 1
 
 
-async def test_faults_are_told_at_their_fields(owner: Browser, repository: int) -> None:
+async def test_errors_are_reported_at_their_fields(owner: Browser, repository: int) -> None:
     await owner.post("/account/language", {"language": "cs"})
     faulty = {**_ROWS, "regexp-2": "(", "prefix-3": "mods", "repository_id": str(repository), "do": "save"}
     status, text, _ = await owner.post("/rules/new", faulty)
@@ -112,7 +112,7 @@ async def test_faults_are_told_at_their_fields(owner: Browser, repository: int) 
     assert "Řádek 3, sloupec 1: není správně utvořené XML: <code lang=" in text
 
 
-async def test_a_rule_is_written_in_words_with_fields_of_stored_records(
+async def test_a_rule_is_edited_as_conditions_on_fields_of_stored_records(
     server: Server, owner: Browser, repository: int
 ) -> None:
     _, page = await owner.get(f"/rules/new?repository={repository}")
@@ -169,7 +169,9 @@ async def test_a_rule_is_written_in_words_with_fields_of_stored_records(
     assert root.xpath("//input[contains(@id, 'value-')]/@value")[:2] == ["cultural", "botany"]
 
 
-async def test_a_rule_that_reads_only_the_first_year_stays_one_until_it_is_changed(owner: Browser) -> None:
+async def test_an_old_condition_on_the_first_year_is_kept_and_not_offered_for_new_rules(
+    owner: Browser,
+) -> None:
     xpath = "number(substring(//dc:date, 1, 4)) &gt;= 2010"
     old = FILTERS.decode().partition("<filter ")[0]
     old += f'<filter xpath="{xpath}" regexp="^true$" ignoreCase="true"/></filters>'
@@ -186,7 +188,7 @@ async def test_a_rule_that_reads_only_the_first_year_stays_one_until_it_is_chang
 
 
 @pytest.mark.parametrize("view", ["conditions", "rows"])
-async def test_a_filter_without_conditions_is_refused_in_words(owner: Browser, view: str) -> None:
+async def test_a_filter_without_conditions_is_refused_with_a_message(owner: Browser, view: str) -> None:
     form = {"kind": "filter", "view": view, "name": "Empty", "do": "save"}
 
     status, page, _ = await owner.post("/rules/new", form)
@@ -196,7 +198,7 @@ async def test_a_filter_without_conditions_is_refused_in_words(owner: Browser, v
     assert (status, faults) == (422, ["Add at least one condition."])
 
 
-async def test_rows_become_xml_and_rows_again(owner: Browser) -> None:
+async def test_rows_are_converted_to_xml_and_back(owner: Browser) -> None:
     _, text, _ = await owner.post("/rules/new", {**_ROWS, "do": "xml"})
     assert "&lt;filters match=&#34;all&#34;&gt;" in text
     _, text, _ = await owner.post(
@@ -213,7 +215,7 @@ async def _saved(server: Server, owner: Browser, repository: int) -> None:
     assert b"<!-- why -->" in _file(server).read_bytes()
 
 
-async def test_rows_that_say_the_same_leave_the_file_as_it_is_and_others_tell_of_lost_comments(
+async def test_equal_rows_keep_the_file_and_changed_rows_remove_its_comments(
     server: Server, owner: Browser, repository: int
 ) -> None:
     await _saved(server, owner, repository)
@@ -255,7 +257,7 @@ async def test_rows_that_say_the_same_leave_the_file_as_it_is_and_others_tell_of
     assert "řádek 1, sloupec 1: &lt;filters&gt; neobsahuje žádný prvek &lt;filter&gt;" in text
 
 
-async def test_a_rule_tells_who_uses_it_and_which_run_read_it(
+async def test_a_rule_shows_its_schedules_and_the_run_that_last_used_it(
     server: Server, owner: Browser, repository: int
 ) -> None:
     await _saved(server, owner, repository)
@@ -278,7 +280,7 @@ async def test_a_rule_tells_who_uses_it_and_which_run_read_it(
     assert '<a href="/rules/1">Culture, version 1</a>' in text
 
 
-async def test_partners_make_rules_for_their_own_repositories_alone(
+async def test_partners_add_rules_only_for_their_own_repositories(
     server: Server, colleague: Browser, repository: int
 ) -> None:
     status, text, _ = await colleague.post("/rules/new", {**_ROWS, "do": "save"})
@@ -291,20 +293,20 @@ async def test_partners_make_rules_for_their_own_repositories_alone(
         assert session.scalars(select(Rule)).all() == []
 
 
-async def test_a_viewer_looks_and_changes_nothing(viewer: Browser) -> None:
+async def test_a_viewer_can_read_rules_and_cannot_add_them(viewer: Browser) -> None:
     assert (await viewer.get("/rules"))[0] == 200
     assert (await viewer.get("/rules/examples"))[0] == 200
     assert (await viewer.get("/rules/new"))[0] == 403
 
 
-async def test_a_removed_rule_leaves_its_file(server: Server, owner: Browser, repository: int) -> None:
+async def test_removing_a_rule_keeps_its_file(server: Server, owner: Browser, repository: int) -> None:
     await _saved(server, owner, repository)
     assert (await owner.post("/rules/1/remove"))[0] == 303
     assert _file(server).is_file()
     assert (await owner.get("/rules/1"))[0] == 404
 
 
-async def test_what_was_changed_in_a_rule_that_was_removed_meanwhile_is_saved_as_a_new_one(
+async def test_changes_to_a_rule_that_was_removed_meanwhile_can_be_saved_as_a_new_one(
     server: Server, owner: Browser, repository: int
 ) -> None:
     await _saved(server, owner, repository)
@@ -325,7 +327,7 @@ async def test_what_was_changed_in_a_rule_that_was_removed_meanwhile_is_saved_as
     assert "an hour of work" in (await owner.get("/rules/2"))[1]
 
 
-async def test_a_rule_is_used_in_a_schedule_by_a_link(
+async def test_a_rule_links_to_forms_of_schedules_with_the_rule_selected(
     server: Server, owner: Browser, colleague: Browser, repository: int
 ) -> None:
     await owner.post("/rules/new", {**_ROWS, "repository_id": str(repository)})

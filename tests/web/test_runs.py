@@ -43,7 +43,7 @@ def _broken(repository: Repository, run: History, **columns: object) -> Quaranti
     return Quarantined(**values)
 
 
-async def test_a_date_range_that_could_not_be_listed_is_shown_with_its_cause_and_not_as_a_record(
+async def test_a_date_range_that_could_not_be_listed_is_shown_with_its_cause(
     server: Server, viewer: Browser
 ) -> None:
     cause = {"code": "http_server_error", "status": 500}
@@ -103,7 +103,7 @@ async def test_a_list_that_may_have_ended_leaves_the_outcome_open(
     assert outcome in page
 
 
-async def test_an_error_is_shown_down_to_its_bytes(server: Server, viewer: Browser) -> None:
+async def test_an_error_is_shown_with_its_raw_data(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         telc.admin_email = "librarian@telc.example"
@@ -122,14 +122,14 @@ async def test_an_error_is_shown_down_to_its_bytes(server: Server, viewer: Brows
     assert raw == "<record>\n<a>x & y</a>\n</record>"
 
 
-def test_control_characters_are_seen_and_bytes_that_are_no_text_are_told() -> None:
+def test_control_characters_are_visible_and_undecodable_bytes_are_noted() -> None:
     view = view_of(b"<a>\x01\xff</a>")
 
     assert "\N{SYMBOL FOR START OF HEADING}" in view.lines[0].text
     assert view.encoding_note
 
 
-def test_of_a_long_answer_the_part_around_the_fault_is_shown() -> None:
+def test_only_the_part_of_a_long_answer_around_the_fault_is_shown() -> None:
     raw = b"<a>\n" + b"<b/>\n" * 1000 + b"&\n" + b"<b/>\n" * 1000 + b"</a>"
 
     view = view_of(raw)
@@ -161,7 +161,7 @@ def test_errors_are_grouped_by_their_codes_the_largest_group_first(server: Serve
     ]
 
 
-async def test_the_numbers_of_a_run_add_up_and_its_earlier_processes_are_named(
+async def test_the_numbers_of_a_run_add_up_and_its_earlier_processes_are_linked(
     server: Server, viewer: Browser
 ) -> None:
     with server.database.session() as session:
@@ -185,7 +185,7 @@ async def test_the_numbers_of_a_run_add_up_and_its_earlier_processes_are_named(
     assert [row["history_id"] for row in json.loads(listed)] == [2]
 
 
-async def test_the_history_is_exported_as_it_is_filtered(server: Server, viewer: Browser) -> None:
+async def test_the_history_is_exported_with_its_filter(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session, name="=cmd")
         a_run(session, telc, record_count=7)
@@ -246,7 +246,7 @@ async def test_calendar_and_timeline_link_to_days_and_runs(server: Server, viewe
     assert "planned" not in timeline
 
 
-async def test_the_timeline_shows_what_is_planned_for_the_next_day(server: Server, viewer: Browser) -> None:
+async def test_the_timeline_shows_planned_runs_of_the_next_day(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         a_schedule(session, telc, frequency="every 6 hours")
@@ -264,7 +264,9 @@ async def test_the_timeline_shows_what_is_planned_for_the_next_day(server: Serve
     assert "No runs in this period" in past
 
 
-async def test_ticked_entries_go_after_a_question(server: Server, administrator: Browser) -> None:
+async def test_selected_entries_are_removed_after_confirmation(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         for _ in range(3):
@@ -282,7 +284,7 @@ async def test_ticked_entries_go_after_a_question(server: Server, administrator:
         assert session.scalars(select(History.history_id).order_by(History.history_id)).all() == [1, 3]
 
 
-async def test_a_held_run_says_what_it_would_do_and_is_released(
+async def test_a_held_run_shows_what_it_would_change_and_is_approved(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -326,7 +328,7 @@ async def test_a_held_run_says_what_it_would_do_and_is_released(
         (HoldState.SUPERSEDED, "Pozdější běh má novější výsledky", "nahrazeno"),
     ],
 )
-async def test_a_held_run_that_was_decided_waits_for_nobody(
+async def test_a_held_run_that_was_decided_is_not_shown_as_waiting(
     server: Server, administrator: Browser, state: HoldState, advice: str, in_czech: str
 ) -> None:
     approved, now = state is not HoldState.SUPERSEDED, datetime.now(UTC)
@@ -359,7 +361,7 @@ async def test_a_held_run_that_was_decided_waits_for_nobody(
         assert ("Library of Telč" in listed.partition("<main")[2]) is not approved
 
 
-async def test_a_run_is_compared_with_what_is_usual(server: Server, viewer: Browser) -> None:
+async def test_a_run_is_compared_with_the_usual_run(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         a_run(session, telc)
@@ -372,7 +374,9 @@ async def test_a_run_is_compared_with_what_is_usual(server: Server, viewer: Brow
     assert "5 records, all new." in page
 
 
-async def test_a_run_whose_records_are_all_refused_received_some(server: Server, viewer: Browser) -> None:
+async def test_a_run_with_only_rejected_records_is_not_shown_as_empty(
+    server: Server, viewer: Browser
+) -> None:
     with server.database.session() as session:
         a_run(session, a_repository(session), invalid_count=8)
         session.commit()
@@ -386,12 +390,12 @@ async def test_a_run_whose_records_are_all_refused_received_some(server: Server,
 _NOWHERE = ("/runs/9", "/runs/9/errors", "/errors/9", "/errors/9/raw", "/records/9")
 
 
-async def test_what_is_not_there_is_not_found(viewer: Browser) -> None:
+async def test_unknown_runs_errors_and_records_are_not_found(viewer: Browser) -> None:
     for path in _NOWHERE:
         assert (await viewer.get(path))[0] == 404, path
 
 
-async def test_a_viewer_releases_and_removes_nothing(server: Server, viewer: Browser) -> None:
+async def test_a_viewer_cannot_approve_or_remove_runs(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         a_run(session, a_repository(session))
         session.commit()
@@ -402,7 +406,7 @@ async def test_a_viewer_releases_and_removes_nothing(server: Server, viewer: Bro
         assert session.scalars(select(func.count()).select_from(History)).one() == 1
 
 
-async def test_the_log_has_levels_and_is_kept_as_a_file(server: Server, viewer: Browser) -> None:
+async def test_the_log_is_filtered_by_level_and_downloaded_as_a_file(server: Server, viewer: Browser) -> None:
     url = "https://telc.example/oai?verb=ListRecords"
     reason = "xmlParseEntityRef: no name, line 2"
     with server.database.session() as session:
@@ -446,7 +450,7 @@ async def test_the_log_has_levels_and_is_kept_as_a_file(server: Server, viewer: 
         assert (status, "level=bogus, which does not exist" in page) == (422, True), path
 
 
-async def test_the_parameters_of_a_run_are_told_with_its_schedule(server: Server, viewer: Browser) -> None:
+async def test_the_parameters_of_a_run_are_shown_with_its_schedule(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         schedule = a_schedule(session, telc)
@@ -473,7 +477,7 @@ async def test_the_parameters_of_a_run_are_told_with_its_schedule(server: Server
     assert "the run was started manually" in by_hand
 
 
-async def test_lists_are_files_too_by_the_filter_in_the_address(server: Server, viewer: Browser) -> None:
+async def test_lists_are_exported_with_the_filter_in_the_address(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc, other = a_repository(session), a_repository(session, name="Jihlava", folder="jihlava")
         run = a_run(session, telc)
@@ -503,7 +507,7 @@ async def test_lists_are_files_too_by_the_filter_in_the_address(server: Server, 
 @pytest.mark.parametrize(
     "code", ["repository_locked", "repository_busy", "disk_full", "process_exited", "server_busy"]
 )
-async def test_a_failure_on_our_side_has_no_letter_to_the_administrator(
+async def test_a_failure_without_fault_of_the_repository_has_no_letter(
     server: Server, administrator: Browser, code: str
 ) -> None:
     with server.database.session() as session:
@@ -540,7 +544,7 @@ async def test_the_letter_repeats_the_request_that_failed(server: Server, admini
     assert "verb=ListRecords" in unnamed.partition('id="letter"')[2]
 
 
-async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator: Browser) -> None:
+async def test_a_failed_run_offers_the_next_steps(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         telc.admin_email = "librarian@telc.example"
@@ -571,7 +575,7 @@ async def test_a_failed_run_offers_what_to_do_next(server: Server, administrator
     assert "Show job 1, which repeats it" in afterwards
 
 
-async def test_a_failed_run_started_by_hand_offers_the_recurring_schedule_to_be_changed(
+async def test_a_failed_run_started_by_hand_links_to_the_recurring_schedule(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -592,7 +596,7 @@ async def test_a_failed_run_started_by_hand_offers_the_recurring_schedule_to_be_
     assert "Change schedule" not in alone
 
 
-async def test_a_failed_run_says_when_it_is_tried_next(server: Server, administrator: Browser) -> None:
+async def test_a_failed_run_shows_when_it_is_retried(server: Server, administrator: Browser) -> None:
     busy = ServerBusyError("https://telc.example/oai?verb=Identify", 503, 3600)
     with server.database.session() as session:
         telc = a_repository(session)
@@ -612,7 +616,7 @@ async def test_a_failed_run_says_when_it_is_tried_next(server: Server, administr
 
 
 @pytest.mark.parametrize(("counts", "button"), [({"pages": 1}, "Resume"), ({}, "Run again")])
-async def test_an_interrupted_run_is_resumed_if_it_has_received_something(
+async def test_an_interrupted_run_can_be_resumed_if_it_has_received_pages(
     server: Server, administrator: Browser, counts: dict[str, int], button: str
 ) -> None:
     with server.database.session() as session:

@@ -30,7 +30,9 @@ def _planned(server: Server, **columns: Any) -> int:
         return number
 
 
-async def test_a_schedule_is_added_with_what_its_form_says(server: Server, administrator: Browser) -> None:
+async def test_a_schedule_is_added_with_the_entries_of_its_form(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -62,7 +64,7 @@ async def test_a_schedule_is_added_with_what_its_form_says(server: Server, admin
     assert "strict validation" in page
 
 
-async def test_a_form_with_faults_comes_back_as_it_was(server: Server, administrator: Browser) -> None:
+async def test_a_form_with_errors_keeps_its_entries(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         a_repository(session)
         session.commit()
@@ -95,7 +97,7 @@ async def test_the_same_schedule_is_not_added_twice(server: Server, administrato
         assert sorted(map(str, session.scalars(select(RecurringJob.set_spec)))) == ["None", "maps"]
 
 
-async def test_the_repository_is_chosen_first(server: Server, administrator: Browser) -> None:
+async def test_a_new_schedule_needs_a_chosen_repository(server: Server, administrator: Browser) -> None:
     assert "No repositories to harvest yet" in (await administrator.get("/schedules/new"))[1]
     with server.database.session() as session:
         a_repository(session)
@@ -106,7 +108,7 @@ async def test_the_repository_is_chosen_first(server: Server, administrator: Bro
     assert (await administrator.get("/schedules/new?repository=x"))[0] == 404
 
 
-async def test_run_now_makes_a_job(server: Server, administrator: Browser) -> None:
+async def test_run_now_adds_a_job(server: Server, administrator: Browser) -> None:
     number = _planned(server)
 
     _, _, target = await administrator.post(f"/schedules/{number}/run")
@@ -182,7 +184,9 @@ async def test_a_schedule_is_paused_and_resumed(server: Server, administrator: B
         assert session.get_one(RecurringJob, number).state == RecurringState.NEW
 
 
-async def test_a_schedule_goes_after_a_page_that_names_it(server: Server, administrator: Browser) -> None:
+async def test_a_schedule_is_removed_after_a_confirmation_page_that_names_it(
+    server: Server, administrator: Browser
+) -> None:
     number = _planned(server)
 
     _, page = await administrator.get(f"/schedules/{number}/remove")
@@ -193,7 +197,7 @@ async def test_a_schedule_goes_after_a_page_that_names_it(server: Server, admini
     assert "No schedules yet" in (await administrator.get(target))[1]
 
 
-async def test_viewers_see_no_buttons_that_they_may_not_press(server: Server, viewer: Browser) -> None:
+async def test_viewers_see_no_buttons_for_changes(server: Server, viewer: Browser) -> None:
     _planned(server)
 
     _, page = await viewer.get("/schedules")
@@ -202,9 +206,7 @@ async def test_viewers_see_no_buttons_that_they_may_not_press(server: Server, vi
     assert (await viewer.get("/schedules/new?repository=1"))[0] == 403
 
 
-async def test_a_schedule_is_changed_in_the_form_that_shows_it(
-    server: Server, administrator: Browser
-) -> None:
+async def test_the_edit_form_shows_a_schedule_and_changes_it(server: Server, administrator: Browser) -> None:
     number = _planned(server, set_spec="maps")
 
     _, page = await administrator.get(f"/schedules/{number}/edit")
@@ -230,7 +232,7 @@ async def test_a_schedule_is_changed_in_the_form_that_shows_it(
         assert changed.end_date == datetime(2029, 12, 31, 23, tzinfo=UTC)
 
 
-async def test_what_the_form_shows_can_be_sent_back_unchanged(server: Server, administrator: Browser) -> None:
+async def test_saving_the_unchanged_form_changes_nothing(server: Server, administrator: Browser) -> None:
     # The form shows minutes, and does not say which of two hours a time of the repeated one is in.
     start, end = datetime(2026, 3, 1, 20, 10, 30, 500_000, UTC), datetime(2027, 10, 31, 1, 30, tzinfo=UTC)
     number = _planned(server, start_date=start, end_date=end, time_zone="Europe/Prague")
@@ -289,7 +291,7 @@ _FREQUENCIES = (
 )  # fmt: skip
 
 
-async def test_the_week_has_each_run_that_the_schedules_have(server: Server) -> None:
+async def test_the_week_shows_every_run_of_the_schedules(server: Server) -> None:
     now = datetime(2026, 3, 26, 12, 5, tzinfo=UTC)
     starts = [
         now - timedelta(days=40),
@@ -325,7 +327,7 @@ async def test_the_week_has_each_run_that_the_schedules_have(server: Server) -> 
     assert len(found.groups) < len(_FREQUENCIES) * 9, "those with the same times are one"
 
 
-async def test_a_harvest_that_comes_once_is_in_the_week(server: Server) -> None:
+async def test_a_one_off_harvest_is_in_the_week(server: Server) -> None:
     now = datetime(2026, 3, 2, 12, tzinfo=UTC)
     with server.database.session() as session:
         once = a_schedule(session, a_repository(session), frequency=None)
@@ -344,7 +346,7 @@ async def test_a_harvest_that_comes_once_is_in_the_week(server: Server) -> None:
 
 
 @pytest.mark.parametrize("page_sizes", [PageSizes(week_groups=1)])
-async def test_the_week_says_how_many_it_does_not_draw(server: Server, viewer: Browser) -> None:
+async def test_the_week_says_how_many_schedules_it_does_not_show(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         telc, knav = a_repository(session), a_repository(session, name="KNAV", folder="knav")
         for hour in range(1, 4):
@@ -363,7 +365,7 @@ async def test_the_week_says_how_many_it_does_not_draw(server: Server, viewer: B
     assert (await viewer.get("/schedules?view=week&repository=9"))[0] == 404
 
 
-async def test_one_repositorys_schedules_can_be_chosen(server: Server, viewer: Browser) -> None:
+async def test_schedules_are_filtered_by_repository(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         a_schedule(session, a_repository(session))
         a_schedule(session, a_repository(session, name="KNAV", folder="knav"))
@@ -384,7 +386,7 @@ def _week(server: Server, now: datetime) -> Week:
     return week_of(due.groups, now)
 
 
-async def test_a_sample_of_a_schedule_is_a_job_that_ends_early(
+async def test_a_sample_of_a_schedule_is_a_job_with_a_limit_of_records(
     server: Server, administrator: Browser
 ) -> None:
     number = _planned(server)
@@ -398,7 +400,7 @@ async def test_a_sample_of_a_schedule_is_a_job_that_ends_early(
         assert session.scalars(select(Job.max_records)).one() == 10
 
 
-async def test_before_saving_a_plan_says_what_it_would_mean_and_names_no_others_schedules(
+async def test_the_preview_of_a_schedule_names_no_schedules_of_other_organisations(
     server: Server, administrator: Browser, owner: Browser
 ) -> None:
     with server.database.session() as session:
@@ -419,7 +421,7 @@ async def test_before_saving_a_plan_says_what_it_would_mean_and_names_no_others_
     assert "Library of strangers" not in page
 
 
-async def test_the_preview_names_the_datestamp_bounds_and_whether_they_still_matter(
+async def test_the_preview_shows_the_datestamp_bounds_and_whether_they_have_an_effect(
     server: Server, administrator: Browser
 ) -> None:
     number = _planned(server, harvest_from="2020-01-01")

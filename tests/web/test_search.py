@@ -38,7 +38,7 @@ _SOUGHT = (
 )
 
 
-async def test_everyone_finds_only_what_they_may_see(
+async def test_users_find_only_objects_that_they_may_see(
     server: Server, owner: Browser, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -57,7 +57,9 @@ async def test_everyone_finds_only_what_they_may_see(
         assert [item["address"] for item in items] == [own], words
 
 
-async def test_a_foreign_run_is_not_found_by_its_number(server: Server, owner: Browser) -> None:
+async def test_a_run_of_another_organisation_is_not_found_by_its_number(
+    server: Server, owner: Browser
+) -> None:
     with server.database.session() as session:
         _fill(session)
 
@@ -66,7 +68,7 @@ async def test_a_foreign_run_is_not_found_by_its_number(server: Server, owner: B
     assert "Nothing found." in page
 
 
-async def test_pages_are_found_by_their_names_and_odd_words_are_no_fault(administrator: Browser) -> None:
+async def test_pages_are_found_by_name_and_unusual_words_cause_no_error(administrator: Browser) -> None:
     _, found = await administrator.get("/search?q=audit")
     words = ("%00", "%01", "ab%09c", "ab%0Ac", "ab%07c", "%25_", "((", "*.", "x" * 5000)
     odd = [await administrator.get(f"/search?q={one}") for one in words]
@@ -99,7 +101,7 @@ async def test_theme_and_language_are_chosen_before_signing_in(stranger: Browser
     assert '<html lang="cs">' in later
 
 
-async def test_another_site_cannot_change_how_pages_look(server: Server, stranger: Browser) -> None:
+async def test_another_site_cannot_change_display_preferences(server: Server, stranger: Browser) -> None:
     async with stranger.http.post(
         f"{server.base_url}/preferences",
         data={"theme": "dark"},

@@ -24,7 +24,7 @@ def test_a_link_signs_its_user_in_once(database: Database, settings: Settings) -
         assert use_link(session, token) is None
 
 
-def test_the_database_keeps_no_token_that_could_be_used(database: Database, settings: Settings) -> None:
+def test_sign_in_tokens_are_stored_as_hashes(database: Database, settings: Settings) -> None:
     with database.session() as session:
         add_user(session, "Alena")
         token = make_link(session, settings, "Alena", "http://zatva.example").partition("token=")[2]
@@ -36,7 +36,7 @@ def test_the_database_keeps_no_token_that_could_be_used(database: Database, sett
     assert token.encode() not in kept
 
 
-def test_a_link_that_is_too_old_signs_nobody_in(database: Database, settings: Settings) -> None:
+def test_an_expired_link_does_not_sign_in(database: Database, settings: Settings) -> None:
     with database.session() as session:
         add_user(session, "Alena")
         token = make_link(session, settings, "Alena", "http://zatva.example").partition("token=")[2]
@@ -45,7 +45,7 @@ def test_a_link_that_is_too_old_signs_nobody_in(database: Database, settings: Se
         assert use_link(session, token) is None
 
 
-def test_a_link_for_nobody_is_refused_unless_the_user_is_to_be_made(
+def test_a_link_for_an_unknown_user_is_refused_unless_it_may_create_the_user(
     database: Database, settings: Settings
 ) -> None:
     with database.session() as session:
@@ -59,7 +59,7 @@ def test_a_link_for_nobody_is_refused_unless_the_user_is_to_be_made(
         assert made.role == Role.ADMINISTRATOR
 
 
-def test_a_name_is_given_to_one_user_only(database: Database) -> None:
+def test_user_names_are_unique(database: Database) -> None:
     with database.session() as session:
         add_user(session, "Alena")
 
@@ -67,7 +67,7 @@ def test_a_name_is_given_to_one_user_only(database: Database) -> None:
             add_user(session, " Alena ")
 
 
-async def test_looking_at_a_link_does_not_use_it_up(server: Server, stranger: Browser) -> None:
+async def test_opening_a_link_does_not_use_it_up(server: Server, stranger: Browser) -> None:
     link = server.link("Alena")
 
     for _ in range(2):
@@ -115,7 +115,7 @@ async def test_signing_out_clears_the_browser(server: Server, administrator: Bro
         assert answer.headers["Clear-Site-Data"] == '"cache", "storage"'
 
 
-async def test_a_session_that_has_ended_counts_no_more(server: Server, administrator: Browser) -> None:
+async def test_an_expired_session_is_not_accepted(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         session.execute(update(UserSession).values(expires=func.now() - timedelta(seconds=1)))
         session.commit()
@@ -123,7 +123,7 @@ async def test_a_session_that_has_ended_counts_no_more(server: Server, administr
     assert (await administrator.get("/"))[0] == 303
 
 
-async def test_a_user_who_is_gone_is_signed_out(server: Server, administrator: Browser) -> None:
+async def test_a_deleted_user_is_signed_out(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         session.delete(session.scalars(select(User).where(User.name == "Alena")).one())
         session.commit()
@@ -131,9 +131,7 @@ async def test_a_user_who_is_gone_is_signed_out(server: Server, administrator: B
     assert (await administrator.get("/"))[0] == 303
 
 
-async def test_the_session_cookie_is_closed_to_scripts_and_other_sites(
-    server: Server, stranger: Browser
-) -> None:
+async def test_the_session_cookie_is_http_only_and_same_site(server: Server, stranger: Browser) -> None:
     link = server.link("Alena")
     path = link.removeprefix(server.base_url)
     data = {"csrf_token": await stranger.token(path), "token": path.partition("token=")[2]}
@@ -152,11 +150,11 @@ def _hashes(server: Server) -> set[bytes]:
         return set(session.scalars(select(UserSession.token_hash)))
 
 
-async def test_a_form_that_is_not_what_its_encoding_says_is_refused_and_nothing_is_logged_as_ours(
+async def test_a_form_with_a_wrong_content_encoding_is_refused_without_an_error_in_the_log(
     stranger: Browser, caplog: pytest.LogCaptureFixture
 ) -> None:
     headers = {"Content-Encoding": "gzip", "Content-Type": "application/x-www-form-urlencoded"}
-    # Its body comes when the server asks for it, so it is the page that fails at it.
+    # The body is sent once the server asks for it, so that reading it fails in the handler.
     async with stranger.http.post(
         f"{stranger.base_url}/sign-in", data=b"abcd", headers=headers, expect100=True
     ) as answer:

@@ -1,4 +1,4 @@
-"""An owner, a colleague of another organisation and a stranger are asked of every route there is."""
+"""Every route is requested by an owner, a colleague of another organisation, a stranger and other users."""
 
 import itertools
 import re
@@ -17,7 +17,7 @@ from web.api.table import OPERATIONS
 from web.auth.access import STREAMS, Right, right_of
 
 _VARIABLE = re.compile(r"\{(\w+)\}")
-_FOR_THE_HOUSE = frozenset({Right.LOOK_AROUND, Right.ARCHIVE, Right.ADMINISTER})
+_STAFF_RIGHTS = frozenset({Right.LOOK_AROUND, Right.ARCHIVE, Right.ADMINISTER})
 _STAND_INS = {
     "collection": "collection:maps",
     "spec": "collection:maps",
@@ -31,11 +31,11 @@ _STAND_INS = {
     "kind": "csv",
 }
 _CHOICES = frozenset({"control", "kind"})
-"""Variables that choose a way, not an object."""
+"""Variables that choose an action or a kind, not an object."""
 _NOT_IN_THE_WORLD = re.compile(r"/content$|/doctor\.json$|/doctor/")
-"""Of these there is none before something else is done: a record's file, an examination's report."""
+"""Objects that exist only after further steps: a record's file, a report of diagnostics."""
 _HARMLESS = {("POST", "/preferences")}
-"""It only sets cookies that say how pages look."""
+"""It only sets cookies with display preferences."""
 _REFUSED = {401, 403, 404}
 
 
@@ -55,7 +55,7 @@ class _Route:
 
     @property
     def thing(self) -> str | None:
-        """The word of what the route is about, where that belongs to somebody."""
+        """The kind of object that the route is about, if the object has an owner."""
         found = [word for path, word in OBJECTS.items() if (self.path + "/").startswith(path + "/")]
         return found[0] if found else None
 
@@ -65,7 +65,7 @@ class _Route:
 
 
 def _routes(server: Server) -> list[_Route]:
-    """Every route; what is added to the application is among them."""
+    """Return every route of the application, with those added later."""
     declared = {(one.method, PREFIX + one.path): one.right for one in OPERATIONS}
     routes = []
     for route in server.app.router.routes():
@@ -78,21 +78,21 @@ def _routes(server: Server) -> list[_Route]:
     return routes
 
 
-def _somebodys(server: Server) -> list[_Route]:
-    found = [route for route in _routes(server) if route.thing and route.right not in _FOR_THE_HOUSE]
+def _routes_of_owned_objects(server: Server) -> list[_Route]:
+    found = [route for route in _routes(server) if route.thing and route.right not in _STAFF_RIGHTS]
     return sorted(found, key=lambda route: (route.method != "GET", route.path))
 
 
-def _for_the_house(server: Server) -> list[_Route]:
+def _routes_for_staff(server: Server) -> list[_Route]:
     return [
         route
         for route in _routes(server)
-        if route.right in _FOR_THE_HOUSE and route.key not in PUBLIC | OWN_ACCOUNT
+        if route.right in _STAFF_RIGHTS and route.key not in PUBLIC | OWN_ACCOUNT
     ]
 
 
 async def _ask(browser: Browser, route: _Route, address: str, token: str) -> tuple[int, str]:
-    """Status and text; a form or body that is empty but for the form token."""
+    """Send an empty form or body with the form token; return status and text."""
     headers = {"X-CSRF-Token": token} if route.is_api else {}
     carried: dict[str, Any] = {"json": {}} if route.is_api else {"data": {"csrf_token": token}}
     if route.method == "GET":
@@ -107,9 +107,9 @@ async def _ask(browser: Browser, route: _Route, address: str, token: str) -> tup
 
 @pytest.fixture
 def world(server: Server) -> dict[str, int]:
-    """What is the owner's, and what is the colleague's beside it."""
+    """Add the owner's objects, and a repository of the colleague."""
     with server.database.session() as session:
-        # The numbers of different things differ, so that one cannot stand in for another.
+        # The numbers of different kinds of objects differ, so that one cannot be mistaken for another.
         world = [a_world(session) for _ in range(3)][-1]
         a_neighbour(session)
         session.commit()
@@ -117,17 +117,17 @@ def world(server: Server) -> dict[str, int]:
 
 
 def test_every_route_is_covered(server: Server) -> None:
-    """A new route is somebody's, the house's, one's own, public, or a list that is looked through below."""
+    """A new route is about an owned object, the own account, for staff, public, or a list tested below."""
     for route in _routes(server):
         if route.right is Right.ANYBODY:
             assert route.key in PUBLIC, f"{route.key} answers strangers: name it in PUBLIC"
         elif route.right is Right.ACCOUNT:
             assert route.key in OWN_ACCOUNT, f"{route.key}: name it in OWN_ACCOUNT"
-        elif set(_VARIABLE.findall(route.path)) - _CHOICES and route.right not in _FOR_THE_HOUSE:
+        elif set(_VARIABLE.findall(route.path)) - _CHOICES and route.right not in _STAFF_RIGHTS:
             assert route.thing, f"{route.key}: name what it is about in OBJECTS"
 
 
-def test_every_change_says_what_right_it_needs(server: Server) -> None:
+def test_every_changing_route_declares_the_right_it_needs(server: Server) -> None:
     for route in server.app.router.routes():
         assert route.resource is not None
         path = route.resource.canonical
@@ -135,7 +135,7 @@ def test_every_change_says_what_right_it_needs(server: Server) -> None:
             assert hasattr(route.handler, "needed_right"), f"{route.method} {path}"
 
 
-async def test_strangers_get_nothing_but_the_way_in(
+async def test_strangers_can_read_only_public_routes(
     server: Server, stranger: Browser, world: dict[str, int]
 ) -> None:
     before = _fingerprint(server)
@@ -152,7 +152,9 @@ async def test_strangers_get_nothing_but_the_way_in(
     assert _fingerprint(server) == before
 
 
-async def test_strangers_can_post_nothing(server: Server, stranger: Browser, world: dict[str, int]) -> None:
+async def test_strangers_can_post_only_to_public_routes(
+    server: Server, stranger: Browser, world: dict[str, int]
+) -> None:
     before = _fingerprint(server)
 
     for route in _routes(server):
@@ -165,7 +167,7 @@ async def test_strangers_can_post_nothing(server: Server, stranger: Browser, wor
 
 @pytest.mark.parametrize("named", [True, False])
 @pytest.mark.parametrize("reader", ["Viktor", "Alena"])
-async def test_credentials_of_base_urls_are_shown_to_those_who_may_change_the_repository_alone(
+async def test_credentials_in_base_urls_are_shown_only_to_users_who_may_change_them(
     server: Server, world: dict[str, int], reader: str, *, named: bool
 ) -> None:
     """Without a name, the base URL is shown instead; a name may also be an address."""
@@ -195,11 +197,11 @@ async def test_credentials_of_base_urls_are_shown_to_those_who_may_change_the_re
     assert shown == (form_and_api if reader == "Alena" else set())
 
 
-async def test_a_colleague_is_told_that_what_is_the_owners_is_not_there(
+async def test_objects_of_the_owner_are_answered_like_unknown_ones_to_a_colleague(
     server: Server, colleague: Browser, world: dict[str, int]
 ) -> None:
     token, before = await colleague.token(), _fingerprint(server)
-    routes = _somebodys(server)
+    routes = _routes_of_owned_objects(server)
 
     assert len(routes) > 20
     for route in routes:
@@ -207,7 +209,7 @@ async def test_a_colleague_is_told_that_what_is_the_owners_is_not_there(
         nowhere, as_nowhere = await _ask(
             colleague, route, route.address(dict.fromkeys(world, 999_999)), token
         )
-        # A body that is no good may be told before anything is looked for: of what is not there as well.
+        # An invalid body may be refused before the object is looked up, and so for unknown objects as well.
         assert status in {404, 415, 422}, route.key
         assert status == nowhere, route.key
         assert _without_numbers(text) == _without_numbers(as_nowhere), route.key
@@ -216,10 +218,10 @@ async def test_a_colleague_is_told_that_what_is_the_owners_is_not_there(
     assert _fingerprint(server) == before
 
 
-async def test_the_owner_gets_there(server: Server, owner: Browser) -> None:
-    """Else the colleague's 404 would prove nothing. After each change there is a fresh world."""
+async def test_the_owner_has_access_to_their_objects(server: Server, owner: Browser) -> None:
+    """Otherwise, the colleague's 404 would prove nothing. After each change, the objects are added again."""
     token, world = await owner.token(), _fresh_world(server)
-    for route in _somebodys(server):
+    for route in _routes_of_owned_objects(server):
         status, text = await _ask(owner, route, route.address(world), token)
         if route.method != "GET" and status < 400:
             world = _fresh_world(server)
@@ -231,7 +233,7 @@ async def test_the_owner_gets_there(server: Server, owner: Browser) -> None:
         assert status < 500, (route.key, text)
 
 
-async def test_lists_show_the_owner_what_is_theirs_and_nobody_else(
+async def test_lists_show_the_owners_objects_to_the_owner_and_not_to_a_colleague(
     server: Server, owner: Browser, colleague: Browser, viewer: Browser, world: dict[str, int]
 ) -> None:
     seen = set()
@@ -249,7 +251,7 @@ async def test_lists_show_the_owner_what_is_theirs_and_nobody_else(
     assert seen >= {"/", "/repositories", "/schedules", "/jobs", "/runs", "/api/v1/repositories"}
 
 
-async def test_a_list_of_the_owners_repository_is_no_way_round(
+async def test_lists_filtered_by_the_owners_repository_show_nothing_to_a_colleague(
     server: Server, colleague: Browser, world: dict[str, int]
 ) -> None:
     number = world["repository"]
@@ -262,11 +264,11 @@ async def test_a_list_of_the_owners_repository_is_no_way_round(
             assert MARK not in text, address
 
 
-async def test_partners_are_kept_out_of_the_house(
+async def test_partners_are_refused_routes_for_staff(
     server: Server, owner: Browser, world: dict[str, int]
 ) -> None:
     token, before = await owner.token(), _fingerprint(server)
-    routes = _for_the_house(server)
+    routes = _routes_for_staff(server)
 
     assert len(routes) > 20
     for route in routes:
@@ -286,7 +288,7 @@ async def test_viewers_change_nothing(server: Server, viewer: Browser, world: di
     assert _fingerprint(server) == before
 
 
-async def test_curators_change_the_archive_alone(
+async def test_curators_change_only_the_archive(
     server: Server, curator: Browser, world: dict[str, int]
 ) -> None:
     token, before = await curator.token(), _fingerprint(server)
@@ -316,7 +318,7 @@ async def test_every_change_without_the_form_token_is_refused(
     assert _fingerprint(server) == before
 
 
-async def test_a_token_makes_no_change_through_a_page(
+async def test_an_api_token_cannot_change_anything_through_pages(
     server: Server, stranger: Browser, world: dict[str, int]
 ) -> None:
     stranger.http.headers["Authorization"] = f"Bearer {token_of(server, 'Alena')}"
@@ -333,14 +335,14 @@ async def test_a_token_makes_no_change_through_a_page(
     assert _fingerprint(server) == before
 
 
-async def test_events_tell_each_follower_of_their_own_rows_alone(
+async def test_event_streams_contain_only_rows_that_the_user_may_see(
     server: Server, owner: Browser, colleague: Browser, world: dict[str, int]
 ) -> None:
     first_frames = {"owner": "", "colleague": ""}
     for name, browser in (("owner", owner), ("colleague", colleague)):
         for topic in ("jobs", "planned"):
             async with browser.http.get(f"{server.base_url}/events?topics={topic}") as stream:
-                await stream.content.readuntil(b"\n\n")  # how soon to come back
+                await stream.content.readuntil(b"\n\n")  # when to reconnect
                 first_frames[name] += (await stream.content.readuntil(b"\n\n")).decode()
 
     assert MARK in first_frames["owner"]

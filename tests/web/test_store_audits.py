@@ -46,7 +46,9 @@ async def test_the_page_shows_why_a_file_is_unreadable(server: Server, administr
     assert "1 more file has a problem" in text
 
 
-async def test_others_do_not_see_the_audit(server: Server, owner: Browser, colleague: Browser) -> None:
+async def test_other_organisations_do_not_see_an_audit(
+    server: Server, owner: Browser, colleague: Browser
+) -> None:
     _repository, audit = _damaged(server)
     assert (await owner.get(f"/store-audits/{audit}"))[0] == 200
     assert (await colleague.get(f"/store-audits/{audit}"))[0] == 404

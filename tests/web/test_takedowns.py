@@ -34,7 +34,9 @@ def _hidden(server: Server) -> list[str]:
 
 
 @pytest.mark.usefixtures("archive")
-async def test_a_preview_changes_nothing_and_the_entry_hides(server: Server, curator: Browser) -> None:
+async def test_a_preview_changes_nothing_and_an_entry_hides_documents(
+    server: Server, curator: Browser
+) -> None:
     status, text, _ = await curator.post("/archive/takedowns/new", _FORM)
     assert (status, "2 documents are covered. No harvester has them." in text) == (200, True)
     assert "For example:" not in text, "these are all"
@@ -78,13 +80,13 @@ async def test_a_preview_says_that_some_of_many_addresses_are_examples(
         ("2020-01-01", "Enter a day that has not begun yet."),
     ],
 )
-async def test_the_preview_refuses_an_end_that_cannot_be(curator: Browser, typed: str, fault: str) -> None:
+async def test_the_preview_refuses_an_invalid_end(curator: Browser, typed: str, fault: str) -> None:
     status, text, _ = await curator.post("/archive/takedowns/new", {**_FORM, "expires": typed})
     assert (status, fault in text) == (422, True)
 
 
 @pytest.mark.usefixtures("archive")
-async def test_the_end_is_shown_to_the_minute_before_it_is_entered_and_after(curator: Browser) -> None:
+async def test_the_end_is_shown_in_the_preview_and_after_the_entry(curator: Browser) -> None:
     filled = {**_FORM, "expires": "2999-11-30"}
     assert (
         "From the beginning of this day, the documents are shown again."
@@ -97,20 +99,20 @@ async def test_the_end_is_shown_to_the_minute_before_it_is_entered_and_after(cur
 
 
 @pytest.mark.usefixtures("archive")
-async def test_a_wrong_line_is_named(curator: Browser) -> None:
+async def test_an_invalid_line_is_reported_with_its_number(curator: Browser) -> None:
     targets = "a.cz/\x85\u2028x\r\nblog"  # a URL archived in Shift JIS may have both
     status, text, _ = await curator.post("/archive/takedowns/new", {**_FORM, "targets": targets})
     assert (status, "2: &#39;blog*&#39;" in text) == (422, True)
 
 
-async def test_only_the_archives_staff_sees_the_register(viewer: Browser, owner: Browser) -> None:
+async def test_only_staff_of_the_archive_see_the_register(viewer: Browser, owner: Browser) -> None:
     for browser in (viewer, owner):
         assert (await browser.get("/archive/takedowns"))[0] == 403
         assert (await browser.post("/archive/takedowns/new", {**_FORM, "do": "enter"}))[0] == 403
 
 
 @pytest.mark.usefixtures("archive")
-async def test_a_large_one_is_left_to_the_manager(
+async def test_a_large_take_down_is_applied_by_the_manager(
     server: Server, curator: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     large = Preview(documents=CHUNK + 1, more=False, hidden=0, harvesters=0, examples=())
@@ -122,7 +124,7 @@ async def test_a_large_one_is_left_to_the_manager(
 
 
 @pytest.mark.usefixtures("archive")
-async def test_the_api_has_the_same(server: Server, administrator: Browser) -> None:
+async def test_the_api_previews_enters_and_lifts_take_downs(server: Server, administrator: Browser) -> None:
     headers = {"X-CSRF-Token": await administrator.token()}
     base = server.base_url + "/api/v1/archive/takedowns"
     body = {"targets": ["*.example.cz"], "reason": "r", "requester": "q"}

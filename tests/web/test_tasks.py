@@ -44,7 +44,7 @@ def _maps() -> FakeRepository:
 
 @pytest.mark.long  # the counted walks of librarians are the same in Czech
 @pytest.mark.usefixtures("manager")
-async def test_a_librarian_comes_from_an_address_to_a_completed_harvest(server: Server, page: Page) -> None:
+async def test_a_librarian_harvests_a_repository_from_its_address(server: Server, page: Page) -> None:
     console = console_messages(page)
     async with serve(_maps()) as repository:
         await _harvest_from_the_wizard(page, server, repository.url)
@@ -55,7 +55,7 @@ async def test_a_librarian_comes_from_an_address_to_a_completed_harvest(server: 
 
 @pytest.mark.long  # `test_jobs` and `test_events` stop jobs and follow them over HTTP
 @pytest.mark.usefixtures("manager")
-async def test_an_administrator_sees_what_runs_and_stops_it(server: Server, page: Page) -> None:
+async def test_an_administrator_sees_a_running_harvest_and_stops_it(server: Server, page: Page) -> None:
     slow = FakeRepository(items=many(5000), page_size=5)
 
     async def wait(arguments: dict[str, str]) -> None:
@@ -85,7 +85,7 @@ async def test_an_administrator_sees_what_runs_and_stops_it(server: Server, page
 
 @pytest.mark.long  # `test_walks.py` goes from a run to the raw bytes, and the test above has a manager
 @pytest.mark.usefixtures("manager")
-async def test_a_failing_harvest_is_followed_to_its_raw_bytes(server: Server, page: Page) -> None:
+async def test_a_failed_harvest_leads_to_the_raw_data_of_its_error(server: Server, page: Page) -> None:
     console = console_messages(page)
 
     def spoil(_arguments: dict[str, str], body: bytes) -> bytes:

@@ -29,7 +29,7 @@ from web.site.i18n import catalogue, language, translations
         ("30 2 * * 1-5", "30 2 * * 1-5"),
     ],
 )
-def test_frequencies_are_told_in_words(frequency: str, words: str) -> None:
+def test_frequencies_are_described_in_words(frequency: str, words: str) -> None:
     assert often(frequency) == words
 
 
@@ -61,7 +61,7 @@ def test_the_choices_of_a_form_give_the_frequency_that_they_were_read_from(frequ
         ("", "Europe/Telč", "only by hand"),
     ],
 )
-def test_frequencies_of_all_zones_are_told_on_the_readers_clock(
+def test_frequencies_of_all_zones_are_described_in_the_readers_zone(
     frequency: str, zone: str, words: str
 ) -> None:
     assert often_here(frequency, zone, datetime(2026, 1, 5, 1, tzinfo=UTC)) == words
@@ -79,7 +79,7 @@ def test_days_are_written_as_in_czech() -> None:
         translations.reset(before[1])
 
 
-def test_nonsense_in_a_form_falls_back_but_a_time_that_cannot_be_read_is_a_fault() -> None:
+def test_invalid_choices_fall_back_to_defaults_and_an_invalid_time_is_an_error() -> None:
     odd = timing_in({"when": "weekly", "weekday-9": "yes", "month_day": "²"})
     assert odd == Timing(when=When.WEEKLY, weekdays=(), day=1, at="01:00")
     assert timing_in({"when": "daily", "at": "02:30:15"}).frequency == "daily at 02:30"

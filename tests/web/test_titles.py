@@ -52,7 +52,7 @@ async def _send(
 
 
 async def _import(browser: Browser, *titles: dict[str, Any], **more: str) -> tuple[int, str, str]:
-    """Send the file, and agree to the plan."""
+    """Send the file, and confirm the plan."""
     _, text, _ = await _send(browser, {"source": "library"}, _lines(*titles))
     return await _send(browser, {**_carried(text), "do": "import", **more})
 
@@ -74,7 +74,7 @@ def _names(server: Server) -> list[str]:
 
 
 @pytest.mark.usefixtures("archive")
-async def test_a_plan_changes_nothing_and_the_import_does(server: Server, curator: Browser) -> None:
+async def test_a_plan_changes_nothing_and_the_import_applies_it(server: Server, curator: Browser) -> None:
     titles = _lines(
         _title("1", "http://www.a.example/", publisher="Nakladatelství Čas"),
         _title("2", "http://b.example/", public=False),
@@ -101,7 +101,7 @@ async def test_a_plan_changes_nothing_and_the_import_does(server: Server, curato
 
 
 @pytest.mark.usefixtures("archive")
-async def test_the_list_is_searched_and_says_why_a_title_is_not_listed(
+async def test_titles_are_searched_and_filtered_by_the_reason_why_they_are_not_listed(
     server: Server, curator: Browser
 ) -> None:
     await _import(
@@ -151,7 +151,7 @@ async def test_a_title_shows_its_ranges_sets_and_links(server: Server, curator: 
 
 
 @pytest.mark.usefixtures("archive")
-async def test_many_changes_need_a_tick(server: Server, curator: Browser) -> None:
+async def test_many_changes_need_confirmation(server: Server, curator: Browser) -> None:
     many = [_title(f"{number:02}") for number in range(30)]
     await _import(curator, *many)
     status, text, _ = await _import(curator, *many[:5])
@@ -162,7 +162,7 @@ async def test_many_changes_need_a_tick(server: Server, curator: Browser) -> Non
 
 
 @pytest.mark.usefixtures("archive")
-async def test_a_plan_that_no_longer_holds_is_shown_again(server: Server, curator: Browser) -> None:
+async def test_an_outdated_plan_is_shown_again(server: Server, curator: Browser) -> None:
     _, plan, _ = await _send(curator, {"source": "library"}, _lines(_title("1", "http://b.example/")))
     await _import(curator, _title("2", "http://c.example/"))
     status, text, _ = await _send(curator, {**_carried(plan), "do": "import"})
@@ -174,7 +174,7 @@ async def test_a_plan_that_no_longer_holds_is_shown_again(server: Server, curato
 
 @pytest.mark.usefixtures("archive")
 @pytest.mark.parametrize("documents", [CHUNK, CHUNK + 1])
-async def test_documents_follow_at_once_or_by_the_manager(
+async def test_access_to_documents_is_updated_at_once_or_by_the_manager(
     curator: Browser, monkeypatch: pytest.MonkeyPatch, documents: int
 ) -> None:
     monkeypatch.setattr("provider.titles.import_steps.count_pending", lambda _session: documents)
@@ -202,10 +202,10 @@ _WRONG: Final[tuple[tuple[dict[str, str], bytes | None, str, str], ...]] = (
         "larger than 8 MB",
     ),
 )
-"""Fields, content and name of a file, and what is said."""
+"""Fields, content and name of a file, and the message."""
 
 
-async def test_what_is_wrong_with_the_form_is_said(curator: Browser) -> None:
+async def test_an_invalid_form_is_refused_with_its_errors(curator: Browser) -> None:
     for fields, content, name, words in _WRONG:
         status, text, _ = await _send(curator, {"source": "library", **fields}, content, name)
         assert (status, words in text, "/tmp" in text) == (422, True, False), words  # noqa: S108 not a path of ours
@@ -216,7 +216,7 @@ async def test_a_form_that_is_too_large_is_refused(curator: Browser) -> None:
     assert (status, "more data than this page accepts" in text) == (413, True)
 
 
-async def test_a_line_with_nul_is_not_taken(server: Server, curator: Browser) -> None:
+async def test_a_line_with_a_nul_character_is_not_imported(server: Server, curator: Browser) -> None:
     _, text, _ = await _send(
         curator, {"source": "library"}, _lines(_title("1"), _title("2", keywords=["a\0"]))
     )
@@ -225,7 +225,7 @@ async def test_a_line_with_nul_is_not_taken(server: Server, curator: Browser) ->
     assert _names(server) == ["Title 1"]
 
 
-async def test_only_the_archives_staff_sees_titles(
+async def test_only_staff_of_the_archive_see_and_import_titles(
     server: Server, viewer: Browser, owner: Browser, administrator: Browser
 ) -> None:
     for browser in (viewer, owner):
@@ -237,7 +237,7 @@ async def test_only_the_archives_staff_sees_titles(
         assert session.scalars(select(TitleSeed)).all() == []
 
 
-async def test_the_token_is_needed_and_other_forms_take_no_file(curator: Browser) -> None:
+async def test_the_form_token_is_needed_and_other_forms_accept_no_file(curator: Browser) -> None:
     assert (await _send(curator, {"source": "library", "csrf_token": "x"}, b""))[0] == 403
     form = aiohttp.FormData({"csrf_token": await curator.token()}, default_to_multipart=True)
     async with curator.http.post(curator.base_url + "/archive/takedowns/new", data=form) as answer:

@@ -56,7 +56,9 @@ def _names(server: Server) -> list[str]:
         return list(session.scalars(select(Title.name).order_by(Title.name)))
 
 
-async def test_titles_come_from_seeder_in_two_steps(server: Server, curator: Browser, seeder: Seeder) -> None:
+async def test_titles_are_imported_from_seeder_in_two_steps(
+    server: Server, curator: Browser, seeder: Seeder
+) -> None:
     seeder.source("success", "http://b.example/", name="Noviny")
     seeder.source("voting", "http://c.example/")
     seeder.source("odd", "http://d.example/")
@@ -94,7 +96,7 @@ async def test_a_change_in_seeder_between_the_steps_is_shown_first(
     ],
     indirect=["settings"],
 )
-async def test_what_is_wrong_with_seeder_is_said_without_its_password(curator: Browser, words: str) -> None:
+async def test_errors_of_seeder_are_reported_without_its_password(curator: Browser, words: str) -> None:
     status, text, _ = await _send(curator)
 
     assert (status, words in text) == (422, True)
@@ -115,6 +117,6 @@ async def test_the_last_imports_say_why_a_command_failed(server: Server, curator
     assert (last.count(">failed<"), "secret" in last) == (1, False)
 
 
-async def test_only_the_archives_staff_reads_seeder(viewer: Browser, owner: Browser) -> None:
+async def test_only_staff_of_the_archive_import_from_seeder(viewer: Browser, owner: Browser) -> None:
     for browser in (viewer, owner):
         assert (await _send(browser))[0] == 403

@@ -13,7 +13,7 @@ from web.auth.users import add_user, change_role, disable_user
 from web.models import ApiToken, Role
 
 
-def test_a_token_is_kept_as_a_hash_and_found_again(database: Database, settings: Settings) -> None:
+def test_a_token_is_stored_as_a_hash_and_found(database: Database, settings: Settings) -> None:
     with database.session() as session:
         user = add_user(session, "Alena", Role.ADMINISTRATOR)
         _, token = make_token(session, settings.web, user.user_id, name="nightly", scopes=[Scope.READ])
@@ -29,7 +29,7 @@ def test_a_token_is_kept_as_a_hash_and_found_again(database: Database, settings:
         assert list_tokens(session)[0].last_used is not None
 
 
-def test_a_token_reaches_no_further_than_its_user(database: Database, settings: Settings) -> None:
+def test_a_token_has_at_most_the_rights_of_its_user(database: Database, settings: Settings) -> None:
     with database.session() as session:
         add_user(session, "Alena", Role.ADMINISTRATOR)
         user = add_user(session, "Viktor", Role.ADMINISTRATOR)
@@ -69,7 +69,7 @@ def test_tokens_end_when_they_expire_are_revoked_or_their_user_is_disabled(
         assert list_tokens(session)[0].state == "revoked"
 
 
-def test_a_token_needs_a_name_a_scope_and_a_sensible_time(database: Database, settings: Settings) -> None:
+def test_a_token_needs_a_name_a_scope_and_a_valid_lifetime(database: Database, settings: Settings) -> None:
     with database.session() as session:
         user = add_user(session, "Alena")
         for name, scopes, days in (
@@ -126,20 +126,20 @@ async def test_a_form_that_is_sent_twice_creates_one_token(server: Server, owner
     assert (await owner.post("/account/tokens", {**form, "after": "1"}))[0] == 200, "the next form is another"
 
 
-async def test_nobody_revokes_a_colleagues_token(owner: Browser, colleague: Browser) -> None:
+async def test_a_user_cannot_revoke_a_token_of_another_user(owner: Browser, colleague: Browser) -> None:
     await owner.post("/account/tokens", {"token_name": "x", "days": "", "scope-read": "yes"})
 
     assert (await colleague.post("/account/tokens/1/revoke"))[0] == 404
     assert "Revoke" in (await owner.get("/account"))[1]
 
 
-async def test_a_token_without_a_scope_or_name_is_asked_for_again(owner: Browser) -> None:
+async def test_a_token_without_a_scope_or_name_is_refused(owner: Browser) -> None:
     status, page, _ = await owner.post("/account/tokens", {"token_name": "x", "days": "1"})
     assert (status, "Choose at least one permission" in page) == (422, True)
     assert (await owner.post("/account/tokens", {"token_name": "", "scope-read": "yes"}))[0] == 422
 
 
-async def test_an_administrator_revokes_anybodys(administrator: Browser, owner: Browser) -> None:
+async def test_an_administrator_revokes_tokens_of_any_user(administrator: Browser, owner: Browser) -> None:
     await owner.post("/account/tokens", {"token_name": "nightly", "days": "", "scope-read": "yes"})
 
     assert "nightly" in (await administrator.get("/admin/tokens"))[1]

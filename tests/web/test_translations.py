@@ -72,7 +72,7 @@ def test_messages_with_a_number_have_three_forms(language: str) -> None:
         ("de", {"Repository": "Repository"}),
     ],
 )
-def test_the_words_are_those_that_were_agreed(language: str, words: dict[str, str]) -> None:
+def test_translations_use_the_agreed_terms(language: str, words: dict[str, str]) -> None:
     texts = catalogue(language)
 
     assert {word: texts.gettext(word) for word in words} == words
@@ -89,7 +89,7 @@ def test_plurals_follow_the_language() -> None:
 
 
 @pytest.mark.parametrize(("code", "shown"), [("cs", "2\u00a0běhy"), ("sk", "2\u00a0behy"), ("en", "2 runs")])
-def test_a_line_of_a_page_does_not_end_between_a_number_and_its_noun(code: str, shown: str) -> None:
+def test_a_number_is_joined_to_its_noun_by_a_no_break_space(code: str, shown: str) -> None:
     page = environment().from_string(
         "{% trans count=2 %}{{ count }} run{% pluralize %}{{ count }} runs{% endtrans %}"
     )
@@ -116,11 +116,11 @@ def test_a_line_of_a_page_does_not_end_between_a_number_and_its_noun(code: str, 
         (";;;,,q=", "en"),
     ],
 )
-def test_the_browser_asks_for_its_language(header: str, language: str) -> None:
+def test_the_language_is_chosen_by_the_browsers_preferences(header: str, language: str) -> None:
     assert accepted(header) == language
 
 
-async def test_pages_are_in_the_browsers_language_and_then_in_the_users(
+async def test_pages_are_in_the_browsers_language_until_the_user_chooses_one(
     server: Server, viewer: Browser
 ) -> None:
     czech = {"Accept-Language": "cs"}
@@ -139,7 +139,7 @@ async def test_pages_are_in_the_browsers_language_and_then_in_the_users(
         assert '<html lang="cs">' in await answer.text()
 
 
-async def test_live_rows_come_in_the_followers_language(server: Server, viewer: Browser) -> None:
+async def test_live_rows_are_pushed_in_the_followers_language(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
         run_now(session, a_schedule(session, a_repository(session)).id)
         session.commit()
@@ -152,7 +152,9 @@ async def test_live_rows_come_in_the_followers_language(server: Server, viewer: 
     assert "ve frontě" in frame
 
 
-async def test_a_job_s_live_numbers_come_in_the_followers_language(server: Server, viewer: Browser) -> None:
+async def test_live_numbers_of_a_job_are_pushed_in_the_followers_language(
+    server: Server, viewer: Browser
+) -> None:
     with server.database.session() as session:
         telc = a_repository(session)
         job = Job(repository_id=telc.repository_id, metadata_prefix="oai_dc", status=JobStatus.IN_PROGRESS)
@@ -181,7 +183,9 @@ async def test_a_job_s_live_numbers_come_in_the_followers_language(server: Serve
         assert "Záznamy v průběhu běhu" in text
 
 
-async def test_no_page_is_broken_in_any_language(server: Server, administrator: Browser) -> None:
+async def test_pages_are_shown_without_errors_in_every_language(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         a_schedule(session, a_repository(session))
         session.commit()

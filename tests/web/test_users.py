@@ -31,7 +31,7 @@ def test_a_partner_needs_an_organisation(database: Database) -> None:
         add_user(session, "Olga", Role.PARTNER)
 
 
-def test_the_last_administrator_stays_one(database: Database) -> None:
+def test_the_last_administrator_cannot_be_disabled_or_change_role(database: Database) -> None:
     with database.session() as session:
         alena = add_user(session, "Alena", Role.ADMINISTRATOR)
         with pytest.raises(UsageError, match="last administrator"):
@@ -45,7 +45,7 @@ def test_the_last_administrator_stays_one(database: Database) -> None:
         assert alena.role == Role.VIEWER
 
 
-def test_a_change_that_waits_for_another_administrator_holds_nothing_meanwhile(database: Database) -> None:
+def test_a_change_that_waits_for_another_one_holds_no_locks(database: Database) -> None:
     with database.session() as session:
         first, second = (add_user(session, name, Role.ADMINISTRATOR).user_id for name in ("Alena", "Adam"))
         session.commit()
@@ -63,7 +63,7 @@ def test_a_change_that_waits_for_another_administrator_holds_nothing_meanwhile(d
             waiting.result()
 
 
-def test_two_commands_that_create_the_administrator_at_once_both_give_a_link(
+def test_creating_the_administrator_twice_at_once_gives_two_links(
     database: Database, settings: Settings
 ) -> None:
     def link(session: Session) -> str:
@@ -111,7 +111,7 @@ def test_disabling_a_user_ends_the_sessions(database: Database, settings: Settin
         assert list_users(session)[0].state == "disabled"
 
 
-def test_an_organisations_schedules_carry_its_short_name(database: Database) -> None:
+def test_schedules_of_an_organisation_have_its_short_name_as_owner(database: Database) -> None:
     with database.session() as session:
         mzk = add_organisation(session, short_name="mzk", name="Moravian Library")
         repository = a_repository(session)
@@ -141,13 +141,13 @@ def test_an_organisation_with_users_is_not_removed(database: Database) -> None:
 
 
 @pytest.mark.parametrize("short_name", ["", "a b", "-x", "x" * 51, "ž"])
-def test_short_names_are_plain(database: Database, short_name: str) -> None:
+def test_invalid_short_names_are_refused(database: Database, short_name: str) -> None:
     with database.session() as session, pytest.raises(UsageError, match="short name"):
         add_organisation(session, short_name=short_name)
 
 
 @pytest.mark.parametrize(("folder", "free"), [("nk", False), ("nk/a/b", False), ("nk2", True), ("n_", True)])
-def test_a_partners_folder_lies_beside_those_of_others(
+def test_a_partners_folder_must_not_overlap_folders_of_others(
     server: Server,
     settings: Settings,
     folder: str,
@@ -168,7 +168,7 @@ def test_a_partners_folder_lies_beside_those_of_others(
                 claim(session, who, mine.repository_id)
 
 
-async def test_an_administrator_invites_a_partner_who_chooses_a_password_and_comes_back_with_it(
+async def test_an_invited_partner_chooses_a_password_and_signs_in_with_it(
     administrator: Browser, stranger: Browser
 ) -> None:
     form = {"name": "Petra", "role": "partner", "organisation": "1"}
@@ -199,7 +199,7 @@ async def test_an_administrator_invites_a_partner_who_chooses_a_password_and_com
     assert (status, target) == (303, "/jobs")
 
 
-async def test_an_invitation_is_void_once_there_is_a_newer_one(
+async def test_a_newer_invitation_invalidates_an_earlier_one(
     administrator: Browser, stranger: Browser
 ) -> None:
     links = []
@@ -238,7 +238,9 @@ def _kept(page: str) -> dict[str, str]:
     return dict(re.findall(r'type="hidden" name="(based_on)" value="(\w+)"', page))
 
 
-async def test_an_administrator_keeps_organisations(server: Server, administrator: Browser) -> None:
+async def test_an_administrator_adds_changes_and_removes_organisations(
+    server: Server, administrator: Browser
+) -> None:
     with server.database.session() as session:
         number = a_repository(session, name="Library of Telč").repository_id
         session.commit()
@@ -262,7 +264,7 @@ async def test_an_administrator_keeps_organisations(server: Server, administrato
         200,
         True,
     )
-    # Only the repositories that the question named are confirmed.
+    # Only the repositories named on the confirmation page are confirmed.
     status, question, _ = await administrator.post(f"{at}/repositories", {**given, "sure": "99:3"})
     assert (status, "The owner was changed in the meantime" in question) == (409, True)
     assert "(Slovak National Library)</li>" in question
@@ -313,7 +315,7 @@ def test_users_are_found_by_name_role_and_state_page_by_page(database: Database)
         assert len(find_users(session, limit=9, state="active")) == len(names) + 1
 
 
-async def test_the_page_of_users_filters_goes_on_and_is_exported(
+async def test_the_page_of_users_is_filtered_paged_and_exported(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -333,7 +335,7 @@ async def test_the_page_of_users_filters_goes_on_and_is_exported(
     assert len(table.splitlines()) == 6
 
 
-async def test_the_last_administrator_is_shown_where_others_are(
+async def test_errors_about_the_last_administrator_link_to_other_users(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:

@@ -1,4 +1,4 @@
-"""Ways through the dashboard in a real browser that ask live services: explorer, a record again, SRU."""
+"""Tasks in a real browser that use live services: the explorer, fetching a record again, SRU."""
 
 import asyncio
 
@@ -37,7 +37,7 @@ async def test_a_librarian_looks_at_a_live_repository_in_the_explorer(server: Se
     assert console == []
 
 
-async def test_a_broken_record_is_fetched_again_from_the_run_that_met_it(server: Server, page: Page) -> None:
+async def test_a_broken_record_is_fetched_again_from_the_page_of_its_run(server: Server, page: Page) -> None:
     fake = FakeRepository(items=many(3, size=8))
     async with serve(fake):
         with server.database.session() as session:

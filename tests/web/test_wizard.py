@@ -80,7 +80,9 @@ async def test_thousands_of_sets_are_searched(administrator: Browser) -> None:
     assert 'value="s2998"' not in page
 
 
-async def test_a_chosen_set_stays_though_the_search_does_not_find_it(administrator: Browser) -> None:
+async def test_a_chosen_set_stays_selected_although_the_search_does_not_match_it(
+    administrator: Browser,
+) -> None:
     async with serve(FakeRepository(items=many(3), sets=["maps", "books"])) as served:
         form = {
             "base_url": served.url,
@@ -122,7 +124,7 @@ async def test_several_sets_are_counted_and_get_a_schedule_each(
         assert len(session.scalars(select(Job.job_id)).all()) == 2
 
 
-async def test_another_address_after_back_drops_what_belonged_to_the_first_one(
+async def test_changing_the_address_discards_entries_about_the_first_one(
     administrator: Browser,
 ) -> None:
     first, later = FakeRepository(items=many(3), sets=["maps"]), FakeRepository(items=many(3))
@@ -161,7 +163,7 @@ async def test_too_many_sets_are_refused(administrator: Browser) -> None:
     assert (status, "At most 50 sets" in page) == (422, True)
 
 
-async def test_save_and_run_makes_repository_schedule_and_job(server: Server, administrator: Browser) -> None:
+async def test_save_and_run_adds_repository_schedule_and_job(server: Server, administrator: Browser) -> None:
     async with repository() as address:
         form = {
             "base_url": f"{address}/oai", "base_dir": "telc", "step": "plan", "do": "save-and-run",
@@ -208,7 +210,7 @@ async def test_the_audit_log_has_who_planned_and_ran_each_schedule_with_its_sett
     assert {(one.status, one.via, one.address) for one in entries} == {(303, "link", "127.0.0.1")}
 
 
-async def test_a_second_repository_of_a_host_is_offered_a_folder_of_its_own(
+async def test_a_second_repository_of_a_host_is_offered_a_different_folder(
     server: Server, owner: Browser
 ) -> None:
     folders = []
@@ -263,7 +265,7 @@ async def test_a_new_rule_is_offered_the_fields_of_the_repository_s_first_record
         assert session.scalars(select(Job.job_id).where(Job.recurring_id.is_(None))).all() == []
 
 
-async def test_a_live_list_that_cannot_be_had_is_told_in_the_editor(
+async def test_an_unavailable_live_list_is_reported_in_the_rule_editor(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -277,7 +279,7 @@ async def test_a_live_list_that_cannot_be_had_is_told_in_the_editor(
     assert 'name="xpath-0"' in page
 
 
-async def test_a_plan_that_cannot_be_read_is_told_and_nothing_is_saved(
+async def test_an_invalid_schedule_is_reported_and_nothing_is_saved(
     server: Server, administrator: Browser
 ) -> None:
     async with repository() as address:
@@ -290,7 +292,7 @@ async def test_a_plan_that_cannot_be_read_is_told_and_nothing_is_saved(
         assert session.scalars(select(Repository)).all() == []
 
 
-async def test_the_plan_is_told_in_words_with_three_times(administrator: Browser) -> None:
+async def test_the_schedule_is_described_in_words_with_three_due_times(administrator: Browser) -> None:
     async with repository() as address:
         form = {
             "base_url": f"{address}/oai",
@@ -305,7 +307,7 @@ async def test_the_plan_is_told_in_words_with_three_times(administrator: Browser
     assert plan.count("<time") == 3
 
 
-async def test_a_repository_can_be_added_though_its_list_of_sets_is_broken(administrator: Browser) -> None:
+async def test_a_repository_can_be_added_although_its_list_of_sets_is_broken(administrator: Browser) -> None:
     def answer(asked: dict[str, str], body: bytes) -> bytes:
         return body.replace(b"<setSpec>books", b"<setSpec>A & B") if asked["verb"] == "ListSets" else body
 
@@ -318,7 +320,7 @@ async def test_a_repository_can_be_added_though_its_list_of_sets_is_broken(admin
     assert "The repository has no sets" not in page
 
 
-async def test_version_1_1_is_told_apart(administrator: Browser) -> None:
+async def test_a_repository_of_oai_pmh_1_1_is_recognised(administrator: Browser) -> None:
     old = b'<Identify xmlns="http://www.openarchives.org/OAI/1.1/OAI_Identify"><repositoryName>Old</repositoryName></Identify>'
     repository = FakeRepository(fault=lambda asked, _body: old if asked["verb"] == "Identify" else None)
     async with serve(repository) as served:
@@ -329,7 +331,7 @@ async def test_version_1_1_is_told_apart(administrator: Browser) -> None:
     assert "supports only OAI-PMH 1.1" in page
 
 
-async def test_xml_that_is_no_oai_pmh_is_told_apart(administrator: Browser) -> None:
+async def test_xml_that_is_not_oai_pmh_is_reported_as_such(administrator: Browser) -> None:
     async with serve(FakeRepository(fault=lambda _arguments, _body: b"<rss><channel/></rss>")) as served:
         status, page, _ = await administrator.post("/repositories/new", {"base_url": served.url, "do": "ask"})
 
@@ -349,7 +351,7 @@ async def test_friends_are_offered_as_addresses(administrator: Browser) -> None:
 
 
 @pytest.mark.parametrize("path", ["/repositories/new?find=example"])
-async def test_a_registry_that_cannot_be_had_is_no_hindrance(
+async def test_addresses_are_found_in_the_stored_copy_of_the_registry(
     server: Server, administrator: Browser, path: str
 ) -> None:
     (server.settings.data).mkdir(parents=True, exist_ok=True)
@@ -362,9 +364,7 @@ async def test_a_registry_that_cannot_be_had_is_no_hindrance(
     assert "http://example.example/oai" in page
 
 
-async def test_addresses_of_private_networks_are_asked_in_no_step(
-    settings: Settings, database: Database
-) -> None:
+async def test_no_step_sends_requests_to_private_networks(settings: Settings, database: Database) -> None:
     app = create_app(settings, database)
 
     async with serve(FakeRepository()) as served:
@@ -397,7 +397,9 @@ async def test_an_address_without_scheme_and_path_is_completed(
     assert 'href="/schedules/new?repository=1"' in again
 
 
-async def test_partners_do_not_learn_what_others_have_added(server: Server, owner: Browser) -> None:
+async def test_partners_do_not_learn_which_repositories_others_have_added(
+    server: Server, owner: Browser
+) -> None:
     async with repository() as address:
         with server.database.session() as session:
             a_repository(session).base_url = f"{address}/oai"
@@ -408,7 +410,9 @@ async def test_partners_do_not_learn_what_others_have_added(server: Server, owne
 
 
 @pytest.mark.browser
-async def test_choosing_a_language_or_a_theme_keeps_what_was_entered(server: Server, page: Tab) -> None:
+async def test_choosing_a_language_or_a_theme_keeps_the_entries_of_the_form(
+    server: Server, page: Tab
+) -> None:
     async with serve(FakeRepository(items=many(3), sets=["maps"])) as served:
         await enter(page, server, path="/repositories/new")
         await page.locator("[name=base_url]").first.fill(served.url)

@@ -1,6 +1,6 @@
-"""Every text that people read goes through gettext and is in the catalogues; a language of brackets tells.
+"""Every text for users goes through gettext and is in the catalogues, as a language of brackets shows.
 
-What the other parts of the product say in English to experts stands in elements with `lang="en"`.
+Texts of other packages that are in English, for experts, are in elements with `lang="en"`.
 """
 
 import re
@@ -41,7 +41,7 @@ _DATA = (
     "library", "Noviny", "staročeské", "Nakladatelství", "českých", "novin", "Popis", "Hudba", "hudba",
     "Zpěv", "Telč", "kkkk", "CC BY",
 )  # fmt: skip
-"""What stands in the tables."""
+"""The content of the tables."""
 _NO_WORDS = {
     "Zatva",
     "CSV",
@@ -71,7 +71,7 @@ _STATUS = {"/sign-in?token=x": 410, "/no-such-page": 404}
 
 
 class _Brackets(NullTranslations):
-    """A language in which every message of the catalogues stands in brackets."""
+    """A language in which every message of the catalogues is in brackets."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -104,7 +104,7 @@ async def test_every_text_goes_through_gettext(
         assert not _unnamed(page), path
 
 
-async def test_errors_of_the_other_parts_come_in_the_readers_language(
+async def test_errors_of_other_packages_are_shown_in_the_readers_language(
     server: Server, administrator: Browser
 ) -> None:
     _fill(server)
@@ -133,7 +133,7 @@ async def test_errors_of_the_other_parts_come_in_the_readers_language(
     assert "oai_dc · každý den v 02:30" in alert
 
 
-async def test_czech_pages_decline_and_translate_what_the_other_parts_report(
+async def test_czech_pages_decline_and_translate_what_other_packages_report(
     server: Server, administrator: Browser
 ) -> None:
     _fill(server)
@@ -177,7 +177,7 @@ async def test_czech_pages_decline_and_translate_what_the_other_parts_report(
     assert "Stažení stránky trvá 0,5 s." in texts["/repositories/1/doctor"]
 
 
-async def test_the_examination_and_its_letter_come_in_the_readers_language_or_the_chosen_one(
+async def test_diagnostics_are_in_the_readers_language_and_the_letter_in_the_chosen_one(
     server: Server, administrator: Browser
 ) -> None:
     _fill(server)
@@ -201,7 +201,7 @@ def _in_brackets(failure: Failure, language: str, show_time: Callable[[str], str
     return Explanation(what=f"⟦{words.what}⟧", todo=f"⟦{words.todo}⟧")
 
 
-def test_a_column_without_a_name_is_found() -> None:
+def test_the_check_finds_a_column_without_a_name() -> None:
     head, row = "<thead><tr><th>A</th><th>{}</th></tr></thead>", "<tr><td>1</td><td>2</td>{}</tr>"
     table = "<table>" + head + "<tbody>" + row + "</tbody></table>"
 
@@ -210,14 +210,14 @@ def test_a_column_without_a_name_is_found() -> None:
     assert _unnamed(table.format("B", "<td>3</td>")) == ["AB123"]
 
 
-def test_a_text_that_nobody_translated_is_found() -> None:
+def test_the_check_finds_an_untranslated_text() -> None:
     page = '<p>⟦Well⟧ <b lang="en">no matter</b> <i title="by hand">⟦a ⟦b⟧ c⟧</i></p><p>Forgotten</p>'
 
     assert _english(page) == {"hand", "by", "Forgotten"}
 
 
 def _fill(server: Server) -> None:
-    """One of everything, with every fact that an examination can find."""
+    """Add one object of each kind, with every fact that diagnostics can find."""
     with server.database.session() as session:
         world = a_world(session)
         some_titles(session)
@@ -240,7 +240,7 @@ def _letter(page: str) -> str:
 
 
 def _english(page: str) -> set[str]:
-    """The words that stand outside all brackets."""
+    """Return the words outside all brackets."""
     root: Any = html.fromstring(page)
     for unread in root.xpath(_UNREAD):
         unread.clear(keep_tail=True)
@@ -265,7 +265,7 @@ def _width(row: Any) -> int:
 def _words(text: str) -> set[str]:
     shorter = _BRACKETED.sub("", text)
     if shorter != text:
-        # A message may stand in the place of another.
+        # A message may be within another one.
         return _words(shorter)
     for known in _DATA:
         text = text.replace(known, "")

@@ -37,13 +37,13 @@ def prague() -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("prague")
-def test_times_are_the_zones_with_utc_in_the_tooltip() -> None:
+def test_times_are_in_the_zone_with_utc_in_the_tooltip() -> None:
     title = "2 Jul 2026 00:30:00 CEST (2026-07-01 22:30:00 UTC)"
     assert exact(_LATE) == (f'<time datetime="2026-07-01T22:30:00Z" title="{title}">2 Jul 2026 00:30</time>')
 
 
 @pytest.mark.usefixtures("prague")
-def test_the_hour_that_comes_twice_says_which_one_it_is() -> None:
+def test_times_in_the_repeated_hour_show_the_zones_abbreviation() -> None:
     night = datetime(2026, 10, 25, 0, 30, tzinfo=UTC)
 
     assert [clock(night + timedelta(hours=count)) for count in range(-1, 3)] == [
@@ -52,7 +52,7 @@ def test_the_hour_that_comes_twice_says_which_one_it_is() -> None:
 
 
 @pytest.mark.usefixtures("prague")
-def test_a_reason_tells_its_time_on_the_readers_clock_and_anything_else_as_it_is() -> None:
+def test_a_wait_reason_has_its_time_in_the_readers_zone_and_other_values_unchanged() -> None:
     retry = WaitReason(code=Code.RETRY, facts={"at": "2026-07-01T22:30:00Z"})
     odd = WaitReason(code=Code.RETRY, facts={"at": "soon"})
 
@@ -79,7 +79,7 @@ def test_days_begin_at_the_zones_midnight(zone: str, day: date, begins: datetime
 
 
 @pytest.mark.usefixtures("prague")
-def test_a_timeline_has_its_days_where_clocks_change_in_their_places() -> None:
+def test_a_timeline_places_days_correctly_when_clocks_change() -> None:
     begin = datetime(2026, 3, 27, 23, tzinfo=UTC)
     plot = timeline([], begin, begin + timedelta(days=3), label="x")
 
@@ -89,9 +89,7 @@ def test_a_timeline_has_its_days_where_clocks_change_in_their_places() -> None:
     assert (places[1] - places[0]) / (places[0] - 190) == pytest.approx(23 / 24, abs=0.01)
 
 
-async def test_a_user_chooses_a_zone_and_every_page_counts_in_it(
-    server: Server, administrator: Browser
-) -> None:
+async def test_pages_use_the_time_zone_that_the_user_chose(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         repository = a_repository(session)
         for frequency in ("daily at 22:30", "30 22 * * 1-5", "every 90 seconds"):
@@ -128,7 +126,7 @@ async def test_a_user_chooses_a_zone_and_every_page_counts_in_it(
         assert page.count("Times are in the zone Europe/Prague.") == 1
 
 
-async def test_the_preview_of_a_schedule_is_on_the_readers_clock(
+async def test_the_preview_of_a_schedule_is_in_the_readers_zone(
     server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
@@ -143,7 +141,7 @@ async def test_the_preview_of_a_schedule_is_on_the_readers_clock(
     assert len(re.findall(r'T02:30:00Z" title="[^"]+ 02:30:00 UTC\)">[^<]+ 11:30</time>', page)) == 3
 
 
-async def test_without_a_choice_or_a_browsers_zone_pages_have_the_installations(
+async def test_pages_use_the_configured_zone_without_a_choice_or_a_browsers_zone(
     server: Server, stranger: Browser, viewer: Browser
 ) -> None:
     kept = server.settings
@@ -165,7 +163,7 @@ async def test_without_a_choice_or_a_browsers_zone_pages_have_the_installations(
     assert "Times are in the zone Asia/Tokyo." in ignored
 
 
-def test_runs_are_counted_on_the_zones_days(server: Server) -> None:
+def test_runs_are_counted_by_days_of_the_zone(server: Server) -> None:
     with server.database.session() as session:
         a_run(session, a_repository(session), harvest_start_time=_LATE, harvest_end_time=_LATE)
 
@@ -175,7 +173,7 @@ def test_runs_are_counted_on_the_zones_days(server: Server) -> None:
     assert (in_prague.day, in_utc.day) == (date(2026, 7, 2), date(2026, 7, 1))
 
 
-def test_every_zone_on_offer_is_known_to_the_database(server: Server) -> None:
+def test_every_offered_zone_is_known_to_the_database(server: Server) -> None:
     with server.database.session() as session:
         for name, _title in zones.zone_choices()[1::40]:
             set_time_zone(session, 1, name)
@@ -185,6 +183,6 @@ def test_every_zone_on_offer_is_known_to_the_database(server: Server) -> None:
         assert session.get_one(User, 1).time_zone is not None
 
 
-def test_a_setting_that_is_no_zone_is_refused() -> None:
+def test_an_unknown_zone_in_the_settings_is_refused() -> None:
     with pytest.raises(SettingsError, match=r"web\.time_zone.*unknown time zone"):
         load_settings(web={"time_zone": "Europe/Telč"})

@@ -1,4 +1,4 @@
-"""Pages, API and commands side by side: what changes something is in `oai.actions`, or says why not."""
+"""Pages, API and commands compared: each change is declared in `oai.actions`, or listed as an exception."""
 
 import ast
 import importlib
@@ -112,7 +112,7 @@ def _called_by(handler: str) -> Iterator[str]:
                     yield node.attr
 
 
-def test_every_route_that_is_posted_to_is_an_action_or_says_why_not() -> None:
+def test_every_route_for_changes_belongs_to_an_action_or_is_a_listed_exception() -> None:
     routes = _routes()
     declared = {route for action in ACTIONS for route in action.routes}
 
@@ -120,7 +120,7 @@ def test_every_route_that_is_posted_to_is_an_action_or_says_why_not() -> None:
     assert declared - routes == set(), "there is no such route"
 
 
-def test_every_operation_of_the_api_is_an_action_or_says_why_not() -> None:
+def test_every_changing_api_operation_is_an_action_or_a_listed_exception() -> None:
     changing = [one for one in OPERATIONS if one.method not in _SAFE]
     unknown = [
         one.name
@@ -133,7 +133,7 @@ def test_every_operation_of_the_api_is_an_action_or_says_why_not() -> None:
     assert unknown == []
 
 
-def test_every_command_that_changes_something_is_an_action_or_says_why_not() -> None:
+def test_every_changing_command_is_an_action_or_a_listed_exception() -> None:
     commands = _commands()
     declared = {action.command for action in ACTIONS if action.command}
     rest = set(commands) - declared - set(_UNCHANGING)
@@ -146,18 +146,18 @@ def test_every_command_that_changes_something_is_an_action_or_says_why_not() -> 
             assert action.target in commands[action.command], action.verb
 
 
-def test_an_action_that_a_surface_lacks_says_why() -> None:
+def test_an_action_that_is_missing_from_pages_api_or_commands_gives_the_reason() -> None:
     for action in ACTIONS:
         whole = bool(action.pages and action.api and action.command)
         assert whole != bool(action.lacks), action.verb
 
 
-def test_each_verb_route_and_command_is_there_once() -> None:
+def test_each_verb_route_and_command_is_declared_once() -> None:
     verbs = Counter(action.verb for action in ACTIONS)
     commands = Counter(action.command for action in ACTIONS if action.command)
     routes = Counter(route for action in ACTIONS for route in action.routes)
 
-    # Documents are filed and taken out by one form, whose handler gives the entry its verb.
+    # Documents are added to a collection and removed by one form, whose handler gives the entry its verb.
     assert {route for route, count in routes.items() if count > 1} <= {
         "POST /archive/collections/{spec}/documents"
     }
@@ -165,7 +165,7 @@ def test_each_verb_route_and_command_is_there_once() -> None:
     assert _ACTIONS["schedule.pause"] is action_of_command("schedule pause")
 
 
-def test_previews_are_told_by_their_arguments() -> None:
+def test_previews_are_recognised_by_their_arguments() -> None:
     replay, harvest = _ACTIONS["rule.replay"], _ACTIONS["repository.harvest"]
 
     assert replay.previews({"apply": False})
@@ -186,7 +186,7 @@ def test_a_dry_run_of_any_command_is_a_preview() -> None:
     assert set(rehearsed.values()) == {True}, rehearsed
 
 
-def test_every_command_names_the_object_of_its_audit_entry_or_says_why_not() -> None:
+def test_every_command_names_the_object_of_its_audit_entry_or_is_an_exception() -> None:
     """By an argument that must be given, or by `Invocation.about`."""
     parsers = _parsers()
     nameless = {

@@ -19,7 +19,7 @@ def test_the_page_names_modules_and_functions() -> None:
 
 
 @pytest.mark.parametrize("name", _names())
-def test_each_name_exists(name: str) -> None:
+def test_each_module_and_function_named_on_the_page_exists(name: str) -> None:
     parts = name.split(".")
     for length in range(len(parts), 0, -1):
         try:

@@ -1,4 +1,4 @@
-"""What the command line says to those who do not know it: overview, suggestions, examples, names."""
+"""The command line's help for beginners: overview, suggestions, examples, names."""
 
 import shlex
 import signal
@@ -52,14 +52,14 @@ def test_every_example_is_a_command_line(line: str) -> None:
 
 
 @pytest.mark.parametrize("line", [line for line in EXAMPLES.splitlines() if " --where " in line])
-def test_the_condition_in_an_example_is_one_whose_variables_no_shell_replaces(line: str) -> None:
+def test_the_condition_in_an_example_is_valid_and_in_single_quotes(line: str) -> None:
     given = shlex.split(line)
     condition = given[given.index("--where") + 1]
     parse_condition(condition)
     assert f"'{condition}'" in line
 
 
-def test_the_example_of_an_import_says_which_repositories() -> None:
+def test_the_examples_of_imports_name_the_repositories() -> None:
     lines = [line for line in EXAMPLES.splitlines() if line.startswith("zatva import run")]
     assert all("--all" in line or "--repository" in line for line in lines)
 
@@ -145,7 +145,7 @@ def test_shared_options_may_be_anywhere(line: str, monkeypatch: pytest.MonkeyPat
         ("harvest http://x --out ''", "--out: may not be empty", "zatva harvest"),
     ],
 )
-def test_a_wrong_word_is_named_with_what_was_meant(
+def test_a_wrong_argument_is_reported_with_a_correction_and_the_help_command(
     line: str, message: str, where: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     with pytest.raises(SystemExit) as ended:
@@ -159,7 +159,7 @@ def test_a_wrong_word_is_named_with_what_was_meant(
 @pytest.mark.parametrize(
     ("words", "stored"), [(("identifiers", "very-strict"), (1, 1)), (("0", "2"), (0, 2))]
 )
-def test_schedules_take_the_names_of_harvest_and_the_numbers_of_the_tables(
+def test_schedules_accept_the_option_names_of_harvest_and_the_numbers_of_the_tables(
     words: tuple[str, str], stored: tuple[int, int]
 ) -> None:
     method, validation = words

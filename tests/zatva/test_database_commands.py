@@ -47,7 +47,7 @@ def collections(database: Database) -> int | None:
     return count
 
 
-def test_a_backup_brings_back_what_was_there_then(
+def test_a_restore_brings_back_the_content_at_the_time_of_the_backup(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "zatva.dump"
@@ -64,7 +64,7 @@ def test_a_backup_brings_back_what_was_there_then(
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
-def test_a_restore_of_an_archive_says_what_harvesters_do_not_receive(
+def test_a_restore_of_an_archive_asks_to_repeat_later_take_downs_and_rules(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "zatva.dump"
@@ -76,7 +76,7 @@ def test_a_restore_of_an_archive_says_what_harvesters_do_not_receive(
     assert "repeat the take-downs and rules made since then" in restored.stderr
 
 
-def test_a_file_that_is_no_backup_leaves_everything_as_it_was(
+def test_a_restore_of_a_file_that_is_no_backup_changes_nothing(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     add_collection(database, "collection:a")
@@ -98,7 +98,7 @@ def test_a_dump_of_another_program_is_refused(
     assert (done.returncode, "of another program" in done.stderr, collections(database)) == (2, True, 1)
 
 
-def test_a_restore_leaves_out_the_setting_that_older_servers_do_not_know_and_changes_no_data() -> None:
+def test_a_restore_omits_a_setting_unknown_to_older_servers_and_changes_no_data() -> None:
     newer, encoding = b"SET transaction_timeout = 0;\n", b"SET client_encoding = 'UTF8';\n"
     data = b"COPY public.host (name) FROM stdin;\n" + newer + b"\\.\n"
     script = b"--\nSET lock_timeout = 0;\n" + newer + encoding + data
@@ -131,7 +131,7 @@ def test_other_schemas_are_neither_restored_nor_removed(
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
-def test_a_restore_that_is_killed_has_changed_nothing_before_its_end(
+def test_a_restore_that_is_killed_before_its_end_changes_nothing(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = backed_up_before_b(database, environment, tmp_path)
@@ -145,7 +145,7 @@ def test_a_restore_that_is_killed_has_changed_nothing_before_its_end(
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 @pytest.mark.copied_database("a restore replaces the schema")
-def test_a_restore_that_is_stopped_while_indexes_are_built_commits_nothing_afterwards(
+def test_a_restore_that_is_stopped_while_it_builds_indexes_commits_nothing(
     database: Database, environment: dict[str, str], tmp_path: Path, number: signal.Signals
 ) -> None:
     with database.engine.begin() as connection:
@@ -168,7 +168,7 @@ CREATE INDEX zz_last ON public.collection (public.wait_a_moment(set_spec));
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
-def test_a_restore_that_is_killed_at_its_end_is_found_and_can_be_repeated(
+def test_a_restore_that_is_killed_at_its_end_is_reported_and_can_be_repeated(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = backed_up_before_b(database, environment, tmp_path)
@@ -181,7 +181,7 @@ def test_a_restore_that_is_killed_at_its_end_is_found_and_can_be_repeated(
     assert (found.returncode, "a restore did not end" in found.stdout) == (6, True)
     assert "a restore did not end" in commands.zatva(environment, "doctor").stdout
     assert zatva(environment, "backup", tmp_path / "next.dump").returncode == 0
-    # Either tables may have work that is nowhere else.
+    # Either of the two schemas may have work that the other one lacks.
     repeated = zatva(environment, "restore", file, "--force")
     assert (repeated.returncode, "a restore did not end" in repeated.stderr) == (6, True)
     assert collections(database) == 1
@@ -222,7 +222,7 @@ def changes(environment: dict[str, str], since: int) -> list[str]:
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
-def test_readers_of_the_feed_miss_nothing_after_a_move_to_a_server_with_lower_transaction_numbers(
+def test_feed_readers_miss_nothing_after_a_move_to_lower_transaction_numbers(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "zatva.dump"
@@ -280,7 +280,7 @@ def back_up_and_restore(environment: dict[str, str], file: Path) -> None:
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
-def test_a_reader_who_has_read_more_than_the_backup_has_is_refused_after_its_restore(
+def test_a_feed_position_beyond_the_backup_is_refused_after_its_restore(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "zatva.dump"
@@ -295,7 +295,7 @@ def test_a_reader_who_has_read_more_than_the_backup_has_is_refused_after_its_res
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
-def test_the_tables_of_a_restore_that_is_killed_at_its_end_repeat_no_numbers_of_changes(
+def test_a_restore_that_is_killed_at_its_end_reuses_no_numbers_of_changes(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     file = tmp_path / "zatva.dump"
@@ -314,7 +314,7 @@ def test_the_tables_of_a_restore_that_is_killed_at_its_end_repeat_no_numbers_of_
 
 
 @pytest.mark.copied_database("a restore replaces the schema")
-def test_a_restore_whose_files_cannot_be_written_says_that_the_database_is_restored(
+def test_a_restore_whose_files_cannot_be_written_reports_the_restored_database(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with database.engine.begin() as connection:
@@ -334,7 +334,7 @@ def test_a_restore_whose_files_cannot_be_written_says_that_the_database_is_resto
 
 
 def backed_up_before_b(database: Database, environment: dict[str, str], folder: Path) -> Path:
-    """Return a backup with the collection a; the database has b, too."""
+    """Return a backup with the collection a; the database also has b."""
     file = folder / "zatva.dump"
     add_collection(database, "collection:a")
     assert zatva(environment, "backup", file).returncode == 0
@@ -378,7 +378,7 @@ def libpq(database: Database) -> str:
     return make_conninfo(**database.parameters)
 
 
-def test_nothing_is_restored_under_others_who_are_at_work(
+def test_a_restore_is_refused_while_others_are_connected(
     database: Database, environment: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "any.dump").touch()
@@ -406,7 +406,9 @@ def test_a_check_shows_the_address_without_its_password(
     assert (shown["dbname"], "password" in shown) == (database.url.database, False)
 
 
-def test_what_a_change_has_left_half_done_is_told(database: Database, environment: dict[str, str]) -> None:
+def test_a_check_reports_unfinished_loads_disabled_triggers_and_old_tables(
+    database: Database, environment: dict[str, str]
+) -> None:
     assert zatva(environment, "check").stdout.startswith("database: ok, at ")
     with database.engine.begin() as connection:
         connection.execute(text("INSERT INTO first_load VALUES ('ix_document_url', 'CREATE INDEX')"))
@@ -522,7 +524,7 @@ def test_an_index_that_is_being_built_is_not_invalid(database: Database) -> None
         building.result()
 
 
-def test_tables_whose_version_is_lost_are_not_created_again(
+def test_tables_whose_version_is_missing_are_not_created_again(
     database: Database, environment: dict[str, str]
 ) -> None:
     with database.engine.begin() as connection:

@@ -55,7 +55,7 @@ def password() -> str:
 
 @pytest.fixture
 def guarded(guarded_server: URL, password: str, tmp_path: Path) -> Iterator[Settings]:
-    """Settings with the address of a database of one's own, whose owner has a password."""
+    """Settings with the address of a separate database whose owner has a password."""
     with psycopg.connect(as_administrator(guarded_server), autocommit=True) as connection:
         literal = sql.Literal(password)
         connection.execute(sql.SQL("CREATE ROLE librarian LOGIN IN ROLE guarded PASSWORD {}").format(literal))
@@ -74,7 +74,7 @@ def for_processes(settings: Settings) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("password", ["".join(PASSWORDS)])
-def test_a_database_with_a_password_is_backed_up_and_restored_and_no_argument_has_the_password(
+def test_backup_and_restore_do_not_pass_the_password_as_an_argument(
     guarded: Settings, tmp_path: Path
 ) -> None:
     environment, file = for_processes(guarded), tmp_path / "zatva.dump"
@@ -138,7 +138,7 @@ def test_a_search_path_without_a_usable_schema_is_explained(guarded_server: URL,
         assert "the database has no schema public" in commands.zatva(environment, "doctor").stdout
 
 
-def test_rights_that_a_restore_needs_are_named_before_it_is_needed(
+def test_a_backup_and_the_doctor_name_rights_that_a_restore_needs(
     guarded_server: URL, guarded: Settings, tmp_path: Path
 ) -> None:
     environment, file = for_processes(guarded), tmp_path / "zatva.dump"
@@ -217,7 +217,7 @@ def test_a_database_of_another_encoding_is_refused(guarded_server: URL, guarded:
 
 
 @pytest.mark.parametrize("password", PASSWORDS)
-def test_a_password_of_any_characters_is_taken_by_libpq_too(guarded: Settings) -> None:
+def test_a_password_of_any_characters_is_passed_to_libpq(guarded: Settings) -> None:
     with (
         open_database(guarded, check_tables=False) as database,
         psycopg.connect(database.conninfo) as connection,
@@ -225,7 +225,9 @@ def test_a_password_of_any_characters_is_taken_by_libpq_too(guarded: Settings) -
         assert connection.execute("SELECT current_user").fetchone() == ("librarian",)
 
 
-def test_a_wrong_password_is_told_without_any(guarded_server: URL, guarded: Settings, tmp_path: Path) -> None:
+def test_the_error_about_a_wrong_password_does_not_contain_it(
+    guarded_server: URL, guarded: Settings, tmp_path: Path
+) -> None:
     url = guarded_server.set(username="librarian", password="wr0ng", database="guarded")
     environment = {
         **for_processes(guarded),

@@ -1,4 +1,4 @@
-"""The shipped systemd units and the compose file are valid, closed, and run commands that exist."""
+"""The shipped systemd units and the compose file are valid, sandboxed, and run commands that exist."""
 
 import configparser
 import os
@@ -40,7 +40,7 @@ def test_there_is_a_unit_for_each_server_and_each_timer() -> None:
 
 
 @pytest.mark.parametrize("unit", _UNITS, ids=lambda unit: unit.stem)
-def test_a_unit_is_valid_and_closed(unit: Path) -> None:
+def test_a_unit_is_valid_and_sandboxed(unit: Path) -> None:
     timer = unit.with_suffix(".timer")
     verified = _analyze("verify", "--man=no", unit, *([timer] if timer.exists() else []))
     faults = [line for line in verified.stderr.splitlines() if "is not executable" not in line]
@@ -61,7 +61,7 @@ def _services() -> dict[str, dict[str, Any]]:
     return {name: one for name, one in services.items() if one["image"] == "zatva"}
 
 
-def test_containers_are_closed_and_no_password_is_shipped() -> None:
+def test_containers_are_sandboxed_and_no_password_is_shipped() -> None:
     for name, service in _services().items():
         closed = (service["read_only"], service["cap_drop"], service["tmpfs"])
         assert closed == (True, ["ALL"], ["/tmp"]), name  # noqa: S108 the container's own

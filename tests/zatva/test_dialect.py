@@ -16,11 +16,11 @@ from tests.measures import dialect_in, measures_of_words
         ("CAST(:anew AS boolean) is true", []),
     ],
 )
-def test_the_dialect_is_recognised_in_prose_alone(text: str, found: list[str]) -> None:
+def test_the_dialect_is_recognised_only_in_prose(text: str, found: list[str]) -> None:
     assert dialect_in(text) == found
 
 
-def test_texts_for_users_are_free_of_it() -> None:
+def test_texts_for_users_are_free_of_the_dialect() -> None:
     values = {measure.name: measure.value for measure in measures_of_words()}
 
     found = (values["words of the dialect in docs"], values["words of the dialect in strings and templates"])

@@ -1,4 +1,4 @@
-"""`zatva doctor` says what is not well, and does not fall ill itself."""
+"""`zatva doctor` reports problems, and does not fail because of them."""
 
 import asyncio
 import errno
@@ -18,7 +18,7 @@ from oai.sections import OpenIdSettings
 from oai.settings import Settings
 from tests.commands import results
 from tests.manager.notices.mail_server import mail_server
-from tests.manager.test_health import lock_of_a_forgotten_session
+from tests.manager.test_health import lock_of_an_idle_session
 from zatva.doctor import CHECKS
 
 
@@ -31,15 +31,13 @@ def test_a_database_that_cannot_be_reached_is_a_finding(environment: dict[str, s
     assert "s3cret" not in findings["database"]["found"]
 
 
-def test_a_database_that_answers_is_well(environment: dict[str, str]) -> None:
+def test_a_database_that_answers_gives_no_finding(environment: dict[str, str]) -> None:
     findings = {found["check"]: found for found in results(environment, "doctor")}
     assert all(found["well"] for found in findings.values())
 
 
-def test_a_session_that_keeps_others_waiting_is_a_finding(
-    environment: dict[str, str], database: Database
-) -> None:
-    with lock_of_a_forgotten_session(database, seconds=3) as process:
+def test_a_session_that_blocks_others_is_a_finding(environment: dict[str, str], database: Database) -> None:
+    with lock_of_an_idle_session(database, seconds=3) as process:
         findings = {found["check"]: found for found in results(environment, "doctor", expect=6)}
     assert f"process {process} (" in findings["locks"]["found"]
     assert f"SELECT pg_terminate_backend({process})" in findings["locks"]["advice"]
@@ -56,7 +54,9 @@ def test_a_store_that_is_not_writable_is_a_finding(environment: dict[str, str]) 
 
 
 @pytest.mark.parametrize("target", ["store", "nowhere"])
-def test_a_symbolic_link_that_leads_nowhere_is_a_finding(environment: dict[str, str], target: str) -> None:
+def test_a_symbolic_link_without_a_target_folder_is_a_finding(
+    environment: dict[str, str], target: str
+) -> None:
     store = Path(environment["ZATVA_DATA"]) / "store"
     store.parent.mkdir()
     store.symlink_to(target)
@@ -116,7 +116,7 @@ def test_a_mail_server_that_does_not_fit_the_settings_is_a_finding(settings: Set
     assert list(CHECKS["mail server"](settings)) == []
 
 
-async def test_a_mail_server_that_accepts_the_connection_is_well(settings: Settings) -> None:
+async def test_a_mail_server_that_accepts_the_connection_gives_no_finding(settings: Settings) -> None:
     async with mail_server() as server:
         mail = MailSettings(host="127.0.0.1", port=server.port, security="none")
         (finding,) = await asyncio.to_thread(

@@ -72,7 +72,7 @@ ENRICH = ("provider", "titles", "enrich", "--source", "test")
         ),
     ],
 )
-def test_what_a_marc_record_says_about_a_title(
+def test_the_data_of_a_title_are_read_from_a_marc_record(
     lines: tuple[str, ...], fixed: str, expected: dict[str, object]
 ) -> None:
     made = converted("001 web1", *lines, leader="00000nai a2200000 i 4500", fixed=fixed)
@@ -94,7 +94,7 @@ async def enriched(catalogue: Catalogue, *words: str) -> dict[str, Any]:
     return report
 
 
-async def test_a_title_has_what_our_harvester_brought_from_the_catalogue(
+async def test_a_title_is_enriched_from_a_harvested_catalogue_record(
     catalogue: Catalogue, titles: Titles, archive: Archive, settings: Settings, aiohttp_client: AiohttpClient
 ) -> None:
     archive.add(SITE)
@@ -145,7 +145,7 @@ def texts(root: etree._Element) -> set[str]:
     return {str(text) for text in root.itertext()}
 
 
-def test_files_are_read_and_what_cannot_be_read_has_its_exit_code(
+def test_files_are_read_and_unreadable_records_have_exit_code_3(
     environment: dict[str, str], titles: Titles, tmp_path: Path
 ) -> None:
     titles.bring(entry("1", SITE, catalogue_number=NUMBER))

@@ -17,7 +17,7 @@ _TOKEN = re.compile(r"<resumptionToken[^>]*>([^<]+)<")
 _SCHEMA = Path(zatva.libraries.__file__).parent / "marc21.xsd"
 
 
-async def test_the_slow_library_tells_its_size_and_keeps_to_sets_and_dates(database: Database) -> None:
+async def test_the_slow_library_has_a_list_size_and_selects_by_set_and_date(database: Database) -> None:
     async with slow_library(database, page_seconds=0.0) as library, open_client(library.base_url) as client:
         page = await anext(aiter(client.records("oai_dc").pages()))
         maps = [header async for header in client.headers("oai_dc", set_spec="maps", until="2024-01-03")]
@@ -30,7 +30,7 @@ async def test_the_slow_library_tells_its_size_and_keeps_to_sets_and_dates(datab
     assert all(header.set_specs == ("maps",) and header.datestamp < "2024-01-04" for header in maps)
 
 
-async def test_every_list_of_the_broken_library_meets_the_same_faults(database: Database) -> None:
+async def test_every_list_of_the_broken_library_has_the_same_faults(database: Database) -> None:
     async with broken_library(database) as library, aiohttp.ClientSession() as session:
         first, second = await _walk(session, library.base_url), await _walk(session, library.base_url)
     assert first == second == ["page", "page", "503 after 2", "page", "badResumptionToken"]
@@ -43,7 +43,7 @@ async def test_one_marc_record_of_the_broken_library_breaks_its_schema(database:
     assert [schema.validate(_marc(record.element)) for record in found] == [True, False, True]
 
 
-async def test_the_libraries_refuse_what_they_do_not_have(database: Database) -> None:
+async def test_the_libraries_have_no_unknown_records_or_sets(database: Database) -> None:
     async with broken_library(database) as library, open_client(library.base_url) as client:
         with pytest.raises(OaiError, match="idDoesNotExist"):
             await client.get_record("oai:broken.example:99999")
@@ -51,7 +51,7 @@ async def test_the_libraries_refuse_what_they_do_not_have(database: Database) ->
 
 
 async def _walk(session: aiohttp.ClientSession, base_url: str) -> list[str]:
-    """What each answer of a list was, until its token is refused."""
+    """Return the kind of each answer of a list, until its token is refused."""
     asked = {"verb": "ListRecords", "metadataPrefix": "oai_dc"}
     found: list[str] = []
     while "badResumptionToken" not in found:

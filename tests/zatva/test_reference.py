@@ -1,4 +1,4 @@
-"""The reference in docs/ tells every command, option, setting, table and route, as they are."""
+"""The reference in docs/ lists every command, option, setting, table and route."""
 
 import re
 
@@ -9,7 +9,7 @@ from zatva.init import example
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_the_reference_is_what_the_program_says(name: str) -> None:
+def test_the_reference_is_up_to_date(name: str) -> None:
     written = (FOLDER / name).read_text(encoding="utf-8")
     assert written == FILES[name](), "bring it up to date: python -m tests.reference"
 
@@ -27,7 +27,7 @@ def test_the_reference_is_what_the_program_says(name: str) -> None:
         "| `repository_id` | integer | | Row of `oai_repository`. |",
     ],
 )
-def test_who_plans_by_sql_reads_meaning_and_default_of_each_column(row: str) -> None:
+def test_the_reference_has_meaning_and_default_of_each_schedule_column(row: str) -> None:
     table = FILES["tables.md"]().partition("## `oai_recurring_job`")[2].partition("\n## ")[0]
     assert row in re.sub(" +", " ", table)
 
@@ -44,10 +44,10 @@ def test_who_plans_by_sql_reads_meaning_and_default_of_each_column(row: str) -> 
         ),
     ],
 )
-def test_the_reference_says_what_a_command_requires(command: str, line: str) -> None:
+def test_the_reference_states_which_options_a_command_requires(command: str, line: str) -> None:
     section = FILES["commands.md"]().partition(f"## `zatva {command}`\n")[2].partition("\n## ")[0]
     assert line in section.splitlines()
 
 
-def test_the_example_settings_are_what_the_program_says() -> None:
+def test_the_example_settings_are_up_to_date() -> None:
     assert (ROOT / "zatva.example.toml").read_text(encoding="utf-8") == example()

@@ -24,7 +24,7 @@ _QUOTED: Final = re.compile(r"(?<!\*)\*([^*\n]+)\*(?!\*)")
     "plugins", [pytest.param("[search]", marks=pytest.mark.long), pytest.param("[]", id="without the index")]
 )
 def test_the_site_has_no_dead_links_and_loads_nothing_from_other_sites(tmp_path: Path, plugins: str) -> None:
-    """The index of the search takes a quarter of the time, and has no links."""
+    """The search index takes a quarter of the time and has no links, so it is built with `--long` only."""
     config, site = tmp_path / "mkdocs.yml", tmp_path / "site"
     config.write_text(
         f"INHERIT: {_ROOT}/mkdocs.yml\ndocs_dir: {_ROOT}/docs\nplugins: {plugins}\n"
@@ -59,7 +59,7 @@ def test_the_index_links_to_every_page_and_the_list_of_decisions_to_every_decisi
     assert pages - linked == set()
 
 
-def test_each_picture_is_taken_by_a_script_and_shown() -> None:
+def test_each_picture_is_taken_by_a_script_and_shown_on_a_page() -> None:
     pages = "".join(page.read_text(encoding="utf-8") for page in (_ROOT / "docs").rglob("*.md"))
 
     assert {picture.stem for picture in FOLDER.glob("*.png")} == set(PICTURES)
@@ -67,7 +67,7 @@ def test_each_picture_is_taken_by_a_script_and_shown() -> None:
 
 
 @pytest.mark.parametrize("language", ["cs", "sk"])
-def test_a_translated_tutorial_names_buttons_as_the_dashboard_does(language: str) -> None:
+def test_a_translated_tutorial_uses_the_button_names_of_the_dashboard(language: str) -> None:
     with (_ROOT / "web" / "translations" / f"{language}.po").open("rb") as file:
         shown = {message.string for message in read_po(file)}
     page = (_ROOT / "docs" / "tutorial" / f"librarian.{language}.md").read_text(encoding="utf-8")

@@ -65,8 +65,8 @@ def test_the_extras_agree_on_versions() -> None:
         assert smaller.items() <= larger.items()
 
 
-def test_the_locked_versions_come_from_no_particular_place() -> None:
-    """Whoever installs chooses the index; the hashes say whether it sends the right files."""
+def test_the_locked_versions_name_no_index_or_address() -> None:
+    """The user chooses the index; the hashes show whether it sends the right files."""
     for name in (*_EXTRAS, "uv"):
         text = (_ROOT / f"constraints/{name}.txt").read_text()
         assert not re.search(r"https?:|index-url|find-links|file:| @ |(^|\s)/", text)

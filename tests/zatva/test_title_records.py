@@ -245,7 +245,7 @@ def test_our_importer_reads_the_fixed_fields(profile: str) -> None:
 
 
 @pytest.mark.parametrize("profile", PROFILES)
-def test_our_validation_finds_only_what_the_national_library_prescribes(profile: str) -> None:
+def test_our_validation_reports_only_a_field_that_the_national_library_prescribes(profile: str) -> None:
     found = [f"{one.tag} {one.place}" for one in validate(marc(profile), Level.CODED_VALUES)]
     assert found == (["856 $4"] if profile == "nkp" else [])
 
@@ -324,7 +324,7 @@ def paths(root: etree._Element) -> Iterator[str]:
         yield "/".join(reversed(steps[:-1]))
 
 
-def test_the_fourteen_elements_of_the_report_are_there() -> None:
+def test_the_table_has_the_fourteen_elements_of_the_report() -> None:
     assert [row["element"] for row in table("element")] == [
         "Collector", "Contributor", "Creator", "Date", "Description", "Extent", "Genre/Form", "Language",
         "Relation", "Rights", "Source of Description", "Subject", "Title", "URL",

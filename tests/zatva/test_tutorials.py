@@ -166,7 +166,7 @@ def books() -> list[Item]:
     ],
     ids=["rule-lab", "bibliographic-import", "aggregator"],
 )
-async def test_a_tutorial_about_a_repository_does_what_it_says(
+async def test_commands_of_the_tutorials_about_repositories_print_what_they_show(
     page: str,
     address: str,
     items: Callable[[], list[Item]],
@@ -185,7 +185,7 @@ async def test_a_tutorial_about_a_repository_does_what_it_says(
         await asyncio.to_thread(reader.work_through, page)
 
 
-async def test_the_tutorial_about_other_protocols_does_what_it_says(
+async def test_commands_of_the_tutorial_about_sru_and_z3950_print_what_they_show(
     ztest: str,  # noqa: F811 the fixture
     environment: dict[str, str],
     tmp_path: Path,
@@ -204,7 +204,7 @@ async def test_the_tutorial_about_other_protocols_does_what_it_says(
 
 @pytest.fixture
 def archive(environment: dict[str, str], tmp_path: Path) -> Reader:
-    """A reader with an archive of three pages, in the folder that the pages name."""
+    """A reader with an archive of three web pages, in the folder that the tutorials name."""
     folder = tmp_path / "archive"
     folder.mkdir()
     urls = (
@@ -216,11 +216,11 @@ def archive(environment: dict[str, str], tmp_path: Path) -> Reader:
     return Reader(environment=environment, folder=tmp_path, places={"/srv/warcs": str(folder)})
 
 
-def test_the_tutorial_about_an_archive_does_what_it_says(archive: Reader) -> None:
+def test_commands_of_the_tutorial_about_an_archive_print_what_they_show(archive: Reader) -> None:
     archive.work_through("web-archive.md")
 
 
-def test_the_commands_about_collections_follow_from_each_other(
+def test_commands_of_the_guide_to_collections_print_what_they_show(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     environment["ZATVA_PROVIDER__NAMESPACE"] = "webarchiv.example"
@@ -239,7 +239,9 @@ def test_the_commands_about_collections_follow_from_each_other(
     assert "no documents match" in reader.run("zatva provider hide http://other.example/")
 
 
-def test_the_tutorial_about_restoring_does_what_it_says(archive: Reader, database: Database) -> None:
+def test_commands_of_the_tutorial_about_restoring_print_what_they_show(
+    archive: Reader, database: Database
+) -> None:
     archive.run("zatva provider index /srv/warcs")
     make_due(database)
     with archive.servers:
@@ -251,7 +253,7 @@ def test_the_tutorial_about_restoring_does_what_it_says(archive: Reader, databas
 
 @pytest.fixture
 def two_sites(environment: dict[str, str], database: Database, tmp_path: Path) -> Reader:
-    """A reader with an indexed archive of the sites that the pages about titles name."""
+    """A reader with an indexed archive of the sites that the tutorials about titles name."""
     library = "http://www.library.example"
     link = '<a href="/news.html">News</a>'
     pages = (
@@ -293,14 +295,14 @@ def wait_until_due(database: Database) -> None:
 
 
 @needs_curl
-def test_the_tutorial_for_curators_does_what_it_says(two_sites: Reader) -> None:
+def test_commands_of_the_tutorial_for_curators_print_what_they_show(two_sites: Reader) -> None:
     two_sites.work_through("curator.md")
     (folder,) = (two_sites.folder / "partner").rglob("title")
     assert len(list(folder.iterdir())) == 1
 
 
 @needs_curl
-def test_the_tutorial_for_researchers_does_what_it_says(two_sites: Reader) -> None:
+def test_commands_of_the_tutorial_for_researchers_print_what_they_show(two_sites: Reader) -> None:
     page = (_FOLDER / "curator.md").read_text(encoding="utf-8")
     tables = [block for kind, block in _BLOCK.findall(page) if kind == "csv"]
     (two_sites.folder / "titles.csv").write_text(tables[1], encoding="utf-8")
@@ -308,7 +310,7 @@ def test_the_tutorial_for_researchers_does_what_it_says(two_sites: Reader) -> No
     two_sites.work_through("researcher.md")
 
 
-async def test_the_tutorial_for_administrators_does_what_it_says(
+async def test_commands_of_the_tutorial_for_administrators_print_what_they_show(
     environment: dict[str, str], tmp_path: Path
 ) -> None:
     async with serve(FakeRepository(items=titles(), sets=["maps"])) as fake:

@@ -1,6 +1,6 @@
 """A place that cannot be written to ends each command with one line of what to do, as a full disk does.
 
-The kernel's own folder takes no new files from anybody, so this holds for root, too.
+The kernel's own folder accepts no new files from any user, so this applies to root, too.
 """
 
 import os
@@ -36,14 +36,14 @@ async def fake() -> AsyncIterator[FakeRepository]:
 
 @pytest.fixture
 def file(tmp_path: Path) -> Path:
-    """A file, below which there can be nothing."""
+    """A file, below which nothing can be created."""
     made = tmp_path / "file"
     made.write_text("kept", encoding="ascii")
     return made
 
 
 def check(done: Done, place: Path) -> None:
-    """Hold that the last line names the place and says what to do, and that there is no trace."""
+    """Check that the last line names the place and says what to do, and that there is no traceback."""
     assert done.returncode == 1, done.stderr
     last = done.stderr.splitlines()[-1]
     assert last.startswith("zatva: ")
@@ -59,7 +59,7 @@ def add_repository(database: Database, url: str) -> None:
 
 @pytest.mark.parametrize("command", _COMMANDS)
 @pytest.mark.parametrize("closed", [True, False])
-async def test_a_place_that_cannot_be_written_to_is_told(
+async def test_a_place_that_cannot_be_written_to_is_reported(
     fake: FakeRepository,
     environment: dict[str, str],
     database: Database,
@@ -98,7 +98,7 @@ def test_a_backup_to_a_full_disk_is_reported_with_its_file(
 
 
 @pytest.mark.parametrize("option", ["--keep-raw", "--full"])
-async def test_a_store_that_cannot_be_written_to_is_told(
+async def test_a_store_that_cannot_be_written_to_is_reported(
     fake: FakeRepository, environment: dict[str, str], database: Database, file: Path, option: str
 ) -> None:
     add_repository(database, fake.url)
@@ -109,7 +109,7 @@ async def test_a_store_that_cannot_be_written_to_is_told(
         assert (run.status, str(data) in str(run.failure_reason)) == ("failed", True)
 
 
-async def test_a_file_where_a_folder_is_needed_is_told(
+async def test_a_file_where_a_folder_is_needed_is_reported(
     fake: FakeRepository, environment: dict[str, str], file: Path
 ) -> None:
     done = await zatva_beside(environment, "harvest", fake.url, "--out", str(file))
@@ -118,11 +118,11 @@ async def test_a_file_where_a_folder_is_needed_is_told(
     check(done, file)
 
 
-def test_init_in_a_folder_that_takes_no_files_is_told(environment: dict[str, str]) -> None:
+def test_init_in_a_folder_that_accepts_no_files_is_reported(environment: dict[str, str]) -> None:
     check(zatva(environment, "init", folder=CLOSED), CLOSED)
 
 
-def test_init_that_found_no_database_can_be_repeated(environment: dict[str, str], tmp_path: Path) -> None:
+def test_init_can_be_repeated_after_it_found_no_database(environment: dict[str, str], tmp_path: Path) -> None:
     nowhere = environment | {"ZATVA_DATABASE_URL": "postgresql://127.0.0.1:1/none"}
     assert zatva(nowhere, "init", folder=tmp_path).returncode == 6
     done = zatva(environment, "init", folder=tmp_path)
@@ -157,7 +157,9 @@ def test_init_creates_the_data_folder_that_it_was_given_and_writes_it_to_the_fil
     assert (tmp_path / 'da"ta ř').stat().st_mode & 0o777 == 0o700
 
 
-def test_init_over_a_folder_or_in_none_is_a_slip(environment: dict[str, str], tmp_path: Path) -> None:
+def test_init_refuses_a_folder_in_place_of_its_file_and_a_missing_folder(
+    environment: dict[str, str], tmp_path: Path
+) -> None:
     (tmp_path / "zatva.toml").mkdir()
     over = zatva(environment, "init", "--force", folder=tmp_path)
     assert (over.returncode, "zatva.toml is a folder" in over.stderr) == (2, True), over.stderr
@@ -166,7 +168,7 @@ def test_init_over_a_folder_or_in_none_is_a_slip(environment: dict[str, str], tm
 
 
 @pytest.mark.parametrize("command", ["export", "backup"])
-def test_an_output_that_is_a_folder_or_in_none_is_a_slip(
+def test_an_output_that_is_a_folder_or_in_a_missing_folder_is_refused(
     environment: dict[str, str], database: Database, tmp_path: Path, command: str
 ) -> None:
     add_repository(database, "http://a.example/oai")
@@ -178,7 +180,7 @@ def test_an_output_that_is_a_folder_or_in_none_is_a_slip(
     assert not (tmp_path / "none").exists()
 
 
-def test_an_export_to_a_pipe_or_device_leaves_it_what_it_is(
+def test_an_export_to_a_pipe_does_not_replace_the_pipe(
     environment: dict[str, str], database: Database, tmp_path: Path
 ) -> None:
     add_repository(database, "http://a.example/oai")

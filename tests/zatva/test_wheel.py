@@ -114,7 +114,7 @@ def _run(*command: str, **environment: str) -> str:
     return done.stdout
 
 
-def test_its_top_level_names_are_the_parts_of_the_product(wheel: Path) -> None:
+def test_the_wheel_has_only_the_packages_of_the_product(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
         names = archive.namelist()
     assert {name.split("/")[0] for name in names} == {

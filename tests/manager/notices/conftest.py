@@ -1,4 +1,4 @@
-"""What the tests of notices share: runs that have ended, rules, and a teller that is ticked by hand."""
+"""Helpers of the tests of notices: ended runs, rules, and a notice sender that is ticked by hand."""
 
 import asyncio
 import contextlib
@@ -24,7 +24,7 @@ MAILBOX = "alena@library.example"
 
 
 def take_over(session: Session) -> int:
-    """Let another manager have begun to lead; gives its number."""
+    """Make another manager the leader, and return its number."""
     session.execute(
         text(
             "INSERT INTO oai_leader (number, host, process_id) VALUES (1, 'here', 1)"
@@ -36,7 +36,7 @@ def take_over(session: Session) -> int:
 
 
 class Announcer:
-    """Runs and rules by plain SQL, and what was made of them."""
+    """Runs and rules added by plain SQL, and the notices created from them."""
 
     def __init__(self, database: Database, tables: Tables) -> None:
         self.tables = tables
@@ -80,7 +80,7 @@ class Announcer:
         return number
 
     def announce(self, *hooks: HookSettings, **options: int) -> list[str]:
-        """Announce what has ended; the occasions of the notices that were made of it."""
+        """Announce ended runs, and return the occasions of the notices that this creates."""
         before = self.tables.one("SELECT coalesce(max(notice_id), 0) FROM notice")
         with self._database.session() as session:
             announce(session, hooks, **options)
@@ -89,7 +89,7 @@ class Announcer:
         return [row.occasion for row in rows]
 
     def after(self, status: str, **columns: Any) -> list[str]:
-        """What is told after one more run of that status."""
+        """Add a run of that status, announce it, and return the occasions of its notices."""
         self.run(status, **columns)
         return self.announce()
 
@@ -117,9 +117,9 @@ def outgoing(settings: Settings, *, mail_port: int = 1, hooks: tuple[HookSetting
 async def notice_sender(
     settings: Settings, database: Database, *, leader: int | None = None
 ) -> AsyncIterator[Callable[[], Any]]:
-    """Something that ticks a teller once and waits until all it began has ended.
+    """Yield a function that ticks a notice sender once and waits until all that it began has ended.
 
-    It tells for the leader of that number, by default for one that leads from now on.
+    The sender belongs to the leader of that number, by default to one that leads from now on.
     """
     with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
         number = await transactions.run(take_over) if leader is None else leader

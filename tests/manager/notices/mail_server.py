@@ -1,4 +1,4 @@
-"""A small SMTP server on 127.0.0.1 that keeps what it is given and can be told to refuse."""
+"""A small SMTP server on 127.0.0.1 that keeps the mails it receives and refuses them on request."""
 
 import asyncio
 import base64
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from email.message import EmailMessage
 
 Answer = str | None
-"""A line such as `451 try later`; None closes the connection without a word."""
+"""A line such as `451 try later`; None closes the connection without an answer."""
 
 
 @dataclass(kw_only=True)
@@ -40,7 +40,7 @@ class MailServer:
     context: ssl.SSLContext | None = None
     """With one, STARTTLS is offered."""
     password: str | None = None
-    """With one, a sign-in is asked for."""
+    """With one, clients have to sign in."""
 
     def refuse(self, command: str, *answers: Answer) -> None:
         """Give these answers to the command, one after another; later ones are good."""

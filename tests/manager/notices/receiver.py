@@ -1,4 +1,4 @@
-"""A receiver of webhooks on 127.0.0.1 that keeps what it is given and can be told to refuse."""
+"""A receiver of webhooks on 127.0.0.1 that keeps the posts it receives and refuses them on request."""
 
 import contextlib
 import hashlib

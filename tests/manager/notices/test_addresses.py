@@ -15,7 +15,7 @@ from oai.proxies import is_public
         "javascript:alert(1)", "https://library..example/", f"https://{'a' * 64}.example/", "https://ž..example/",
     ],
 )  # fmt: skip
-def test_what_is_no_web_address_is_refused(url: str) -> None:
+def test_an_invalid_web_address_is_refused(url: str) -> None:
     with pytest.raises(UsageError):
         check_url(url, private_networks=True)
 
@@ -43,5 +43,5 @@ def test_metadata_services_are_refused_always(host: str, private: bool) -> None:
         ("::ffff:127.0.0.1", False),
     ],
 )  # fmt: skip
-def test_addresses_that_carry_another_count_as_that(address: str, public: bool) -> None:  # noqa: FBT001 a case
+def test_an_address_that_embeds_another_is_public_only_if_the_other_is(address: str, public: bool) -> None:  # noqa: FBT001 a case
     assert is_public(address) is public

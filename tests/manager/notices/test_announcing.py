@@ -1,4 +1,4 @@
-"""What is told of harvests that have ended, and what is not."""
+"""Which notices ended harvests create, and which they do not."""
 
 import json
 from datetime import timedelta
@@ -14,7 +14,7 @@ from tests.manager.conftest import Tables
 from tests.manager.notices.conftest import Announcer
 
 
-def test_a_streak_of_failures_is_told_at_its_beginning_and_at_its_end(announcer: Announcer) -> None:
+def test_a_streak_of_failures_is_notified_at_its_beginning_and_at_its_end(announcer: Announcer) -> None:
     announcer.rule()
     statuses = ["completed", "failed", "failed", "lost", "no changes", "completed"]
     assert [announcer.after(status) for status in statuses] == [[], ["failing"], [], [], ["works again"], []]
@@ -23,7 +23,7 @@ def test_a_streak_of_failures_is_told_at_its_beginning_and_at_its_end(announcer:
     assert announcer.tables("SELECT FROM notice_streak") == []
 
 
-def test_a_reminder_of_a_streak_comes_once_a_day_at_most(announcer: Announcer) -> None:
+def test_a_reminder_of_a_streak_is_sent_at_most_once_a_day(announcer: Announcer) -> None:
     announcer.rule()
     announcer.after("failed")
     announcer.tables("UPDATE notice_streak SET told = now() - interval '19 hours'")
@@ -36,7 +36,7 @@ def test_a_reminder_of_a_streak_comes_once_a_day_at_most(announcer: Announcer) -
     assert announcer.after("failed") == []
 
 
-def test_refused_records_are_told_once_and_again_when_the_harvest_fails_altogether(
+def test_rejected_records_are_notified_once_and_again_when_the_harvest_fails(
     announcer: Announcer,
 ) -> None:
     announcer.rule()
@@ -61,7 +61,7 @@ def test_refused_records_are_told_once_and_again_when_the_harvest_fails_altogeth
         ("daily", [[], [], [], []]),
     ],
 )
-def test_each_kind_of_rule_is_told_its_own(
+def test_each_kind_of_rule_gets_notices_of_its_own_occasions(
     announcer: Announcer, kind: str, expected: list[list[str]]
 ) -> None:
     announcer.rule(kind=kind)
@@ -69,7 +69,7 @@ def test_each_kind_of_rule_is_told_its_own(
     assert [*found, announcer.after("failed"), announcer.after("no changes")] == expected
 
 
-def test_a_harvest_that_goes_on_by_itself_is_not_told_as_failing(announcer: Announcer) -> None:
+def test_a_harvest_that_is_going_to_be_retried_is_not_notified_as_failing(announcer: Announcer) -> None:
     announcer.rule()
     announcer.tables.add(
         "oai_job", repository_id=announcer.repository, attempt=1, harvest_start_time="2999-01-01T00:00Z"
@@ -94,7 +94,7 @@ def test_a_failed_harvest_is_reported_if_no_retry_is_going_to_run(
     assert announcer.after("failed", failure_code="server_busy") == ["failing"]
 
 
-def test_a_harvest_that_a_person_stopped_says_nothing(announcer: Announcer) -> None:
+def test_a_harvest_that_a_user_stopped_sends_no_notice(announcer: Announcer) -> None:
     announcer.rule()
     assert announcer.after("incomplete", failure_code="job_stopped") == []
     announcer.after("failed")
@@ -102,7 +102,7 @@ def test_a_harvest_that_a_person_stopped_says_nothing(announcer: Announcer) -> N
     assert announcer.after("completed") == ["works again"]
 
 
-def test_a_held_run_is_over_only_when_it_is_decided(announcer: Announcer) -> None:
+def test_a_streak_with_a_held_run_ends_only_once_the_run_is_decided(announcer: Announcer) -> None:
     announcer.rule()
     announcer.hold()
     assert announcer.announce() == ["failing"]
@@ -111,7 +111,7 @@ def test_a_held_run_is_over_only_when_it_is_decided(announcer: Announcer) -> Non
     assert announcer.after("completed", harvest_id=1) == ["works again"]
 
 
-def test_a_run_whose_job_is_not_settled_waits(announcer: Announcer) -> None:
+def test_a_run_is_not_announced_before_its_job_is_settled(announcer: Announcer) -> None:
     announcer.rule()
     announcer.tables.add("oai_job", repository_id=announcer.repository, status=1)
     job = announcer.tables.one("SELECT job_id FROM oai_job")
@@ -120,20 +120,22 @@ def test_a_run_whose_job_is_not_settled_waits(announcer: Announcer) -> None:
     assert announcer.announce() == ["failing"]
 
 
-def test_a_run_is_told_of_once(announcer: Announcer) -> None:
+def test_a_run_is_announced_only_once(announcer: Announcer) -> None:
     announcer.rule(kind="always")
     assert announcer.after("completed") == ["ended"]
     assert announcer.announce() == []
 
 
-def test_a_killed_run_and_a_word_that_nobody_knows_say_nothing(announcer: Announcer) -> None:
+def test_a_killed_run_and_an_unknown_status_send_no_notice(announcer: Announcer) -> None:
     announcer.rule()
     assert announcer.after("killed") == []
     assert announcer.after("on holiday") == []
 
 
 @pytest.mark.parametrize("code", ["repository_locked", "repository_busy"])
-def test_a_run_that_was_kept_off_its_repository_says_nothing(announcer: Announcer, code: str) -> None:
+def test_a_run_that_finds_its_repository_locked_or_busy_sends_no_notice(
+    announcer: Announcer, code: str
+) -> None:
     announcer.rule()
     assert announcer.after("failed", failure_code=code) == []
     assert announcer.after("failed") == ["failing"]
@@ -141,7 +143,9 @@ def test_a_run_that_was_kept_off_its_repository_says_nothing(announcer: Announce
     assert announcer.after("completed") == ["works again"]
 
 
-def test_a_rule_is_told_of_its_repository_and_schedule_alone(announcer: Announcer, tables: Tables) -> None:
+def test_a_rule_gets_notices_only_of_its_repository_and_schedule(
+    announcer: Announcer, tables: Tables
+) -> None:
     other = tables.repository("https://example.net/oai")
     tables.add("oai_recurring_job", repository_id=announcer.repository)
     announcer.rule(repository_id=announcer.repository)
@@ -151,7 +155,7 @@ def test_a_rule_is_told_of_its_repository_and_schedule_alone(announcer: Announce
     assert announcer.after("failed", recurring_id=1) == ["failing"]
 
 
-def test_streaks_of_two_sets_are_two(announcer: Announcer) -> None:
+def test_streaks_of_two_sets_are_separate(announcer: Announcer) -> None:
     announcer.rule()
     assert announcer.after("failed", set_spec="a") == ["failing"]
     assert announcer.after("failed", set_spec="b") == ["failing"]
@@ -159,7 +163,7 @@ def test_streaks_of_two_sets_are_two(announcer: Announcer) -> None:
     assert announcer.after("failed", set_spec="b") == []
 
 
-def test_what_ended_before_the_rule_or_very_long_ago_is_not_told(announcer: Announcer) -> None:
+def test_runs_that_ended_before_the_rule_or_long_ago_send_no_notice(announcer: Announcer) -> None:
     announcer.run("failed", harvest_end_time="2020-01-01T00:00Z")
     announcer.rule()
     assert announcer.announce() == []
@@ -177,7 +181,7 @@ def test_each_address_of_a_rule_gets_a_notice_of_its_own(announcer: Announcer) -
     ]
 
 
-def test_the_facts_have_the_numbers_the_failed_request_and_what_kind_of_failure_it_was(
+def test_the_facts_have_the_counts_the_failed_request_and_the_kind_of_failure(
     announcer: Announcer,
 ) -> None:
     announcer.rule()
@@ -219,16 +223,14 @@ def test_hooks_are_called_after_runs_of_their_repository(announcer: Announcer) -
 
 
 @pytest.mark.parametrize("code", ["repository_locked", "repository_busy"])
-def test_a_run_that_did_not_start_calls_no_hook_and_is_no_harvest_to_notify_of(
-    announcer: Announcer, code: str
-) -> None:
+def test_a_run_that_did_not_start_calls_no_hook_and_sends_no_notice(announcer: Announcer, code: str) -> None:
     announcer.rule(kind="always")
     announcer.run("failed", failure_code=code)
     assert announcer.announce(HookSettings(name="all", command=("true",))) == []
 
 
 @pytest.mark.parametrize("occasion", [Occasion.SUSPENDED, Occasion.STUCK, Occasion.SET_ASIDE])
-def test_trouble_that_is_no_runs_end_is_told(
+def test_suspended_schedules_and_stuck_or_rejected_jobs_are_notified(
     announcer: Announcer, database: Database, occasion: Occasion
 ) -> None:
     announcer.rule()
@@ -276,7 +278,7 @@ def test_the_next_harvest_is_that_of_the_same_repository_and_set(announcer: Anno
     assert announcer.tables.one("SELECT facts ->> 'next' FROM notice") == "2999-01-04T00:00:00+00:00"
 
 
-def test_the_next_harvest_is_not_before_the_time_for_which_the_repository_asked(
+def test_the_next_harvest_is_not_before_the_not_before_time_of_the_repository(
     announcer: Announcer,
 ) -> None:
     announcer.rule()
@@ -291,7 +293,7 @@ def test_the_next_harvest_is_not_before_the_time_for_which_the_repository_asked(
         assert facts["next"] == f"{expected}T00:00:00+00:00"
 
 
-def test_a_run_with_as_many_new_as_deleted_records_has_changed_something(announcer: Announcer) -> None:
+def test_a_run_with_as_many_new_as_deleted_records_counts_as_a_change(announcer: Announcer) -> None:
     announcer.rule(kind="change")
     assert announcer.after("completed", new_count=1, deleted_count=1) == ["ended"]
 

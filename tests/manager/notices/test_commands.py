@@ -72,7 +72,7 @@ async def test_a_webhook_rule_is_tried(environment: dict[str, str], tables: Tabl
     assert [post["occasion"] for post in there.posts] == ["test", "test"]
 
 
-async def test_what_cannot_be_is_refused(environment: dict[str, str], tables: Tables) -> None:
+async def test_invalid_rules_are_refused(environment: dict[str, str], tables: Tables) -> None:
     del tables
     for words in (
         ("--mail", "nobody"),
@@ -84,7 +84,7 @@ async def test_what_cannot_be_is_refused(environment: dict[str, str], tables: Ta
         await zatva(environment, "notify", "add", *words, expect=2)
 
 
-async def test_what_was_sent_is_listed(environment: dict[str, str], tables: Tables) -> None:
+async def test_notices_are_listed_with_state_and_target(environment: dict[str, str], tables: Tables) -> None:
     tables.add("notice", occasion="failing", channel="mail", target="a@b.example", facts="{}")
     (listed,) = await zatva(environment, "notify", "sent")
     assert (listed["state"], listed["target"]) == ("waiting", "a@b.example")

@@ -1,4 +1,4 @@
-"""The weekly digest to a harvested repository's administrator: agreed to, due, and stopped."""
+"""The weekly digest to a harvested repository's administrator: confirmed, due, and stopped."""
 
 import hashlib
 import uuid
@@ -62,7 +62,7 @@ def a_week_later(announcer: Announcer) -> None:
 
 
 @pytest.mark.usefixtures("card")
-def test_it_comes_after_a_week_with_harvests_once_it_was_agreed_to(
+def test_a_digest_is_written_after_a_week_with_harvests_once_it_is_confirmed(
     database: Database, announcer: Announcer
 ) -> None:
     token = offer(database, announcer)
@@ -90,7 +90,7 @@ def test_it_comes_after_a_week_with_harvests_once_it_was_agreed_to(
 
 
 @pytest.mark.usefixtures("card")
-def test_date_ranges_that_could_not_be_listed_are_no_unreadable_records(
+def test_date_ranges_that_could_not_be_listed_do_not_count_as_unreadable_records(
     database: Database, announcer: Announcer
 ) -> None:
     agreed(database, announcer)
@@ -139,7 +139,7 @@ def test_weeks_without_harvests_keep_the_card_open(database: Database, announcer
 
 
 @pytest.mark.usefixtures("card")
-def test_after_a_clock_that_was_ahead_the_next_digest_comes_after_a_week(
+def test_the_next_digest_is_written_after_a_week_if_the_clock_was_ahead(
     database: Database, announcer: Announcer
 ) -> None:
     agreed(database, announcer)
@@ -151,7 +151,7 @@ def test_after_a_clock_that_was_ahead_the_next_digest_comes_after_a_week(
 
 
 @pytest.mark.usefixtures("card")
-def test_another_address_has_to_agree_again(database: Database, announcer: Announcer) -> None:
+def test_another_address_has_to_confirm_again(database: Database, announcer: Announcer) -> None:
     agreed(database, announcer)
     announcer.run("failed")
     announcer.tables("UPDATE notice_digest SET asked = asked - interval '2 days'")
@@ -164,7 +164,9 @@ def test_another_address_has_to_agree_again(database: Database, announcer: Annou
 
 
 @pytest.mark.usefixtures("card")
-def test_it_ends_when_it_is_stopped_or_the_card_is_revoked(database: Database, announcer: Announcer) -> None:
+def test_a_digest_ends_when_it_is_stopped_or_its_card_is_revoked(
+    database: Database, announcer: Announcer
+) -> None:
     token = agreed(database, announcer)
     announcer.run("completed")
     a_week_later(announcer)
@@ -178,7 +180,9 @@ def test_it_ends_when_it_is_stopped_or_the_card_is_revoked(database: Database, a
         assert not confirm_digest(session, token)
 
 
-def test_only_published_addresses_are_asked_and_once_a_day(database: Database, announcer: Announcer) -> None:
+def test_only_published_addresses_are_asked_and_at_most_once_a_day(
+    database: Database, announcer: Announcer
+) -> None:
     with pytest.raises(UsageError, match="publishes"):
         offer(database, announcer, "victim@elsewhere.example")
     first = offer(database, announcer)
@@ -189,7 +193,7 @@ def test_only_published_addresses_are_asked_and_once_a_day(database: Database, a
 
 
 @pytest.mark.usefixtures("card")
-async def test_a_manager_sends_it_by_mail_with_the_links(
+async def test_a_manager_sends_a_digest_by_mail_with_its_links(
     database: Database, announcer: Announcer, environment: dict[str, str]
 ) -> None:
     token = agreed(database, announcer)

@@ -1,4 +1,4 @@
-"""The mail server's side: encryption, signing in, and headers that nobody can break."""
+"""Connections to mail servers: encryption, signing in, refusals, and safe headers."""
 
 import asyncio
 import contextlib
@@ -34,7 +34,7 @@ def certificate(tmp_path: Path) -> Path:
     return make_certificate(tmp_path)
 
 
-async def test_words_of_any_language_and_lines_of_dots_come_as_they_were() -> None:
+async def test_text_of_any_language_and_lines_of_dots_are_received_unchanged() -> None:
     async with mail_server() as server:
         settings = MailSettings(host="127.0.0.1", port=server.port, security="none")
         await asyncio.to_thread(letters.send, MESSAGE, settings)
@@ -77,7 +77,7 @@ async def test_a_server_that_sends_byte_by_byte_is_given_up() -> None:
         await over.wait()
 
 
-async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> None:
+async def test_a_self_signed_certificate_is_refused(certificate: Path) -> None:
     async with mail_server(context=server_context(certificate)) as server:
         settings = MailSettings(host="127.0.0.1", port=server.port)
         with pytest.raises(NotSentError, match=r"is invalid \(self-signed certificate\)$"):
@@ -85,21 +85,21 @@ async def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Pat
     assert server.mails == []
 
 
-def test_a_server_that_waits_for_tls_names_the_settings() -> None:
+def test_the_error_of_a_server_that_waits_for_tls_names_the_settings() -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         settings = MailSettings(host="127.0.0.1", port=silent.getsockname()[1], timeout=1)
         with pytest.raises(NotSentError, match=r"timed out; check mail\.security and mail\.port$"):
             letters.send(MESSAGE, settings)
 
 
-async def test_a_server_without_encryption_gets_nothing_unless_the_settings_say_so() -> None:
+async def test_a_server_without_encryption_gets_no_mail_by_default() -> None:
     async with mail_server() as server:
         with pytest.raises(NotSentError, match=r"STARTTLS .*; check mail\.security and mail\.port$"):
             await asyncio.to_thread(letters.send, MESSAGE, MailSettings(host="127.0.0.1", port=server.port))
     assert server.mails == []
 
 
-async def test_a_wrong_password_may_be_put_right_so_it_is_tried_again() -> None:
+async def test_a_wrong_password_is_not_a_final_refusal() -> None:
     async with mail_server(password="right") as server:
         settings = MailSettings.model_validate(
             {"host": "127.0.0.1", "port": server.port, "security": "none", "user": "z", "password": "wrong"}
@@ -122,7 +122,7 @@ async def test_a_password_beyond_ascii_is_reported_without_its_value(user: str, 
 
 
 @pytest.mark.parametrize(("answer", "again"), [("452 full", True), ("554 spam", False)])
-async def test_a_refused_message_is_known_not_to_have_come(answer: str, again: bool) -> None:  # noqa: FBT001 a case
+async def test_the_answer_of_the_server_makes_a_refusal_temporary_or_final(answer: str, again: bool) -> None:  # noqa: FBT001 a case
     async with mail_server() as server:
         server.refuse(".", answer)
         settings = MailSettings(host="127.0.0.1", port=server.port, security="none")
@@ -131,7 +131,7 @@ async def test_a_refused_message_is_known_not_to_have_come(answer: str, again: b
     assert isinstance(raised.value, RefusedError) is not again
 
 
-async def test_a_message_that_the_server_does_not_wait_for_was_not_sent() -> None:
+async def test_a_connection_that_ends_at_the_data_command_means_not_sent() -> None:
     handed: list[int] = []
     async with mail_server() as server:
         server.refuse("DATA", None)
@@ -151,7 +151,7 @@ NAMES = (
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_foreign_name_is_a_word_of_the_subject_and_nothing_else(name: str) -> None:
+def test_a_foreign_name_in_the_subject_adds_no_header(name: str) -> None:
     letter = Letter(subject=f"Harvest failed: {name}", body="Text\n")
     message = letters.compose(
         letter, sender="zatva@archive.example", to="b@c.example", number="7", date=MESSAGE["Date"].datetime
@@ -162,12 +162,12 @@ def test_a_foreign_name_is_a_word_of_the_subject_and_nothing_else(name: str) -> 
     assert max(map(len, message.as_bytes().splitlines())) <= 78
 
 
-def test_a_password_file_that_is_not_there_is_told(tmp_path: Path) -> None:
+def test_a_missing_password_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(NotSentError, match=r"mail\.password_file"):
         secret_of(None, tmp_path / "none", setting="mail.password_file")
 
 
-def test_the_number_of_a_message_is_at_the_domain_of_its_sender() -> None:
+def test_the_message_id_has_the_domain_of_the_sender() -> None:
     message = letters.compose(
         Letter(subject="s", body="b"),
         sender="zatva@mail.library.example",

@@ -56,7 +56,7 @@ def later(hours: float = 1) -> datetime:
     return datetime.now(UTC) + hours * HOUR
 
 
-def test_an_acknowledged_failure_is_folded_away_until_it_fails_otherwise_or_succeeds(
+def test_an_acknowledged_failure_is_hidden_until_it_fails_differently_or_succeeds(
     announcer: Announcer, database: Database
 ) -> None:
     announcer.rule()
@@ -102,7 +102,7 @@ def test_a_success_of_another_repository_leaves_a_failure_acknowledged(
         ("incomplete", "job_stopped", 0),
     ],
 )
-def test_an_acknowledgement_ends_with_the_run_after_which_it_does_not_hold(
+def test_an_acknowledgement_ends_with_a_different_failure_or_a_success(
     announcer: Announcer, database: Database, status: str, code: str | None, ends: int
 ) -> None:
     held = announcer.hold()
@@ -132,7 +132,7 @@ def test_a_held_run_needs_attention_until_it_is_decided_or_acknowledged(
     assert shown(database, muted=True) == []
 
 
-def test_a_run_that_is_held_in_a_mute_is_reported_after_it_although_later_ones_succeed(
+def test_a_run_held_during_a_mute_is_reported_afterwards_although_later_runs_succeed(
     announcer: Announcer, database: Database
 ) -> None:
     announcer.rule()
@@ -152,7 +152,7 @@ def test_a_run_that_is_held_in_a_mute_is_reported_after_it_although_later_ones_s
     assert announcer.states() == ["waiting"]
 
 
-def test_a_schedule_that_is_suspended_in_a_mute_is_reported_once_after_it(
+def test_a_schedule_suspended_during_a_mute_is_reported_once_afterwards(
     announcer: Announcer, database: Database
 ) -> None:
     announcer.rule()
@@ -170,7 +170,7 @@ def test_a_schedule_that_is_suspended_in_a_mute_is_reported_once_after_it(
     assert announcer.states() == ["muted", "waiting"]
 
 
-def test_rejected_and_stuck_jobs_are_reported_after_a_mute_while_they_are_so(
+def test_jobs_that_are_still_rejected_or_stuck_after_a_mute_are_reported(
     announcer: Announcer, database: Database
 ) -> None:
     announcer.rule()
@@ -224,7 +224,9 @@ def test_rejected_records_that_begin_during_a_mute_are_reported_once_after_it(
     assert announcer.states() == ["muted", "waiting"]
 
 
-def test_a_mute_of_all_repositories_and_a_planned_one(announcer: Announcer, database: Database) -> None:
+def test_a_mute_of_all_repositories_hides_failures_once_it_has_begun(
+    announcer: Announcer, database: Database
+) -> None:
     run = announcer.run("failed")
     planned = later(1)
     kind = MuteKind.MUTED
@@ -252,7 +254,7 @@ def test_a_mute_of_all_repositories_and_a_planned_one(announcer: Announcer, data
     ],
     ids=["past", "before", "long", "without", "lengthy"],
 )
-def test_what_cannot_be_is_refused(
+def test_an_invalid_mute_is_refused(
     announcer: Announcer, database: Database, starts: datetime | None, ends: datetime, note: str, words: str
 ) -> None:
     kind = MuteKind.MUTED

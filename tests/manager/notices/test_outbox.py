@@ -15,7 +15,7 @@ from oai.outgoing import WebhookSettings
 from tests.manager.notices.conftest import Announcer
 
 
-def test_a_notice_that_another_sender_is_claiming_is_passed_over(
+def test_a_notice_that_another_sender_is_claiming_is_skipped(
     database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -64,9 +64,7 @@ def test_the_pause_between_attempts_doubles_up_to_half_a_day(
     assert pauses == [1, 2, 512, 720, 720]
 
 
-def test_a_host_that_does_not_answer_leaves_places_for_other_webhooks(
-    database: Database, announcer: Announcer
-) -> None:
+def test_at_most_two_webhooks_of_a_host_are_sent_at_a_time(database: Database, announcer: Announcer) -> None:
     for path in ("a", "b", "c"):
         announcer.rule(channel="webhook", target=f"https://Hangs.example/{path}")
     announcer.rule(channel="webhook", target="https://hangs.example?d")
@@ -85,7 +83,7 @@ def test_a_host_that_does_not_answer_leaves_places_for_other_webhooks(
     assert claim(5) == ["Hangs.example/c"]
 
 
-def test_what_waits_for_a_recipient_who_is_away_is_given_up_with_the_first(
+def test_notices_older_than_three_days_are_given_up_after_an_earlier_one_was_given_up(
     database: Database, announcer: Announcer
 ) -> None:
     announcer.rule(channel="webhook", target="https://chat.example/", kind="always")
@@ -117,7 +115,7 @@ def test_what_waits_for_a_recipient_who_is_away_is_given_up_with_the_first(
 
 
 @pytest.mark.parametrize("channel", [Channel.HOOK, Channel.WEBHOOK])
-def test_a_late_message_has_all_its_tries_if_one_about_another_repository_was_given_up(
+def test_a_given_up_message_does_not_reduce_the_tries_for_another_repository(
     database: Database, announcer: Announcer, channel: Channel
 ) -> None:
     if channel is Channel.WEBHOOK:
@@ -176,7 +174,7 @@ def test_a_rule_is_tried_again_after_a_minute(database: Database, announcer: Ann
         assert put_trial_into_outbox(session, rule) == 1
 
 
-def test_a_rule_becomes_what_it_is_changed_to(database: Database, announcer: Announcer) -> None:
+def test_a_changed_rule_has_its_new_columns(database: Database, announcer: Announcer) -> None:
     rule = announcer.rule()
     wanted = RuleColumns(kind=Kind.ALWAYS, language=Language.CZECH, mail=["jan@library.example"])
     with database.session() as session, session.begin():

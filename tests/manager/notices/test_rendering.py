@@ -97,7 +97,7 @@ SUMMARY: dict[str, Any] = {
 @pytest.mark.parametrize("language", Language)
 @pytest.mark.parametrize("occasion", Occasion)
 @pytest.mark.parametrize("dashboard", [None, "https://zatva.example/"])
-def test_every_notice_can_be_written(language: Language, occasion: Occasion, dashboard: str | None) -> None:
+def test_every_notice_can_be_rendered(language: Language, occasion: Occasion, dashboard: str | None) -> None:
     facts = {**SUMMARY, "organisation": "City Library", "link": f"{dashboard}alerts/confirm?address=1"}
     letter = render(occasion, language, facts, dashboard=dashboard)
     assert letter.subject
@@ -115,7 +115,7 @@ def test_every_notice_can_be_written(language: Language, occasion: Occasion, das
 
 
 @pytest.mark.parametrize("language", Language)
-def test_each_failure_has_its_own_words_in_letters(language: Language) -> None:
+def test_each_failure_code_has_its_own_text_in_letters(language: Language) -> None:
     bodies = {
         render(Occasion.STILL_FAILING, language, {**RUN, "failure": {"code": code}}, dashboard=None).body
         for code in FailureCode
@@ -123,13 +123,13 @@ def test_each_failure_has_its_own_words_in_letters(language: Language) -> None:
     assert len(bodies) == len(FailureCode)
 
 
-def test_a_letter_of_an_earlier_version_can_still_be_written() -> None:
+def test_a_notice_of_an_earlier_version_can_still_be_rendered() -> None:
     facts = {name: value for name, value in RUN.items() if name != "failure"}
     body = render(Occasion.STILL_FAILING, "en", facts, dashboard=None).body
     assert "The harvest failed for an unusual reason." in body
 
 
-def test_letters_name_the_command_where_one_helps() -> None:
+def test_the_letter_about_a_held_run_names_the_command_to_approve_it() -> None:
     facts = {**RUN, "failure_kind": "held", "failure": {"code": "held"}}
     held = render(Occasion.FAILING, "en", facts, dashboard=None).body
 
@@ -144,7 +144,7 @@ def test_letters_name_the_command_where_one_helps() -> None:
         ("sk", "Úloha zamietnutá: City Library", "Plán zamietnutý: City Library"),
     ],
 )
-def test_a_rejected_job_is_told_apart_from_a_rejected_schedule(
+def test_letters_distinguish_a_rejected_job_from_a_rejected_schedule(
     language: str, job: str, schedule: str
 ) -> None:
     base_url = "https://zatva.example"
@@ -175,7 +175,7 @@ def test_a_harvest_with_missing_records_is_not_called_failed(language: str, subj
     assert letter.subject.startswith(f"{subject}: City Library")
 
 
-def test_languages_differ_and_numbers_are_written_as_their_readers_do() -> None:
+def test_letters_are_translated_and_format_numbers_and_times_by_language() -> None:
     english, czech = (
         render("works again", language, RUN, dashboard=None, zone=zone)
         for language, zone in (("en", "UTC"), ("cs", "Europe/Prague"))
@@ -203,7 +203,7 @@ def test_a_test_message_names_the_kind_of_its_rule_and_no_command(
     assert "zatva notify" not in body
 
 
-def test_words_from_elsewhere_stay_on_their_line() -> None:
+def test_line_breaks_in_foreign_text_are_removed() -> None:
     evil = {**RUN, "repository_name": "A\r\nBcc: all@x.example\x00\u2028B", "failure_reason": "a\n\nb"}
     letter = render("failing", "en", evil, dashboard=None)
     assert letter.subject == "Harvest failed: A Bcc: all@x.example B, oai_dc, set books"
@@ -213,7 +213,7 @@ def test_words_from_elsewhere_stay_on_their_line() -> None:
 @pytest.mark.parametrize(
     ("ended", "shown"), [("01:45", "for 45 min"), ("03:30", "for 2 h 30 min"), ("00:59", "for 0 min")]
 )
-def test_a_span_below_a_day_has_hours_and_minutes(ended: str, shown: str) -> None:
+def test_a_duration_below_a_day_is_written_in_hours_and_minutes(ended: str, shown: str) -> None:
     streak = {"began": "2026-01-31T01:00:00+00:00", "failures": 3, "gravity": 2}
     facts = {**RUN, "ended": f"2026-01-31T{ended}:00+00:00", "streak": streak}
     assert f"{shown}, since" in render("works again", "en", facts, dashboard=None).body

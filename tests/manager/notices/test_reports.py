@@ -119,7 +119,7 @@ def test_notices_beyond_the_limit_wait_for_a_report_and_say_until_when(reporter:
     assert reporter.send() == []
 
 
-def test_without_a_limit_nothing_is_collected_but_what_is_collected_is_reported(reporter: Reporter) -> None:
+def test_without_a_limit_no_notice_is_collected_and_collected_ones_are_reported(reporter: Reporter) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(5))
     assert reporter.collect(0) == ["waiting"] * 5
@@ -130,7 +130,7 @@ def test_without_a_limit_nothing_is_collected_but_what_is_collected_is_reported(
 
 
 @pytest.mark.parametrize("channel", ["webhook", "hook"])
-def test_programs_get_each_notice_by_itself(reporter: Reporter, channel: str) -> None:
+def test_notices_to_webhooks_and_hooks_are_not_collected(reporter: Reporter, channel: str) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(5))
     reporter.tables("UPDATE notice SET channel = :channel", channel=channel)
@@ -138,7 +138,9 @@ def test_programs_get_each_notice_by_itself(reporter: Reporter, channel: str) ->
 
 
 @pytest.mark.parametrize("occasion", ["ended", "summary", "test", "confirm", "digest", "report"])
-def test_what_a_person_asked_for_is_not_collected(reporter: Reporter, occasion: str) -> None:
+def test_summaries_tests_and_other_requested_notices_are_not_collected(
+    reporter: Reporter, occasion: str
+) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(5))
     reporter.tables("UPDATE notice SET occasion = :occasion", occasion=occasion)
@@ -179,7 +181,7 @@ def test_a_report_is_due_if_the_clock_was_ahead(database: Database, reporter: Re
         assert reports.write_reports(session) == 1
 
 
-def test_what_arrived_within_the_hour_counts_and_reports_do_not(reporter: Reporter) -> None:
+def test_notices_of_the_last_hour_count_towards_the_limit_and_reports_do_not(reporter: Reporter) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(4))
     reporter.make_report()
@@ -194,7 +196,7 @@ def test_what_arrived_within_the_hour_counts_and_reports_do_not(reporter: Report
 
 
 def test_after_an_outage_of_the_mail_server_there_are_few_messages(reporter: Reporter) -> None:
-    """Unsent notices count however old they are, and there is one report, whatever was tried how often."""
+    """Unsent notices of any age count, and there is one report, however often each notice was tried."""
     reporter.announcer.rule()
     for number in range(6):
         reporter.fail(*range(10 * number, 10 * number + 6), code="disconnected")
@@ -211,7 +213,7 @@ def test_after_an_outage_of_the_mail_server_there_are_few_messages(reporter: Rep
     assert set(reporter.announcer.states()) == {"sent", "collected"}
 
 
-def test_different_causes_are_in_groups_with_their_own_words(reporter: Reporter) -> None:
+def test_failures_are_grouped_by_cause_with_the_text_of_each_cause(reporter: Reporter) -> None:
     reporter.announcer.rule()
     reporter.fail("a", "b", "c", *range(60))
     reporter.fail("x", "y", code="tls")
@@ -234,7 +236,7 @@ def test_different_causes_are_in_groups_with_their_own_words(reporter: Reporter)
         assert words in body
 
 
-def test_words_of_a_group_have_only_facts_that_all_entries_share(reporter: Reporter) -> None:
+def test_the_text_of_a_group_has_only_facts_that_all_entries_share(reporter: Reporter) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(3))
     for number, url in enumerate(("https://a.example/", "https://b.example/")):
@@ -249,7 +251,7 @@ def test_words_of_a_group_have_only_facts_that_all_entries_share(reporter: Repor
     assert "The repository has moved: … redirects permanently to https://new.example/." in body
 
 
-def test_a_source_that_recovered_meanwhile_is_said_to_work_and_one_that_failed_again_to_fail(
+def test_a_report_shows_which_sources_work_again_and_which_have_failed_again(
     reporter: Reporter,
 ) -> None:
     reporter.announcer.rule()
@@ -297,7 +299,7 @@ def test_a_source_that_has_rejected_records_instead_is_reported_with_their_numbe
         assert f"; odmítnutých záznamů: 70\N{NO-BREAK SPACE}000; `zatva job errors {run}`" in letter.body
 
 
-def test_a_source_whose_repository_is_renamed_meanwhile_is_the_same(reporter: Reporter) -> None:
+def test_a_source_is_recognised_after_its_repository_is_renamed(reporter: Reporter) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(4))
     reporter.tables("UPDATE oai_repository SET repository_name = 'New name'")
@@ -334,7 +336,7 @@ def test_entries_have_the_request_to_which_the_advice_refers(reporter: Reporter)
         (("See the reason", "the reason below", "the reason names"), reports.REASONED),
     ],
 )
-def test_reports_know_which_advice_refers_to_the_reason_and_which_to_the_request(
+def test_the_codes_whose_advice_refers_to_the_reason_or_request_are_listed(
     words: Sequence[str], codes: Sequence[FailureCode]
 ) -> None:
     advice = {code: explained(Failure(code=code), "en").todo for code in FailureCode}
@@ -343,7 +345,7 @@ def test_reports_know_which_advice_refers_to_the_reason_and_which_to_the_request
     assert {code for code in referring if not code.startswith("archive")} == set(codes)
 
 
-def test_suspended_schedules_have_their_own_reason_unless_the_group_says_all(reporter: Reporter) -> None:
+def test_suspended_schedules_show_their_reason_unless_the_group_states_it(reporter: Reporter) -> None:
     rule = reporter.announcer.rule()
     failures = (
         '"other"',
@@ -366,7 +368,7 @@ def test_suspended_schedules_have_their_own_reason_unless_the_group_says_all(rep
     assert "- Sus; `zatva schedule resume 7`" in body
 
 
-def test_suspended_schedules_are_grouped_by_cause_and_named_with_the_remedy(reporter: Reporter) -> None:
+def test_suspended_schedules_are_grouped_by_cause_with_the_command_to_resume_them(reporter: Reporter) -> None:
     rule = reporter.announcer.rule()
     for number in range(1, 7):
         code = "http_gone" if number > 5 else "connection_refused"
@@ -447,7 +449,7 @@ def test_notices_of_a_repository_stay_in_order_around_a_report(reporter: Reporte
     assert reporter.send() == ["report", "ended"]
 
 
-def test_only_notices_of_its_repositories_wait_for_a_report_which_is_tried_soon_after_another_arrived(
+def test_a_report_delays_only_its_repositories_and_is_retried_after_another_mail(
     database: Database, reporter: Reporter
 ) -> None:
     reporter.announcer.rule()
@@ -480,7 +482,7 @@ def test_only_notices_of_its_repositories_wait_for_a_report_which_is_tried_soon_
     assert reporter.send() == ["report", "report", "failing"]
 
 
-def test_notices_are_sent_one_by_one_while_the_next_report_is_held_up(reporter: Reporter) -> None:
+def test_notices_are_sent_one_by_one_while_the_next_report_is_delayed(reporter: Reporter) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(5))
     reporter.make_report()
@@ -499,7 +501,7 @@ def test_notices_are_sent_one_by_one_while_the_next_report_is_held_up(reporter: 
     assert reporter.send() == ["report", "works again"]
 
 
-def test_a_test_does_not_wait_for_a_report(database: Database, reporter: Reporter) -> None:
+def test_a_test_message_does_not_wait_for_a_report(database: Database, reporter: Reporter) -> None:
     repository = reporter.announcer.repository
     rule = reporter.announcer.rule(repository_id=repository)
     reporter.fail(*range(5), repository=repository)
@@ -536,7 +538,7 @@ def test_each_recipient_has_a_report_in_the_language_of_the_rule(reporter: Repor
         assert render("report", language, reporter.report(), dashboard=None).subject == subject
 
 
-def test_a_rule_that_is_removed_and_a_repository_that_is_removed_while_notices_are_collected(
+def test_a_removed_rule_gets_no_report_and_removed_repositories_keep_their_names(
     database: Database, reporter: Reporter
 ) -> None:
     reporter.announcer.rule()
@@ -590,7 +592,7 @@ def _names(number: int) -> Mapping[str, Any]:
 
 @pytest.mark.parametrize("groups", [1, 60])
 @pytest.mark.parametrize("language", Language)
-def test_a_chat_message_is_short(language: Language, groups: int) -> None:
+def test_a_chat_message_keeps_to_its_length_limit(language: Language, groups: int) -> None:
     numbers = dict.fromkeys(("history_id", "recurring_id", "job_id", "audit_id"), 5)
     entry = {**numbers, "reason": "r" * 200, "request": "", "at": "2026-01-01T00:00:00+00:00"}
     group = {
@@ -641,7 +643,7 @@ def test_a_chat_message_leaves_out_entries_and_advice_and_then_the_last_groups(
     assert (advice in letter.body, "Library" in letter.body) == (number == 9, number == 9)
 
 
-async def test_a_report_to_a_service_is_short(
+async def test_a_report_to_a_service_keeps_to_the_length_limit(
     settings: Settings, reporter: Reporter, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     reporter.announcer.rule(channel="service", target="team")
@@ -686,7 +688,7 @@ async def test_a_report_is_sent_by_the_manager_that_leads_next(
     assert server.mails[-1].message["Subject"] == "[Zatva] 2 notifications: 2 harvests failed"
 
 
-async def test_a_rejected_report_is_sent_once_more_without_names(
+async def test_a_rejected_report_is_sent_again_without_names(
     settings: Settings, database: Database, reporter: Reporter
 ) -> None:
     reporter.announcer.rule()
@@ -717,7 +719,7 @@ async def test_a_report_that_is_rejected_in_both_forms_is_given_up(
     assert reporter.tables.one("SELECT tries FROM notice WHERE notice_id = 6") == 2
 
 
-def test_a_report_that_was_on_its_way_when_its_sender_died_is_unsure(
+def test_a_report_that_was_being_sent_when_its_sender_died_is_unsure(
     database: Database, reporter: Reporter
 ) -> None:
     reporter.announcer.rule()

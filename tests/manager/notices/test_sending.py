@@ -1,4 +1,4 @@
-"""Notices on their way: to a real mail server and a real receiver, retried, never sent twice."""
+"""Sending notices: to a real mail server and a real receiver, retried, never sent twice."""
 
 import asyncio
 import contextlib
@@ -23,14 +23,14 @@ from tests.manager.notices.receiver import receiver
 
 
 def replace_leader(database: Database, answer: str) -> str:
-    """Let another manager lead from now on, and give the answer."""
+    """Make another manager the leader, and return the answer."""
     with database.session() as session, session.begin():
         take_over(session)
     return answer
 
 
 def may_be_replaced() -> AbstractContextManager[None]:
-    """A tick in which somebody else comes to lead may learn of it itself, as it looks for further notices."""
+    """Accept that a tick notices the new leader itself, when it looks for further notices."""
     return contextlib.suppress(NotLeadingError)
 
 
@@ -38,7 +38,7 @@ def due_now(announcer: Announcer) -> None:
     announcer.tables("UPDATE notice SET due = now() WHERE state = 'waiting'")
 
 
-async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
+async def test_a_failure_is_mailed_with_the_request_and_advice(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -72,7 +72,7 @@ async def test_a_failure_comes_as_a_mail_with_the_request_and_what_to_do(
     assert announcer.states() == ["sent"]
 
 
-async def test_a_server_that_says_later_is_tried_again_later_under_the_same_number(
+async def test_a_temporarily_refused_mail_is_sent_later_with_the_number_of_its_notice(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -94,7 +94,7 @@ async def test_a_server_that_says_later_is_tried_again_later_under_the_same_numb
     assert announcer.tables.one("SELECT tries FROM notice") == 2
 
 
-async def test_many_mails_leave_within_one_tick_and_a_test_first(
+async def test_many_mails_are_sent_within_one_tick_and_a_test_message_among_the_first(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     rule = announcer.rule()
@@ -117,7 +117,7 @@ async def test_many_mails_leave_within_one_tick_and_a_test_first(
     assert "test" in [row.occasion for row in first]
 
 
-async def test_a_server_that_says_never_is_not_tried_again(
+async def test_a_permanently_refused_mail_is_given_up(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule(target="gone@library.example, here@library.example")
@@ -130,7 +130,7 @@ async def test_a_server_that_says_never_is_not_tried_again(
     assert len(server.mails) == 1
 
 
-async def test_a_mail_that_went_out_without_a_word_of_its_arrival_is_not_sent_again(
+async def test_a_mail_without_confirmation_of_its_delivery_is_not_sent_again(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -145,7 +145,7 @@ async def test_a_mail_that_went_out_without_a_word_of_its_arrival_is_not_sent_ag
     assert server.mails == []
 
 
-async def test_a_server_that_parts_badly_has_the_mail_all_the_same(
+async def test_a_mail_counts_as_sent_although_the_server_refuses_the_quit_command(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -157,7 +157,7 @@ async def test_a_server_that_parts_badly_has_the_mail_all_the_same(
     assert announcer.states() == ["sent"]
 
 
-async def test_no_mail_server_is_told_and_the_notice_waits(
+async def test_a_notice_waits_with_the_reason_if_no_mail_server_is_set(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -204,7 +204,7 @@ async def test_a_webhook_gets_signed_json_and_a_failure_is_retried(
         pytest.param(b"Policy: " + b"x" * 20_000, id="long"),
     ],
 )
-async def test_a_webhook_that_accepts_with_a_broken_answer_has_the_message(
+async def test_a_notice_counts_as_sent_if_its_webhook_accepts_it_with_a_malformed_answer(
     settings: Settings, database: Database, announcer: Announcer, headers: bytes
 ) -> None:
     async def answer(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -220,7 +220,7 @@ async def test_a_webhook_that_accepts_with_a_broken_answer_has_the_message(
     assert announcer.states() == ["sent"]
 
 
-async def test_a_webhook_that_is_gone_is_given_up(
+async def test_a_webhook_that_answers_with_status_410_is_given_up(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     async with receiver(410) as there:
@@ -231,7 +231,7 @@ async def test_a_webhook_that_is_gone_is_given_up(
     assert announcer.states() == ["given up"]
 
 
-async def test_nothing_is_posted_without_a_key_to_sign_with(
+async def test_no_webhook_is_posted_without_a_signing_key(
     settings: Settings, database: Database, announcer: Announcer, tmp_path: Path
 ) -> None:
     sending = outgoing(settings)
@@ -245,7 +245,7 @@ async def test_nothing_is_posted_without_a_key_to_sign_with(
     assert "webhooks.secret_file" in announcer.tables.one("SELECT last_error FROM notice")
 
 
-async def test_private_networks_are_refused_also_behind_a_name(
+async def test_private_networks_are_refused_by_address_and_by_host_name(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     sending = outgoing(settings)
@@ -263,7 +263,7 @@ async def test_private_networks_are_refused_also_behind_a_name(
     assert not any("[" in error or "::1" in error for error in errors)
 
 
-async def test_two_tellers_at_once_send_each_notice_once(
+async def test_two_concurrent_senders_send_each_notice_once(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule(kind="always")
@@ -283,7 +283,7 @@ async def test_two_tellers_at_once_send_each_notice_once(
     assert len(server.mails) == 12
 
 
-async def test_what_a_dead_manager_had_is_sent_by_the_next_unless_it_may_have_gone_out(
+async def test_notices_of_a_dead_manager_are_sent_unless_they_may_have_been_delivered(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     for name in ("a", "b"):
@@ -304,7 +304,7 @@ async def test_what_a_dead_manager_had_is_sent_by_the_next_unless_it_may_have_go
     assert announcer.states() == ["sent", "unsure"]
 
 
-async def test_a_manager_that_was_asleep_does_not_send_what_another_has_taken(
+async def test_a_suspended_manager_does_not_send_what_another_has_claimed_meanwhile(
     database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -321,7 +321,7 @@ async def test_a_manager_that_was_asleep_does_not_send_what_another_has_taken(
     assert announcer.states() == ["handed over"]
 
 
-async def test_a_manager_that_lost_the_lead_writes_no_notice_and_takes_none(
+async def test_a_manager_that_lost_the_lead_writes_and_claims_no_notice(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -334,7 +334,7 @@ async def test_a_manager_that_lost_the_lead_writes_no_notice_and_takes_none(
     assert announcer.states() == ["waiting"]
 
 
-async def test_a_manager_that_loses_the_lead_while_it_connects_leaves_the_notice_to_its_successor(
+async def test_a_manager_that_loses_the_lead_while_it_connects_does_not_send_its_notice(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -354,7 +354,7 @@ async def test_a_manager_that_loses_the_lead_while_it_connects_leaves_the_notice
     assert announcer.states() == ["sent"]
 
 
-async def test_what_a_former_leader_sent_in_time_is_noted_as_sent(
+async def test_a_notice_that_a_former_leader_sent_in_time_is_recorded_as_sent(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -368,7 +368,7 @@ async def test_what_a_former_leader_sent_in_time_is_noted_as_sent(
     assert announcer.states() == ["sent"]
 
 
-async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(
+async def test_notices_about_a_repository_are_sent_to_each_recipient_in_order(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
     announcer.rule()
@@ -388,7 +388,7 @@ async def test_what_one_recipient_is_told_about_a_repository_stays_in_its_order(
 
 
 @pytest.mark.parametrize("age", ["91 days", "89 days"])
-async def test_old_notices_are_forgotten(
+async def test_old_notices_are_deleted(
     settings: Settings, database: Database, announcer: Announcer, age: str
 ) -> None:
     announcer.rule()

@@ -41,7 +41,7 @@ def _service(url: str) -> list[ServiceSettings]:
     return [ServiceSettings(name="night-shift", url=url)]
 
 
-async def test_a_notice_is_posted_as_the_service_wants_it() -> None:
+async def test_a_notice_is_posted_in_the_format_of_the_service() -> None:
     async with _push_service() as (port, heard):
         await services.send("night-shift", _LETTER, _service(f"ntfy://127.0.0.1:{port}/archive"), _NEAR)
     assert len(heard) == 1
@@ -59,7 +59,7 @@ async def test_a_refusal_is_reported_without_the_secret() -> None:
     assert not isinstance(raised.value, RefusedError)
 
 
-async def test_a_service_cannot_be_led_into_the_private_network() -> None:
+async def test_a_service_in_a_private_network_is_not_called_unless_allowed() -> None:
     async with _push_service() as (port, heard):
         public = _NEAR.model_copy(update={"private_networks": False})
         with pytest.raises(NotSentError):
@@ -70,7 +70,7 @@ async def test_a_service_cannot_be_led_into_the_private_network() -> None:
 @pytest.mark.parametrize(
     "address", ["exec://touch%20/tmp/x", "file:///tmp/x", "syslog://", "mailto://a@b.cz", "s3cret-token"]
 )
-async def test_addresses_that_are_no_services_in_the_network_are_refused(address: str) -> None:
+async def test_addresses_of_other_kinds_of_services_are_refused(address: str) -> None:
     with pytest.raises(RefusedError, match="is not of a service that Zatva uses") as raised:
         await services.send("night-shift", _LETTER, _service(address), _NEAR)
     assert address not in str(raised.value)
@@ -81,7 +81,7 @@ async def test_a_service_that_was_removed_is_reported() -> None:
         await services.send("gone", _LETTER, [], _NEAR)
 
 
-def test_a_rule_names_a_service_that_the_caller_may_use(database: Database) -> None:
+def test_a_rule_can_name_only_a_service_that_the_caller_may_use(database: Database) -> None:
     wanted = RuleColumns(kind=Kind.ERROR, language=Language.CZECH, service="night-shift")
     with database.session() as session:
         rule = add_rule(session, wanted, WebhookSettings(), services=["night-shift"])

@@ -20,7 +20,7 @@ def summaries(database: Database) -> int:
     return written
 
 
-def test_a_summary_counts_what_was_harvested_and_names_what_fails(
+def test_a_summary_counts_runs_and_records_and_names_failing_sources(
     database: Database, announcer: Announcer
 ) -> None:
     announcer.rule(kind="daily")
@@ -150,7 +150,7 @@ def test_a_summary_without_harvests_does_not_say_that_no_source_fails(
     assert failing in render(Occasion.SUMMARY, language, {**facts, "runs": 1}, dashboard=None).body
 
 
-def test_a_late_summary_makes_up_for_those_that_were_missed_and_keeps_its_time_of_day(
+def test_one_late_summary_replaces_missed_ones_and_keeps_its_time_of_day(
     database: Database, announcer: Announcer
 ) -> None:
     announcer.rule(kind="weekly")
@@ -162,7 +162,7 @@ def test_a_late_summary_makes_up_for_those_that_were_missed_and_keeps_its_time_o
     )
 
 
-def test_after_a_clock_that_was_ahead_the_next_summary_is_due_at_its_time_of_day(
+def test_the_next_summary_keeps_its_time_of_day_if_the_clock_was_ahead(
     database: Database, announcer: Announcer
 ) -> None:
     announcer.rule(kind="daily")
@@ -194,7 +194,7 @@ def test_a_summary_keeps_its_time_of_day_when_clocks_are_changed(
     )
 
 
-def test_a_summary_is_of_its_repository_alone(database: Database, announcer: Announcer) -> None:
+def test_a_summary_of_a_repository_counts_only_its_runs(database: Database, announcer: Announcer) -> None:
     other = announcer.tables.repository("https://example.net/oai")
     announcer.rule(kind="daily", repository_id=other)
     announcer.tables("UPDATE notice_rule SET summarised = now() - interval '24 hours'")

@@ -1,4 +1,4 @@
-"""Programs that use the API of a real server, and one of everything for them to ask about."""
+"""Programs that use the API of a real server, and one object of each kind that they can request."""
 
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager as Opening

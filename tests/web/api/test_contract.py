@@ -21,7 +21,7 @@ _FAR_NUMBER = 1_000_003
 
 
 def _token(server: Server) -> str:
-    """A token that no request ends: it and its administrator have numbers that none names."""
+    """Return a token that no request ends: generated requests do not reach its and its user's numbers."""
     with server.database.session() as session:
         for column in ("web_user ALTER user_id", "web_api_token ALTER token_id"):
             session.execute(text(f"ALTER TABLE {column} RESTART WITH {_FAR_NUMBER}"))

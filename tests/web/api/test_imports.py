@@ -20,7 +20,7 @@ async def test_records_are_searched_counted_and_shown(program: Program) -> None:
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_a_source_is_set_and_its_set_cannot_be_removed_then(program: Program) -> None:
+async def test_a_source_is_configured_and_its_filtering_set_cannot_be_removed(program: Program) -> None:
     wish = {"after_harvest": True, "set_id": 1}
     changed = await program.ask("PUT", "/repositories/1/import-source", wish)
     missing = await program.ask("PUT", "/repositories/1/import-source", {"set_id": 99})
@@ -34,7 +34,7 @@ async def test_a_source_is_set_and_its_set_cannot_be_removed_then(program: Progr
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_a_condition_that_cannot_be_read_is_pointed_at(program: Program) -> None:
+async def test_an_invalid_condition_is_named_by_its_json_pointer(program: Program) -> None:
     body = {"name": "maps", "conditions": ["655$a equals map", "nonsense"]}
     refused = await program.post("/filtering-sets", body)
     made = await program.post("/filtering-sets", {**body, "conditions": ["655$a equals map"]})
@@ -46,7 +46,7 @@ async def test_a_condition_that_cannot_be_read_is_pointed_at(program: Program) -
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_partners_do_not_see_who_else_uses_a_set(program: Program, using: Using) -> None:
+async def test_partners_do_not_see_other_users_of_a_filtering_set(program: Program, using: Using) -> None:
     await program.ask("PUT", "/repositories/1/import-source", {"set_id": 1})
     async with using("Olga") as partner:
         seen = (await partner.get("/filtering-sets")).body["items"]

@@ -45,7 +45,7 @@ def _address(operation: Operation) -> str:
     return path
 
 
-async def test_every_operation_asks_strangers_for_a_token(using: Using) -> None:
+async def test_every_operation_requires_a_token(using: Using) -> None:
     assert len(OPERATIONS) > 60
     async with using(None) as stranger:
         for operation in OPERATIONS:
@@ -64,7 +64,7 @@ async def test_every_operation_asks_strangers_for_a_token(using: Using) -> None:
         pytest.param("Katka", Role.CURATOR, marks=pytest.mark.long),
     ],
 )
-async def test_every_operation_is_refused_to_whom_it_is_not_for(using: Using, name: str, role: Role) -> None:
+async def test_operations_are_refused_to_roles_without_the_right(using: Using, name: str, role: Role) -> None:
     own = RIGHTS[role] | {Right.LOOK_AROUND}
     async with using(name) as program:
         for operation in OPERATIONS:
@@ -75,7 +75,7 @@ async def test_every_operation_is_refused_to_whom_it_is_not_for(using: Using, na
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_a_token_reaches_no_further_than_its_scopes(using: Using) -> None:
+async def test_a_token_allows_only_operations_of_its_scopes(using: Using) -> None:
     async with using("Alena", Scope.READ) as reader:
         assert (await reader.get("/repositories/1")).status == 200
         assert (await reader.ask("DELETE", "/repositories/1")).status == 403
@@ -103,7 +103,7 @@ async def test_a_refusal_says_whether_the_token_or_the_role_lacks_the_right(
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_others_repositories_are_not_there_for_a_partner(using: Using) -> None:
+async def test_repositories_of_others_are_not_found_by_a_partner(using: Using) -> None:
     async with using("Olga") as partner:
         assert (await partner.get("/repositories")).body["items"] == []
         for path in (
@@ -153,7 +153,7 @@ async def test_an_import_does_not_change_the_etag_of_the_settings(program: Progr
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_of_two_changes_of_one_version_at_once_one_is_refused(program: Program) -> None:
+async def test_only_one_of_concurrent_changes_of_a_version_is_accepted(program: Program) -> None:
     tag = (await program.get("/repositories/1")).headers["Etag"]
     answers = await asyncio.gather(
         *(
@@ -218,7 +218,7 @@ _FAULTS: Final[tuple[tuple[str, str, dict[str, Any], int, str], ...]] = (
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_a_fault_is_a_problem_that_says_what_was_found(program: Program) -> None:
+async def test_errors_are_problem_documents_that_state_what_was_found(program: Program) -> None:
     for method, path, more, status, words in _FAULTS:
         answer = await program.ask(method, path, **more)
 
@@ -228,7 +228,7 @@ async def test_a_fault_is_a_problem_that_says_what_was_found(program: Program) -
         assert words in answer.body["detail"], path
 
 
-async def test_what_does_not_exist_is_named_in_the_callers_language(program: Program) -> None:
+async def test_errors_about_unknown_objects_are_in_the_callers_language(program: Program) -> None:
     for path, words in (
         ("/nowhere", "API nemá na této adrese žádnou operaci; viz /api/docs."),
         ("/repositories/99", "Repozitář 99 neexistuje; možná byl odstraněn."),
@@ -239,7 +239,7 @@ async def test_what_does_not_exist_is_named_in_the_callers_language(program: Pro
         assert (answer.status, answer.body["detail"]) == (404, words)
 
 
-async def test_a_value_at_fault_is_named_by_its_place(program: Program) -> None:
+async def test_invalid_values_are_named_by_their_json_pointers(program: Program) -> None:
     body = {"base_url": "https://x.example/oai", "base_dir": "../up", "colour": "red"}
 
     answer = await program.post("/repositories", body)
@@ -248,7 +248,7 @@ async def test_a_value_at_fault_is_named_by_its_place(program: Program) -> None:
     assert sorted(fault["pointer"] for fault in answer.body["errors"]) == ["/base_dir", "/colour"]
 
 
-async def test_a_failure_inside_tells_nothing_of_its_details(server: Server, program: Program) -> None:
+async def test_an_internal_error_reveals_no_details(server: Server, program: Program) -> None:
     with server.database.engine.begin() as connection:
         connection.exec_driver_sql("ALTER TABLE oai_history RENAME TO elsewhere")
 
@@ -258,7 +258,7 @@ async def test_a_failure_inside_tells_nothing_of_its_details(server: Server, pro
     assert "elsewhere" not in str(answer.body)
 
 
-async def test_lists_are_followed_to_their_end_by_next(server: Server, program: Program) -> None:
+async def test_lists_are_read_to_their_end_by_next_links(server: Server, program: Program) -> None:
     with server.database.session() as session:
         for number in range(1, 6):
             telc = a_repository(session, folder=f"r{number}")
@@ -275,7 +275,7 @@ async def test_lists_are_followed_to_their_end_by_next(server: Server, program: 
         assert sorted(found) == [1, 2, 3, 4, 5]
 
 
-async def test_a_repository_is_added_asked_changed_and_removed(server: Server, program: Program) -> None:
+async def test_a_repository_is_added_refreshed_changed_and_removed(server: Server, program: Program) -> None:
     async with repository() as address:
         body = {"base_url": f"{address}/oai", "base_dir": "libraries/telc"}
         added = await program.post("/repositories", body)
@@ -338,7 +338,9 @@ async def test_the_audit_log_has_the_values_of_each_change(server: Server, progr
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_what_others_have_changed_meanwhile_is_a_conflict(server: Server, program: Program) -> None:
+async def test_changes_of_objects_that_changed_meanwhile_are_conflicts(
+    server: Server, program: Program
+) -> None:
     taken = {"targets": ["http://a.example/*"], "reason": "privacy", "requester": "Eva"}
     await program.post("/archive/takedowns", taken)
     await program.post("/rules", {"name": "Culture", "content": FILTERS.decode()})
@@ -355,7 +357,7 @@ async def test_what_others_have_changed_meanwhile_is_a_conflict(server: Server, 
     assert (await program.post("/runs/1/acknowledge", {"note": "x"})).status == 409
 
 
-def test_no_default_is_documented_where_what_is_left_out_stays_as_it_is() -> None:
+def test_no_default_is_documented_for_fields_that_stay_as_they_are_if_omitted() -> None:
     schemas = whole_document()["components"]["schemas"]
     for name in ("RepositoryChange", "CollectionChange"):
         assert not [one for one, schema in schemas[name]["properties"].items() if "default" in schema], name
@@ -365,7 +367,7 @@ def test_no_default_is_documented_where_what_is_left_out_stays_as_it_is() -> Non
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_null_is_no_name_and_no_policy(program: Program) -> None:
+async def test_null_is_refused_as_a_name_or_policy(program: Program) -> None:
     for path, name in (
         ("/repositories/1", "deletion_policy"),
         ("/archive/collections/collection:serials", "name"),
@@ -374,7 +376,7 @@ async def test_null_is_no_name_and_no_policy(program: Program) -> None:
         assert (answer.status, answer.body["errors"][0]["pointer"]) == (422, f"/{name}")
 
 
-async def test_a_repository_that_fails_is_no_server_error_of_ours(program: Program) -> None:
+async def test_a_failure_of_the_repository_is_answered_with_status_424(program: Program) -> None:
     async with repository() as address:
         answer = await program.post("/probe", {"base_url": f"{address}/closed"})
 
@@ -411,7 +413,9 @@ async def test_a_schedule_is_added_changed_paused_run_and_removed(program: Progr
         ("2027-12-01T02:00:00", "2027-12-01T01:00:00Z"),
     ],
 )
-async def test_the_times_of_a_schedule_are_read(program: Program, sent: str, read: str) -> None:
+async def test_times_of_a_schedule_are_read_with_and_without_an_offset(
+    program: Program, sent: str, read: str
+) -> None:
     place = {"repository_id": 1, "metadata_prefix": "oai_dc", "time_zone": "Europe/Prague"}
     body = {**place, "frequency": "daily at 02:30", "start_date": sent, "end_date": "2028-01-01T00:00:00Z"}
     assert (await program.post("/schedules/forecast", body)).status == 200
@@ -437,7 +441,7 @@ async def test_a_schedule_that_is_replaced_without_a_start_begins_now(program: P
 
 @pytest.mark.usefixtures("one_of_each")
 @pytest.mark.parametrize("sent", ["1764547200", 1764547200, "tomorrow", "2027-12-32T02:00:00Z"])
-async def test_a_schedule_starts_at_no_number_and_no_other_text(program: Program, sent: object) -> None:
+async def test_an_invalid_start_of_a_schedule_is_refused(program: Program, sent: object) -> None:
     body = {"repository_id": 1, "metadata_prefix": "oai_dc", "start_date": sent}
     answer = await program.post("/schedules", body)
     assert answer.status == 422
@@ -457,7 +461,7 @@ async def test_the_documented_schedule_requests_only_changed_records(program: Pr
 
 @pytest.mark.usefixtures("one_of_each")
 @pytest.mark.parametrize("frequency", ["daily at 02:30", None])
-async def test_a_schedule_that_is_sent_back_as_it_was_read_keeps_all_its_columns(
+async def test_sending_back_a_schedule_as_it_was_read_keeps_all_its_columns(
     server: Server, program: Program, frequency: str | None
 ) -> None:
     body = {
@@ -492,7 +496,7 @@ async def test_a_job_is_paused_resumed_stopped_killed_and_removed(server: Server
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_a_run_shows_warnings_and_errors_down_to_the_bytes(program: Program) -> None:
+async def test_a_run_shows_its_warnings_and_its_errors_with_raw_data(program: Program) -> None:
     run = (await program.get("/runs/1")).body
     assert run["warnings"] == ["a warning"]
     errors = (await program.get("/runs/1/errors")).body["items"]
@@ -505,7 +509,7 @@ async def test_a_run_shows_warnings_and_errors_down_to_the_bytes(program: Progra
 
 
 @pytest.mark.usefixtures("one_of_each")
-async def test_a_record_leads_to_its_file(program: Program) -> None:
+async def test_a_record_links_to_its_file(program: Program) -> None:
     records = (await program.get("/repositories/1/records?identifier=oai:telc:1")).body["items"]
     assert [record["identifier"] for record in records] == ["oai:telc:1"]
     shown = (await program.get(f"/records/{records[0]['record_id']}")).body
@@ -515,13 +519,13 @@ async def test_a_record_leads_to_its_file(program: Program) -> None:
     assert (await program.get(gone["content"])).status == 404
 
 
-async def test_users_tokens_and_organisations_are_kept_over_the_api(
+async def test_users_tokens_and_organisations_are_managed_over_the_api(
     using: Using, program: Program, administrator: Browser
 ) -> None:
     csrf = await administrator.token()
 
     async def make(path: str, body: Mapping[str, object]) -> dict[str, Any]:
-        """As the administrator's browser does, because programs may not."""
+        """Send it as the administrator's browser does, because API tokens may not."""
         url = administrator.base_url + "/api/v1" + path
         async with administrator.http.post(url, json=body, headers={"X-CSRF-Token": csrf}) as answer:
             assert answer.status == 201, await answer.text()
@@ -548,7 +552,7 @@ async def test_users_tokens_and_organisations_are_kept_over_the_api(
         assert (answer.status, "is disabled" in (await answer.json())["detail"]) == (422, True)
 
 
-def test_a_caller_gets_so_many_requests_a_minute_and_no_more() -> None:
+def test_requests_of_each_caller_are_limited_per_minute() -> None:
     now = 0.0
     limiter = RateLimit(per_minute=2, clock=lambda: now)
 
@@ -560,7 +564,7 @@ def test_a_caller_gets_so_many_requests_a_minute_and_no_more() -> None:
     assert limiter.wait("a") == 30
 
 
-async def test_too_many_requests_are_told_when_to_come_again(server: Server, program: Program) -> None:
+async def test_too_many_requests_are_answered_with_retry_after(server: Server, program: Program) -> None:
     server.app[LIMITER].per_minute = 1
     await program.get("/me")
 
@@ -570,7 +574,7 @@ async def test_too_many_requests_are_told_when_to_come_again(server: Server, pro
     assert 0 < int(answer.headers["Retry-After"]) <= 61
 
 
-def test_the_document_has_every_operation_with_every_answer_it_can_give() -> None:
+def test_the_openapi_document_has_every_operation_with_all_its_statuses() -> None:
     document = whole_document()
     found = {
         operation["operationId"]: set(operation["responses"])
@@ -603,7 +607,7 @@ async def test_the_document_names_tokens_unless_an_operation_refuses_them(using:
             assert ({"token": []} in declared) == (answer.status != 403), operation.name
 
 
-def test_names_in_the_document_are_words() -> None:
+def test_schema_names_in_the_document_are_alphanumeric() -> None:
     assert [name for name in whole_document()["components"]["schemas"] if not name.isalnum()] == []
 
 
@@ -626,7 +630,7 @@ async def test_a_reader_tries_an_operation_from_its_form(server: Server, viewer:
     assert unknown == 404
 
 
-async def test_the_example_requests_are_whole_commands(server: Server, viewer: Browser) -> None:
+async def test_the_example_requests_are_complete_commands(server: Server, viewer: Browser) -> None:
     _, page = await viewer.get("/api/docs")
     commands = [html.unescape(found) for found in re.findall(r"<pre[^>]*>(curl [^<]+)</pre>", page)]
 
@@ -654,7 +658,7 @@ async def test_times_at_the_ends_of_the_calendar_are_refused(program: Program, t
         assert "Enter a year" in str(answer.body["errors"])
 
 
-async def test_of_equal_requests_at_once_none_passes_a_check_that_another_one_invalidates(
+async def test_only_one_of_concurrent_equal_requests_passes_a_uniqueness_check(
     server: Server, program: Program
 ) -> None:
     async def at_once(path: str, body: dict[str, Any]) -> list[int]:

@@ -1,4 +1,4 @@
-"""Keys of pages that no list has issued are asked of every list, of the pages and of the API."""
+"""Every list, on pages and in the API, is requested with page keys that no list has issued."""
 
 import base64
 import json
@@ -26,7 +26,7 @@ _STAND_INS = {
     **dict.fromkeys(("key", "client", "document"), str(uuid.UUID(int=1))),
 }
 _NOT_LISTS = re.compile(r"\{kind\}$|/(explorer|doctor)$|^/(api|static|sign-in)")
-"""Files, which have no pages, and pages that ask a repository or the way in."""
+"""Files, which have no pages, and pages that send requests to a repository or sign users in."""
 _KEY = uuid.UUID(int=1)
 _TIMES = ("0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59.999999-14:00")
 _IN_PAGES = (str(2**31), str(2**63), f"\0|{_KEY}", f"{_TIMES[1]}|{_KEY}")
@@ -61,7 +61,7 @@ _OF_BIGINTS = {
 
 @pytest.fixture
 def world(server: Server) -> dict[str, int]:
-    """One of everything, so that each list is there."""
+    """One object of each kind, so that each list exists."""
     with server.database.session() as session:
         world = a_world(session)
         session.commit()
@@ -82,7 +82,7 @@ def _pages(server: Server) -> Iterator[str]:
             yield path
 
 
-async def test_no_page_breaks_on_a_key_that_no_list_has_issued(
+async def test_no_page_fails_on_a_key_that_no_list_has_issued(
     server: Server, administrator: Browser, world: dict[str, int], pytestconfig: pytest.Config
 ) -> None:
     keys = (*_IN_PAGES, *_MORE_IN_PAGES) if pytestconfig.getoption("--long") else _IN_PAGES
@@ -98,7 +98,7 @@ async def test_no_page_breaks_on_a_key_that_no_list_has_issued(
     assert broken == []
 
 
-async def test_a_cursor_that_no_list_has_issued_is_a_fault_of_the_caller(
+async def test_a_cursor_that_no_list_has_issued_causes_no_server_error(
     program: Program, world: dict[str, int]
 ) -> None:
     lists = [one.path for one in OPERATIONS if issubclass(one.query, Paged)]

@@ -169,7 +169,7 @@ async def _items_of_api(program: Program, listed: _List) -> list[str]:
     return found
 
 
-async def test_a_place_that_cannot_be_read_is_the_beginning_or_a_fault(
+async def test_an_invalid_page_key_is_ignored_on_pages_and_refused_in_the_api(
     filled: Program, administrator: Browser, pytestconfig: pytest.Config
 ) -> None:
     for number, listed in enumerate(_LISTS):
@@ -189,7 +189,9 @@ async def test_the_file_of_tokens_has_no_secret(filled: Program, administrator: 
     assert "hash" not in table
 
 
-async def test_lists_as_files_are_for_those_who_see_the_pages(viewer: Browser, owner: Browser) -> None:
+async def test_lists_are_exported_only_to_users_who_may_see_the_pages(
+    viewer: Browser, owner: Browser
+) -> None:
     assert [(await viewer.get(f"/admin/{name}.csv"))[0] for name in ("tokens", "organisations")] == [403, 403]
     assert (await viewer.get("/alerts/rules.csv"))[0] == 403
     assert (await owner.get("/archive/harvesters.csv"))[0] == 403

@@ -57,6 +57,6 @@ async def test_a_title_is_shown_with_its_seeds_and_sets(program: Program, key: s
     assert (await program.get(f"/archive/titles/{'0' * 32}")).status == 404
 
 
-async def test_titles_are_for_the_archives_staff(using: Using, key: str) -> None:
+async def test_titles_are_refused_to_users_outside_the_archives_staff(using: Using, key: str) -> None:
     async with using("Viktor") as viewer:
         assert (await viewer.get(f"/archive/titles/{key}")).status == 403
