@@ -309,6 +309,8 @@ async def test_a_held_run_says_what_it_would_do_and_is_released(
     assert "The run waits for approval" in page
     assert "oai:telc.example:1" in page
     assert "Complete runs since then" in page
+    assert "The run would change at least 500 of 600 records. It is held because" in page
+    assert "the next run continues where this one stopped and stores the changes" in page
     headings = re.findall(r"<h2>([A-Z][a-z]+)", page)
     assert headings == ["Held", "Warnings", "Records", "Time"], "what to decide, then numbers"
     _, _, target = await administrator.post("/runs/1/release")
@@ -316,6 +318,26 @@ async def test_a_held_run_says_what_it_would_do_and_is_released(
     assert target == "/runs/1?done=run-released"
     with server.database.session() as session:
         assert session.get_one(Hold, 1).state == "released"
+
+
+async def test_page_of_a_held_run_says_what_approving_deletes(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        harvest = Harvest(repository_id=telc.repository_id, metadata_prefix="oai_dc")
+        session.add(harvest)
+        run = a_run(session, telc, status=RunStatus.HELD, verdict="partial", failure_code=FailureCode.HELD)
+        hold = Hold(
+            history_id=run.history_id, harvest_id=harvest.harvest_id, run_started=BEGAN, kind="deletions",
+            would_delete=1300, active=4000, allowed=12.5, sample=["oai:telc.example:1"],
+        )  # fmt: skip
+        session.add(hold)
+        session.commit()
+
+    _, page = await viewer.get("/runs/1")
+
+    assert "The run would delete 1,300 of 4,000 records." in page
+    assert "It is held because without approval a run may delete at most 12.5 %." in page
+    assert "Approving deletes these records from the store at once." in page
 
 
 @pytest.mark.parametrize(

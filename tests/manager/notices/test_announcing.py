@@ -102,6 +102,18 @@ def test_a_harvest_that_a_person_stopped_says_nothing(announcer: Announcer) -> N
     assert announcer.after("completed") == ["works again"]
 
 
+def test_notice_about_a_held_run_has_its_changes(announcer: Announcer) -> None:
+    announcer.rule()
+    announcer.hold()
+    announcer.tables("""UPDATE oai_hold SET would_delete = 30, sample = '["a", "b", "c", "d", "e", "f"]'""")
+    announcer.announce()
+    held = announcer.tables.one("SELECT facts -> 'held' FROM notice")
+    assert held == {
+        "kind": "deletions", "would_delete": 30, "would_update": 0, "active": 40, "allowed": 20,
+        "sample": ["a", "b", "c", "d", "e"],
+    }  # fmt: skip
+
+
 def test_a_held_run_is_over_only_when_it_is_decided(announcer: Announcer) -> None:
     announcer.rule()
     announcer.hold()

@@ -136,6 +136,55 @@ def test_letters_name_the_command_where_one_helps() -> None:
     assert "approve the run if they are correct. To approve it, use `zatva job release 17`.\n" in held
 
 
+HELD_RUN: dict[str, Any] = {
+    **RUN,
+    "status": "held",
+    "failure_kind": "held",
+    "failure": {"code": "held"},
+    "failure_reason": "held by the mass-change guard: …",
+    "held": {
+        "kind": "deletions",
+        "would_delete": 3000,
+        "would_update": 0,
+        "active": 4000,
+        "allowed": 12.5,
+        "sample": ["oai:x:1", "oai:x:2"],
+    },
+}
+
+
+@pytest.mark.parametrize("occasion", [Occasion.FAILING, Occasion.STILL_FAILING, Occasion.ENDED])
+@pytest.mark.parametrize(
+    ("language", "changes"),
+    [
+        ("en", "it would delete 3,000 of 4,000 records; without approval, a run may delete at most 12.5 %."),
+        (
+            "cs",
+            "3\u00a0000 z celkového počtu 4\u00a0000 záznamů; bez schválení smí běh smazat nejvýše 12,5 %",
+        ),
+        (
+            "sk",
+            "3\u00a0000 z celkového počtu 4\u00a0000 záznamov; bez schválenia smie beh zmazať najviac 12,5 %",
+        ),
+    ],
+)
+def test_message_about_a_held_run_names_its_changes_and_the_page_that_decides(
+    language: str, changes: str, occasion: Occasion
+) -> None:
+    body = render(occasion, language, HELD_RUN, dashboard="https://zatva.example").body
+    assert changes in body
+    assert "\n- oai:x:1\n- oai:x:2\n" in body
+    assert ": https://zatva.example/runs/17#held\n" in body
+    assert "mass-change guard: …" not in body
+
+
+def test_message_about_held_updates_says_how_many_records_would_change() -> None:
+    held = {**HELD_RUN["held"], "kind": "updates", "would_delete": 0, "would_update": 3000, "sample": []}
+    body = render(Occasion.FAILING, "en", {**HELD_RUN, "held": held}, dashboard=None).body
+    assert "it would change at least 3,000 of 4,000 records; without approval, a run may change" in body
+    assert "Some of these records" not in body
+
+
 @pytest.mark.parametrize(
     ("language", "job", "schedule"),
     [

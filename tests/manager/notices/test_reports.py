@@ -234,6 +234,18 @@ def test_different_causes_are_in_groups_with_their_own_words(reporter: Reporter)
         assert words in body
 
 
+def test_report_says_how_many_records_a_held_run_would_delete(reporter: Reporter) -> None:
+    reporter.announcer.rule(language="cs")
+    reporter.fail(*range(3))
+    held = reporter.announcer.hold()
+    reporter.announcer.announce()
+    reporter.collect()
+    reporter.write()
+    body = render("report", "cs", reporter.report(), dashboard="https://zatva.example").body
+    assert ": smazal by 0 z celkového počtu 40 záznamů; bez schválení smí běh smazat nejvýše 20 %" in body
+    assert f"`zatva job release {held}`" in body
+
+
 def test_words_of_a_group_have_only_facts_that_all_entries_share(reporter: Reporter) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(3))
