@@ -23,7 +23,7 @@ from jinja2.runtime import Context
 
 from manager.notices.models import Language, Occasion, UnsentReason
 from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError, UnconfirmedError
-from manager.notices.reports import with_entries
+from manager.notices.reports import REASONED, with_entries
 from manager.notices.webhooks import secret_of
 from manager.schedules.frequency import parse_zone
 from oai.deadline import Deadline
@@ -161,7 +161,7 @@ def _environment(language: Language) -> Environment:
         span=_span,
         line=_one_line,
     )
-    environment.globals["explained"] = _explained
+    environment.globals.update(explained=_explained, reasoned=REASONED)
     return environment
 
 

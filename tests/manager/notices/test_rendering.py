@@ -209,6 +209,22 @@ def test_a_rejected_job_is_told_apart_from_a_rejected_schedule(
         assert ("`zatva job resume 5`" in letter.body) is (page == "jobs")
 
 
+@pytest.mark.parametrize("occasion", [Occasion.SUSPENDED, Occasion.SET_ASIDE])
+@pytest.mark.parametrize(
+    ("language", "explanation"),
+    [
+        ("en", "The answer took too long."),
+        ("cs", "Odpověď trvala příliš dlouho."),
+        ("sk", "Odpoveď trvala príliš dlho."),
+    ],
+)
+def test_message_about_a_stopped_schedule_explains_the_failure_in_its_language(
+    language: str, explanation: str, occasion: Occasion
+) -> None:
+    facts = {**RUN, "failure": {"code": "timeout"}, "job_id": None}
+    assert explanation in render(occasion, language, facts, dashboard=None).body
+
+
 @pytest.mark.parametrize(
     ("language", "subject"),
     [("en", "Completed with errors"), ("cs", "Dokončeno s chybami"), ("sk", "Dokončené s chybami")],
