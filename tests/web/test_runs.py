@@ -138,6 +138,25 @@ def test_of_a_long_answer_the_part_around_the_fault_is_shown() -> None:
     assert (len(view.lines), view.total) == (121, 2003)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "cut_before", "cut_after"),
+    [(5000, 5000, True, True), (10, 5000, False, True), (5000, 10, True, False), (10, 10, False, False)],
+)
+def test_long_line_is_quoted_around_the_fault_with_ellipses(
+    before: int, after: int, *, cut_before: bool, cut_after: bool
+) -> None:
+    line = f"<a>{'ž' * before} x & y {'z' * after}</a>"
+
+    view = view_of(f"<r>\n{line}\n</r>".encode())
+    (faulty,) = (line for line in view.lines if line.faulty)
+
+    for quoted in (view.quotation, faulty.text):
+        assert "ž x & y z" in quoted
+        assert (quoted.startswith("…"), quoted.endswith("…")) == (cut_before, cut_after)
+    assert len(view.quotation) <= 302
+    assert len(faulty.text) <= 2002
+
+
 def test_a_fault_of_the_schema_is_marked_at_its_line() -> None:
     view = view_of(b"<a>\n<b/>\n</a>", line=2)
 
