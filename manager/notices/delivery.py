@@ -401,6 +401,7 @@ async def deliver(
         mail=mail,
         zone=claimed.zone or settings.web.time_zone,
         most=letters.LONGEST_CHAT if claimed.channel == Channel.SERVICE else None,
+        subscription=letters.subscription_of(claimed, settings.harvester.contact),
     )
     if claimed.channel == Channel.SERVICE:
         if before_post is not None:
@@ -417,6 +418,7 @@ async def deliver(
         number=_number(claimed),
         date=claimed.created,
         prefix=settings.mail.subject_prefix,
+        stop=letters.stop_link(claimed, settings.web.base_url),
     )
     await asyncio.to_thread(letters.send, message, settings.mail, before_sending=before_mail)
 

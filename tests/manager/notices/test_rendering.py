@@ -290,3 +290,30 @@ def test_foreign_text_is_cut_after_1080_characters(length: int, expected: str) -
     body = render(Occasion.FAILING, "en", facts, dashboard=None).body
     assert expected in body.splitlines() or any(line.endswith(expected) for line in body.splitlines())
     assert 1081 * "x" not in body
+
+
+@pytest.mark.parametrize(
+    ("language", "dashboard", "expected"),
+    [
+        ("en", None, "To stop it, ask alena or zatva@library.example to remove your address.\n"),
+        ("en", "https://zatva.example/", "change or remove the rule: https://zatva.example/alerts/rules/7\n"),
+        ("cs", "https://zatva.example/", "nebo odstraňte: https://zatva.example/alerts/rules/7\n"),
+        ("sk", "https://zatva.example/", "alebo odstráňte: https://zatva.example/alerts/rules/7\n"),
+    ],
+)
+def test_mail_ends_with_who_ordered_it_and_how_to_stop_it(
+    language: str, dashboard: str | None, expected: str
+) -> None:
+    subscription = {"rule_id": 7, "ordered_by": "alena", "contact": "zatva@library.example"}
+    body = render(
+        Occasion.FAILING, language, RUN, dashboard=dashboard, mail=True, subscription=subscription
+    ).body
+    _, _, ending = body.partition("\n\n" + {"en": "You", "cs": "Tuto", "sk": "Túto"}[language])
+    assert "alena" in ending.splitlines()[0]
+    assert expected in ending
+
+
+def test_mail_of_a_rule_that_nobody_is_known_for_names_the_administrator() -> None:
+    subscription = {"rule_id": 7, "ordered_by": None, "contact": None}
+    body = render(Occasion.FAILING, "en", RUN, dashboard=None, subscription=subscription).body
+    assert "because of notification rule 7.\nTo stop it, ask the administrator of Zatva to" in body
