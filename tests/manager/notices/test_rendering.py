@@ -256,6 +256,25 @@ def test_languages_differ_and_numbers_are_written_as_their_readers_do() -> None:
 
 
 @pytest.mark.parametrize(
+    ("language", "runs", "subject"),
+    [
+        ("en", 0, "Weekly summary: 0 harvests, 1 failing source (City Library)"),
+        ("en", 1, "Weekly summary: 1 harvest, 1 failing source (City Library)"),
+        ("cs", 0, "Týdenní souhrn: 0 sklizní, 1 selhávající zdroj (City Library)"),
+        ("cs", 3, "Týdenní souhrn: 3 sklizně, 1 selhávající zdroj (City Library)"),
+        ("sk", 5, "Týždenný súhrn: 5 zberov, 1 zlyhávajúci zdroj (City Library)"),
+    ],
+)
+def test_subject_of_a_summary_has_plurals_of_its_language(language: str, runs: int, subject: str) -> None:
+    assert render(Occasion.SUMMARY, language, {**SUMMARY, "runs": runs}, dashboard=None).subject == subject
+
+
+def test_message_about_a_failure_explains_it_before_the_advice() -> None:
+    body = render(Occasion.FAILING, "en", RUN, dashboard=None).body
+    assert "\n\nThe answer took too long.\n\nWhat to do: The repository may be overloaded" in body
+
+
+@pytest.mark.parametrize(
     ("language", "kind", "words"),
     [("en", "error", "(failures)"), ("cs", "error", "(selhání)"), ("sk", "weekly", "(týždenný súhrn)")],
 )
