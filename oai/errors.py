@@ -45,9 +45,27 @@ class ExitCode(IntEnum):
 
 
 class Phrase(str):
-    """A value inside a message that is itself translatable text."""
+    """Translatable text with the values of its placeholders; as a string, it is the English text.
 
-    __slots__ = ()
+    It may be a value inside a message.
+    """
+
+    __slots__ = ("error",)
+
+    error: "ZatvaError"
+
+    def __new__(cls, words: str, **values: object) -> Self:
+        """Return the phrase; `words` has placeholders if there are values."""
+        error = ZatvaError(words, **values)
+        phrase = super().__new__(cls, str(error))
+        phrase.error = error
+        return phrase
+
+    def in_words(
+        self, translate: Callable[[str], str], clock: Callable[[datetime], str] = format_datestamp
+    ) -> str:
+        """Return the phrase in another language, as `ZatvaError.in_words` does."""
+        return self.error.in_words(translate, clock)
 
 
 class ZatvaError(Exception):
@@ -135,16 +153,14 @@ def _plain(value: object) -> object:
 
 
 def _in_words(value: object, translate: Callable[[str], str], clock: Callable[[datetime], str]) -> object:
-    if isinstance(value, ZatvaError):
+    if isinstance(value, ZatvaError | Phrase):
         return value.in_words(translate, clock)
-    if isinstance(value, datetime):
-        return clock(value)
-    return translate(value) if isinstance(value, Phrase) else value
+    return clock(value) if isinstance(value, datetime) else value
 
 
 def _parts(value: object) -> object:
     if isinstance(value, Phrase):
-        value = ZatvaError(value)
+        value = value.error
     return value.parts() if isinstance(value, ZatvaError) else _plain(value)
 
 

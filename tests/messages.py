@@ -87,8 +87,12 @@ _SPEAKING: Final = {
     "provider/export/prepared_files.py": "UsageError",
     "provider/export/selection.py": "UsageError",
     "provider/indexing/browsing.py": "UsageError",
-    "provider/titles/entries.py": "UsageError",
+    "provider/titles/address_lists.py": "EntryError",
+    "provider/titles/entries.py": "UsageError EntryError",
+    "provider/titles/entry_errors.py": "Phrase",
     "provider/titles/import_steps.py": "UsageError PlanChangedError NeedsApprovalError",
+    "provider/titles/imports.py": "Phrase",
+    "provider/titles/seeder.py": "EntryError",
 }
 """Modules whose errors are shown on pages, and the calls that receive their texts, first or at `:place`."""
 _METHODS: Final = [("**.py", "python"), ("templates/**.html", "jinja2")]

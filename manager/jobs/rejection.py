@@ -38,7 +38,14 @@ def is_valid(session: Session, job: Job, data: Path | None) -> bool:
     job.status = JobStatus.SET_ASIDE
     job.waiting = wrong.as_json()
     logger.warning("job %d rejected: %s", job.job_id, reason)
-    notify(session, Occasion.SET_ASIDE, repository_id=job.repository_id, job_id=job.job_id, reason=reason)
+    notify(
+        session,
+        Occasion.SET_ASIDE,
+        repository_id=job.repository_id,
+        job_id=job.job_id,
+        reason=reason,
+        more={"failure": wrong.facts["failure"]},
+    )
     return False
 
 
@@ -52,7 +59,8 @@ def reject_schedule(session: Session, schedule: RecurringJob, failure: Failure |
         delete(Job).where(Job.recurring_id == schedule.id, Job.status == JobStatus.SCHEDULED, later)
     )
     schedule.state = RecurringState.SET_ASIDE
-    schedule.explain(failure or Failure(code=FailureCode.REQUEST_INVALID), reason)
+    failure = failure or Failure(code=FailureCode.REQUEST_INVALID)
+    schedule.explain(failure, reason)
     logger.warning("schedule %d rejected: %s", schedule.id, reason)
     notify(
         session,
@@ -60,4 +68,5 @@ def reject_schedule(session: Session, schedule: RecurringJob, failure: Failure |
         repository_id=schedule.repository_id,
         recurring_id=schedule.id,
         reason=reason,
+        more={"failure": failure.as_json()},
     )

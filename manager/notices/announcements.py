@@ -36,6 +36,7 @@ from oai.outgoing import HookSettings
 
 _SHOWN_WARNINGS: Final = 3
 _SHOWN_FINDINGS: Final = 5
+_SHOWN_HELD: Final = 5
 _LONGEST: Final = 1000
 _COUNTS: Final = ("new", "updated", "unchanged", "deleted", "filtered", "invalid")
 
@@ -79,7 +80,17 @@ def facts_of_run(session: Session, run: History) -> Facts:
         "host": run.host,
         "next": _next_try(session, run),
         "streak": None,
+        "held": _facts_of_hold(session, run),
     }
+
+
+def _facts_of_hold(session: Session, run: History) -> Facts | None:
+    """Return what a held run would delete or change, with the first of the affected identifiers."""
+    hold = session.get(Hold, run.history_id)
+    if hold is None:
+        return None
+    names = ("kind", "would_delete", "would_update", "active", "allowed")
+    return {**{name: getattr(hold, name) for name in names}, "sample": hold.sample[:_SHOWN_HELD]}
 
 
 def facts_of_repository(session: Session, repository_id: int | None) -> Facts:

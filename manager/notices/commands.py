@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any, Final
 
+from sqlalchemy.orm import Session
+
 from harvester.harvest.result import get_history
 from manager.notices import addresses, outbox, rules
 from manager.notices import mutes as mutes_of
@@ -161,7 +163,7 @@ def try_rule(invocation: Invocation) -> ExitCode:
     """Send a test notice to each of a rule's recipients immediately, and print the result."""
     rule_id = invocation.arguments.rule_id
     with invocation.session() as session:
-        claimed = [_now(notice, outbox.keys_of(session, notice)) for notice in rules.trial(session, rule_id)]
+        claimed = [_now(session, notice) for notice in rules.trial(session, rule_id)]
     outcome = ExitCode.DONE
     for notice in claimed:
         try:
@@ -224,7 +226,7 @@ def acknowledge(invocation: Invocation) -> None:
     invocation.console.result(shown, f"run {given.history_id} is acknowledged (mute {row.mute_id})")
 
 
-def _now(notice: Notice, keys: tuple[str, ...]) -> Claimed:
+def _now(session: Session, notice: Notice) -> Claimed:
     return Claimed(
         notice_id=0,
         occasion=notice.occasion,
@@ -234,5 +236,7 @@ def _now(notice: Notice, keys: tuple[str, ...]) -> Claimed:
         facts=notice.facts,
         created=utc_now(),
         tries=1,
-        keys=keys,
+        keys=outbox.keys_of(session, notice),
+        rule_id=notice.rule_id,
+        ordered_by=outbox.ordered_by(session, notice.rule_id),
     )

@@ -11,7 +11,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 from zoneinfo import ZoneInfo
 
-from sqlalchemy import BigInteger, ColumnElement, Select, case, exists, func, literal, select, union
+from sqlalchemy import BigInteger, ColumnElement, Select, case, cast, exists, func, literal, select, union
+from sqlalchemy.dialects.postgresql import JSONB
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
@@ -136,7 +137,8 @@ def _stopped_schedules(rule: NoticeRule) -> Select[Any]:
     )
     suspended, rejected = RecurringState.SUSPENDED, RecurringState.SET_ASIDE
     status = case((RecurringJob.state == suspended, suspended.word), else_=rejected.word)
-    columns = (status, RecurringJob.state_reason, last.scalar_subquery(), RecurringJob.id)
+    reason, failure = RecurringJob.state_reason, RecurringJob.state_failure
+    columns = (status, reason, failure, last.scalar_subquery(), RecurringJob.id)
     return _described(RecurringJob, *columns).where(
         RecurringJob.state.in_(_STOPPED), *_only(rule, RecurringJob.repository_id, RecurringJob.id)
     )
@@ -144,8 +146,9 @@ def _stopped_schedules(rule: NoticeRule) -> Select[Any]:
 
 def _rejected_jobs(rule: NoticeRule) -> Select[Any]:
     """Select rejected jobs; those of schedules were rejected by earlier versions."""
-    reason, rejected = Job.waiting["text"].astext, literal(RecurringState.SET_ASIDE.word)
-    return _described(Job, rejected, reason, literal(None, BigInteger), Job.recurring_id).where(
+    why = (Job.waiting["text"].astext, Job.waiting["failure"])
+    rejected = literal(RecurringState.SET_ASIDE.word)
+    return _described(Job, rejected, *why, literal(None, BigInteger), Job.recurring_id).where(
         Job.status == JobStatus.SET_ASIDE, *_only(rule, Job.repository_id, Job.recurring_id)
     )
 
@@ -162,8 +165,11 @@ def _failed_runs(
         .scalar_subquery()
     )
     stopped = exists().where(RecurringJob.id == History.recurring_id, RecurringJob.state.in_(_STOPPED))
-    columns = (History.status, History.failure_reason, History.history_id, History.recurring_id)
-    runs = _described(History, *columns)
+    code = func.jsonb_build_object("code", History.failure_code)
+    known = History.failure_code.is_not(None)
+    failure = case((known, func.coalesce(History.failure_facts, literal({}, JSONB)).op("||")(code)))
+    why = (History.failure_reason, cast(failure, JSONB))
+    runs = _described(History, History.status, *why, History.history_id, History.recurring_id)
     return (
         runs.where(History.history_id.in_(last), History.status.in_(_BAD), ~stopped),
         runs.where(
@@ -175,8 +181,8 @@ def _failed_runs(
 
 
 def _described(source: type[History | RecurringJob | Job], *columns: Any) -> Select[Any]:  # noqa: ANN401 columns
-    """Select the facts of a failing source; `columns` are its status, reason, run and schedule."""
-    names = ("status", "failure_reason", "history_id", "recurring_id")
+    """Select the facts of a failing source; `columns` are its status, reason, failure, run and schedule."""
+    names = ("status", "failure_reason", "failure", "history_id", "recurring_id")
     return select(
         Repository.display_name.label("repository_name"),
         func.coalesce(source.metadata_prefix, "").label("metadata_prefix"),
@@ -395,6 +401,7 @@ async def deliver(
         mail=mail,
         zone=claimed.zone or settings.web.time_zone,
         most=letters.LONGEST_CHAT if claimed.channel == Channel.SERVICE else None,
+        subscription=letters.subscription_of(claimed, settings.harvester.contact),
     )
     if claimed.channel == Channel.SERVICE:
         if before_post is not None:
@@ -411,6 +418,7 @@ async def deliver(
         number=_number(claimed),
         date=claimed.created,
         prefix=settings.mail.subject_prefix,
+        stop=letters.stop_link(claimed, settings.web.base_url),
     )
     await asyncio.to_thread(letters.send, message, settings.mail, before_sending=before_mail)
 

@@ -21,9 +21,9 @@ from zoneinfo import ZoneInfo
 from jinja2 import Environment, FileSystemLoader, StrictUndefined, pass_context
 from jinja2.runtime import Context
 
-from manager.notices.models import Language, Occasion, UnsentReason
-from manager.notices.outbox import NotConfiguredError, NotSentError, RefusedError, UnconfirmedError
-from manager.notices.reports import with_entries
+from manager.notices.models import Channel, Language, Occasion, UnsentReason
+from manager.notices.outbox import Claimed, NotConfiguredError, NotSentError, RefusedError, UnconfirmedError
+from manager.notices.reports import REASONED, with_entries
 from manager.notices.webhooks import secret_of
 from manager.schedules.frequency import parse_zone
 from oai.deadline import Deadline
@@ -107,31 +107,53 @@ def render(
     mail: bool = False,
     zone: str = "UTC",
     most: int | None = None,
+    subscription: Mapping[str, Any] | None = None,
 ) -> Letter:
     """Render a notice; `dashboard` is the base address of the dashboard, with which links begin.
 
     A report has at most `most` characters, and as many entries as fit.
 
     In the subject of a `mail`, names are quoted and cut, so that they cannot pretend to be the subject.
-    Times are in `zone`, an IANA name, which the last line says; in UTC if the zone is unknown here.
+    Times are in `zone`, an IANA name, which the last line says; in UTC if the zone is unknown here. The
+    paragraph before it says why the recipient gets the message, and how to stop it, from `subscription`.
     """
     if most is not None and occasion == Occasion.REPORT:
         return _fitting(partial(render, occasion, language, dashboard=dashboard, zone=zone), facts, most)
     if mail:
         quoted = {name: _quoted(facts[name]) for name in _NAMES if facts.get(name)}
         subject = render(occasion, language, {**facts, **quoted}, dashboard=dashboard).subject
-        return replace(render(occasion, language, facts, dashboard=dashboard, zone=zone), subject=subject)
+        plain = partial(render, occasion, language, facts, dashboard=dashboard, zone=zone)
+        return replace(plain(subscription=subscription), subject=subject)
     known = Language(language)
     clock = _Clock(language=known, zone=_zone(zone))
     environment = _environment(known)
     template = environment.get_template(f"{known}/{_FILES[Occasion(occasion)]}")
-    text = template.render(
-        facts, occasion=str(occasion), dashboard=dashboard.rstrip("/") if dashboard else None, clock=clock
-    )
+    base_url = dashboard.rstrip("/") if dashboard else None
+    text = template.render(facts, occasion=str(occasion), dashboard=base_url, clock=clock)
+    if subscription is not None:
+        ending = environment.get_template(f"{known}/subscription.txt")
+        text = f"{text.rstrip()}\n\n{ending.render(subscription, dashboard=base_url)}"
     if clock.used:
         text = f"{text.rstrip()}\n\n{_ZONES[known] % clock.zone.key}"
     subject, _, body = text.strip().partition("\n")
     return Letter(subject=_one_line(subject), body=_with_single_blank_lines(body))
+
+
+def subscription_of(claimed: Claimed, contact: str | None) -> dict[str, Any] | None:
+    """Return what the end of a mail says about the rule that sends it; None if no rule does, and to confirm.
+
+    `contact` is the address of those who run Zatva.
+    """
+    if claimed.rule_id is None or claimed.channel != Channel.MAIL or claimed.occasion == Occasion.CONFIRM:
+        return None
+    return {"rule_id": claimed.rule_id, "ordered_by": claimed.ordered_by, "contact": contact}
+
+
+def stop_link(claimed: Claimed, dashboard: str | None) -> str | None:
+    """Return the address of the page that stops a digest without an account; None for other mails."""
+    if claimed.occasion != Occasion.DIGEST or not dashboard:
+        return None
+    return f"{dashboard.rstrip('/')}/digests/{claimed.facts['token']}"
 
 
 def _fitting(written: Callable[[Mapping[str, Any]], Letter], facts: Mapping[str, Any], most: int) -> Letter:
@@ -161,7 +183,7 @@ def _environment(language: Language) -> Environment:
         span=_span,
         line=_one_line,
     )
-    environment.globals["explained"] = _explained
+    environment.globals.update(explained=_explained, reasoned=REASONED)
     return environment
 
 
@@ -235,9 +257,19 @@ class _Subject(str):
 
 
 def compose(
-    letter: Letter, *, sender: str, to: str, number: str, date: datetime, prefix: str = ""
+    letter: Letter,
+    *,
+    sender: str,
+    to: str,
+    number: str,
+    date: datetime,
+    prefix: str = "",
+    stop: str | None = None,
 ) -> EmailMessage:
-    """Return the mail message; messages with the same number have the same Message-ID."""
+    """Return the mail message; messages with the same number have the same Message-ID.
+
+    `stop` is the address of a page that ends such messages for anybody who opens it (RFC 2369).
+    """
     message = EmailMessage(policy=SMTP)
     message["From"] = Address("Zatva", addr_spec=sender)
     message["To"] = Address(addr_spec=to)
@@ -245,6 +277,8 @@ def compose(
     message["Date"] = format_datetime(date)
     message["Message-ID"] = f"<{number}.zatva@{sender.rpartition('@')[2]}>"
     message["Auto-Submitted"] = "auto-generated"
+    if stop is not None:
+        message["List-Unsubscribe"] = f"<{stop}>"
     message.set_content(letter.body, charset="utf-8", cte="quoted-printable")
     return message
 

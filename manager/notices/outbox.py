@@ -30,6 +30,7 @@ from manager.notices.models import (
 )
 from manager.notices.waiting import URGENT, is_next, is_unconfirmed
 from manager.schedules.service import database_now
+from oai.audit import AuditEntry
 from oai.errors import ExitCode, ZatvaError
 
 TRIES: Final = 14
@@ -67,6 +68,10 @@ class Claimed:
     """The keys with which a post is signed, if its rule has its own: the present one, and the next."""
     zone: str | None = None
     """Time zone of the schedule that the notice is about; None: it is about none."""
+    rule_id: int | None = None
+    """The rule that sends it; None: a hook, or a digest."""
+    ordered_by: str | None = None
+    """Name of the user who added the rule, if the audit log has it."""
 
 
 def due_channels(session: Session) -> list[Channel]:
@@ -341,7 +346,19 @@ def _claimed(session: Session, notice: Notice) -> Claimed:
         tries=notice.tries,
         keys=keys_of(session, notice),
         zone=_zone_of(session, notice),
+        rule_id=notice.rule_id,
+        ordered_by=ordered_by(session, notice.rule_id) if notice.channel == Channel.MAIL else None,
     )
+
+
+def ordered_by(session: Session, rule_id: int | None) -> str | None:
+    """Return the name of the user who added the rule; None if the audit log does not have it."""
+    added = select(AuditEntry.user_name).where(
+        AuditEntry.action == "notification.add",
+        AuditEntry.object_kind == "notification rule",
+        AuditEntry.object_id == str(rule_id),
+    )
+    return session.scalar(added.order_by(AuditEntry.audit_id.desc()).limit(1))
 
 
 class NotSentError(ZatvaError):

@@ -226,6 +226,7 @@ def _collected(session: Session, to: _Recipient) -> Sequence[Row[Any]]:
         Notice.occasion,
         Notice.created,
         Notice.facts["failure"].label("failure"),
+        Notice.facts["held"].label("held"),
         *(Notice.facts[name].astext.label(name) for name in _FACTS),
         *(Notice.facts[name].astext.cast(BigInteger).label(name) for name in _NUMBERS),
     )
@@ -307,7 +308,8 @@ def _shown(row: Row[Any], kind: str, same: Mapping[str, Any]) -> dict[str, Any]:
     repeated = kind == Occasion.SUSPENDED and failure and failure == same and code not in REASONED
     reason = "" if kind in _GOOD or repeated else _cut(row.failure_reason or "", _LONGEST_REASON)
     request = _cut(str(failure.get("url") or ""), _LONGEST_REQUEST) if code in REQUESTED else ""
-    return {**names, **numbers, "reason": reason, "request": request, "at": row.ended or row.at}
+    more = {"reason": reason, "request": request, "at": row.ended or row.at, "held": row.held}
+    return {**names, **numbers, **more}
 
 
 def _cut(text: str, most: int) -> str:

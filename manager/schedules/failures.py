@@ -11,6 +11,7 @@ from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob, RecurringState
 from manager.notices.announcements import notify
 from manager.notices.models import Occasion
+from manager.schedules.service import remove_waiting_jobs
 from oai.failure_codes import NOT_STARTED
 from oai.failures import Failure, FailureCode
 from oai.sections import ManagerSettings
@@ -59,7 +60,8 @@ def note_end(
     A good run ends a streak of failures. A run that failed continues it, and so does one that was cut off
     before its first record; runs that users ended, that were lost with their worker, that wait for a person,
     that were kept off their repository, that were asked to wait after some records, or that had no room or
-    no database do neither. Suspends the schedule after `manager.suspend_after` failures. The caller commits.
+    no database do neither. Suspends the schedule after `manager.suspend_after` failures, and removes its jobs
+    that no worker has taken. The caller commits.
     """
     schedule = session.get(RecurringJob, recurring_id, with_for_update=True, populate_existing=True)
     if schedule is None:
@@ -98,7 +100,8 @@ def _suspend_where_due(
     facts = {"count": schedule.failures, "schedule": schedule.id, "last": last.as_json(), "reason": reason}
     failure = Failure(code=FailureCode.SCHEDULE_FAILING, facts=facts)
     schedule.explain(failure, failure.sentence())
-    logger.warning("schedule %d suspended: %s", schedule.id, schedule.state_reason)
+    removed = remove_waiting_jobs(session, schedule)
+    logger.warning("schedule %d suspended, jobs removed: %d: %s", schedule.id, removed, schedule.state_reason)
     notify(
         session,
         Occasion.SUSPENDED,

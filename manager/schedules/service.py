@@ -21,6 +21,8 @@ from oai.owners import owner_of
 CHANGEABLE: Final = frozenset({"repository_id", *(one.column for one in carried(Surface.SCHEDULE))})
 """The columns that users set; the others are the manager's."""
 MOST_RECORDS: Final = 100_000
+_RESTING: Final = (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
+"""The states in which a schedule makes no jobs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,7 +35,7 @@ class ScheduleView:
     state: str
     """new, recurring, one-off, paused, set aside, suspended."""
     next_due: datetime | None
-    """When its next job is due (UTC), if there is one."""
+    """When its next job is due (UTC); None without one, and while the schedule makes no jobs."""
 
 
 def add_schedule(
@@ -125,10 +127,17 @@ def pause_schedule(session: Session, recurring_id: int) -> bool:
     """
     schedule = _schedule(session, recurring_id)
     was_paused, schedule.state = schedule.state == RecurringState.PAUSED, RecurringState.PAUSED
-    now = database_now(session)
-    for job in _waiting_jobs(session, schedule):
-        _remove_job(session, schedule, job, now)
+    remove_waiting_jobs(session, schedule)
     return not was_paused
+
+
+def remove_waiting_jobs(session: Session, schedule: RecurringJob) -> int:
+    """Remove the jobs of a schedule that no worker has taken; return their number. The caller commits."""
+    now = database_now(session)
+    jobs = _waiting_jobs(session, schedule)
+    for job in jobs:
+        _remove_job(session, schedule, job, now)
+    return len(jobs)
 
 
 def resume_schedule(session: Session, recurring_id: int) -> bool:
@@ -137,7 +146,7 @@ def resume_schedule(session: Session, recurring_id: int) -> bool:
     Returns whether it was one of these.
     """
     schedule = _schedule(session, recurring_id)
-    rests = schedule.state in (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
+    rests = schedule.state in _RESTING
     if rests:
         schedule.state = RecurringState.NEW
         schedule.explain(None, None)
@@ -316,8 +325,12 @@ def _views() -> Any:  # noqa: ANN401 an SQL expression
 
 
 def _view(schedule: RecurringJob, name: str, protocol: str, due: Any) -> ScheduleView:  # noqa: ANN401 a column's value
-    word = RecurringState(schedule.state).word
-    return ScheduleView(schedule=schedule, repository_name=name, protocol=protocol, state=word, next_due=due)
+    state = RecurringState(schedule.state)
+    # A job that a user asked for in addition is not the schedule's next run.
+    due = None if state in _RESTING else due
+    return ScheduleView(
+        schedule=schedule, repository_name=name, protocol=protocol, state=state.word, next_due=due
+    )
 
 
 def sample_schedule(

@@ -20,12 +20,13 @@ from sqlalchemy import delete, func, select, text
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from oai.errors import UsageError
+from oai.errors import Phrase, UsageError
 from oai.sections.provider import ListMeaning
 from provider.holdings.url_key_state import www_rule
 from provider.holdings.urlkeys import WwwRule, host_key
 from provider.models import Access
 from provider.titles.entries import AddressList, Refused
+from provider.titles.entry_errors import EntryError
 from provider.titles.models import AccessList
 from provider.titles.ranges import (
     MOST_KEY,
@@ -207,10 +208,13 @@ def read_addresses(found: AddressList) -> tuple[tuple[str, ...], tuple[Refused, 
             try:
                 addresses[checked_address(word)] = None
             except ValueError as error:
-                place = f"list {found.key} {found.title.strip()!r}, line {number}"
-                refused.append(
-                    Refused(place=place, reason=f"{word.strip()[:_QUOTED]!r} is no address: {error}")
+                title = repr(found.title.strip())
+                place = Phrase(
+                    "list %(key)s %(title)s, line %(number)s", key=found.key, title=title, number=number
                 )
+                said = repr(word.strip()[:_QUOTED])
+                reason = Phrase("%(word)s is no address: %(error)s", word=said, error=error)
+                refused.append(Refused(place=place, reason=reason))
     return tuple(addresses), tuple(refused)
 
 
@@ -221,14 +225,16 @@ def checked_address(given: str) -> str:
     address = address[scheme.end() :] if scheme else address
     for sign, escape in _SIGNS.items():
         if sign in address:
-            raise ValueError(f"it has {sign}; write {escape} if that is part of the URL")
+            raise EntryError(
+                "it has %(sign)s; write %(escape)s if that is part of the URL", sign=sign, escape=escape
+            )
     authority = _AUTHORITY.match(address)
     if authority is None:
-        raise ValueError("it does not begin with a host, or with http://, https:// or ftp:// and a host")
+        raise EntryError("it does not begin with a host, or with http://, https:// or ftp:// and a host")
     _check_host(authority[1])
     # No other rule gives longer keys.
     if not ranges_of_address(f"http://{address}", WwwRule.KEPT):
-        raise ValueError(f"its URL key is longer than {MOST_KEY:,} characters")
+        raise EntryError("its URL key is longer than %(limit)s characters", limit=f"{MOST_KEY:,}")
     return address
 
 
@@ -241,7 +247,7 @@ def _check_host(host: str) -> None:
         return
     labels = host_key(f"http://{host}/", WwwRule.KEPT).split(",")
     if "." not in host.strip(".") or not all(map(_LABEL.fullmatch, labels)):
-        raise ValueError("it has no host with at least two labels")
+        raise EntryError("it has no host with at least two labels")
 
 
 def store_lists(session: Session, source: str, plans: Iterable[ListPlan]) -> None:

@@ -19,11 +19,11 @@ from urllib.parse import urlsplit
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
 from oai.datestamps import utc_now
-from oai.errors import UsageError
+from oai.errors import Phrase, UsageError
+from provider.titles.entry_errors import SHOWN, EntryError, said_of
 from provider.titles.models import SeedKind
 
 _MOST_NAMED: Final = 5
-_SHOWN: Final = 100
 _MOST_UNREAD: Final = 10_000
 """Entries that cannot be read, of a file that is imported all the same."""
 _LONGEST: Final = 20_000
@@ -34,7 +34,7 @@ _SEPARATOR: Final = ";"
 _ISSN: Final = re.compile(r"(?:ISSN:?\s*)?([0-9]{4})[-\s\u2010-\u2015]?([0-9]{3}[0-9X])", re.IGNORECASE)
 _ISSN_WEIGHTS: Final = range(8, 0, -1)
 _LANGUAGE: Final = re.compile(r"[a-z]{3}")
-_NOT_UTF_8: Final = "not in UTF-8; save the file as UTF-8"
+_NOT_UTF_8: Final = Phrase("not in UTF-8; save the file as UTF-8")
 _LISTS: Final = ("alternative_names", "languages", "classification", "keywords", "collections")
 
 
@@ -46,7 +46,7 @@ class _Strict(BaseModel):
     def _has_no_nul(cls, value: object) -> object:
         texts = value if isinstance(value, tuple) else (value,)
         if any(isinstance(one, str) and "\0" in one for one in texts):
-            raise ValueError("contains a NUL character, which PostgreSQL cannot store")
+            raise EntryError("contains a NUL character, which PostgreSQL cannot store")
         return value
 
 
@@ -150,13 +150,13 @@ class CollectionEntry(_Strict):
             return None
         parts = urlsplit(value)
         if parts.scheme not in {"http", "https"} or not parts.hostname or (parts.port or 1) < 1:
-            raise ValueError("not an http or https address")
+            raise EntryError("not an http or https address")
         return value
 
 
 @dataclass(frozen=True, kw_only=True)
 class Refused:
-    """Something in the source that is not taken, and why."""
+    """Something in the source that is not taken, and why; both may be a `Phrase`, which pages translate."""
 
     place: str
     """Where it is: `line 7`, or the title's key."""
@@ -238,7 +238,7 @@ def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # n
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
-            yield read_entry(f"line {number}", partial(_of_json, line))
+            yield read_entry(Phrase("line %(number)s", number=number), partial(_of_json, line))
 
 
 @_bounded
@@ -263,9 +263,11 @@ def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
             for row in rows:
                 # Spreadsheets save the empty rows below their table, too.
                 if any(map(str.strip, row)):
-                    yield read_entry(f"line {rows.line_num + skipped}", partial(_of_columns, columns, row))
+                    place = Phrase("line %(number)s", number=rows.line_num + skipped)
+                    yield read_entry(place, partial(_of_columns, columns, row))
         except csv.Error as error:
-            yield Refused(place=f"line {rows.line_num + skipped + 1} and all after it", reason=str(error))
+            place = Phrase("line %(number)s and all after it", number=rows.line_num + skipped + 1)
+            yield Refused(place=place, reason=Phrase("cannot be read: %(error)s", error=error))
 
 
 @_bounded
@@ -282,7 +284,7 @@ def read_archive_it(path: Path, name: str | None = None) -> Iterator[Read]:
     if not isinstance(seeds, list):
         raise UsageError("%(file)s: not a list of seeds, as Archive-It's API gives it", file=name or path)
     for number, seed in enumerate(seeds, start=1):
-        yield read_entry(f"seed {number}", partial(_of_seed, seed))
+        yield read_entry(Phrase("seed %(number)s", number=number), partial(_of_seed, seed))
 
 
 READERS: Final[Mapping[str, Reader]] = {
@@ -296,17 +298,19 @@ READERS: Final[Mapping[str, Reader]] = {
 def _of_json(content: bytes) -> Any:  # noqa: ANN401 any JSON
     """Return what JSON means. Raises ValueError if it cannot be read."""
     if b"\0" in content:  # as in UTF-16
-        raise ValueError(_NOT_UTF_8)
+        raise EntryError(_NOT_UTF_8)
     try:
         return json.loads(content.decode("utf-8-sig"))
     except UnicodeDecodeError:
-        raise ValueError(_NOT_UTF_8) from None
+        raise EntryError(_NOT_UTF_8) from None
     except json.JSONDecodeError as error:
-        raise ValueError(f"not JSON: {error.msg} at character {error.pos + 1:,}") from None
+        raise EntryError(
+            "not JSON: %(error)s at character %(place)s", error=error.msg, place=f"{error.pos + 1:,}"
+        ) from None
     except RecursionError:
-        raise ValueError("lists or objects are nested too deeply") from None
+        raise EntryError("lists or objects are nested too deeply") from None
     except ValueError:
-        raise ValueError("a number has too many digits") from None
+        raise EntryError("a number has too many digits") from None
 
 
 def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEntry | Refused:
@@ -322,18 +326,11 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
     except ValidationError as error:
         found = error.errors(include_url=False)[0]
         where = ".".join(map(str, found["loc"]))
-        words = _expected(found["type"], found["input"]) or found["msg"]
-        return Refused(place=place, reason=f"{where}: {words}" if where else words)
+        said = said_of(found)
+        reason = Phrase("%(field)s: %(said)s", field=where, said=said) if where else said
+        return Refused(place=place, reason=reason if isinstance(reason, str) else str(reason))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
-        return Refused(place=place, reason=f"cannot be read: {error}")
-
-
-def _expected(kind: str, value: object) -> str | None:
-    """Return what to write instead of the value, for errors of Pydantic's kinds about them; else None."""
-    written = "true or false" if kind.startswith("bool") else "a date, such as 2025-12-31"
-    if not kind.startswith(("bool_", "date_")):
-        return None
-    return f"{str(value)[:_SHOWN]!r} is not understood; write {written}"
+        return Refused(place=place, reason=Phrase("cannot be read: %(error)s", error=error))
 
 
 def _check_columns(file: str, names: Sequence[str]) -> None:
@@ -353,7 +350,7 @@ def _check_columns(file: str, names: Sequence[str]) -> None:
         raise UsageError(
             "%(file)s: no column may be called %(unknown)s; the columns are %(known)s",
             file=file,
-            unknown=", ".join(repr(name[:_SHOWN]) for name in unknown[:_MOST_NAMED]),
+            unknown=", ".join(repr(name[:SHOWN]) for name in unknown[:_MOST_NAMED]),
             known=", ".join(sorted(known)),
         )
     if missing:
@@ -362,11 +359,11 @@ def _check_columns(file: str, names: Sequence[str]) -> None:
 
 def _of_columns(columns: Sequence[str], row: Sequence[str]) -> dict[str, Any]:
     if len(row) > len(columns):
-        raise ValueError("more values than columns")
+        raise EntryError("more values than columns")
     if len(row) < len(columns):
-        raise ValueError("fewer values than columns, as at the end of a file that was cut off")
+        raise EntryError("fewer values than columns, as at the end of a file that was cut off")
     if not _is_unicode("".join(row)):
-        raise ValueError(_NOT_UTF_8)
+        raise EntryError(_NOT_UTF_8)
     given: dict[str, Any] = {name: value for name, value in zip(columns, row, strict=True) if value}
     seeds = [{"url": url} for url in given.pop("seeds", "").split()]
     seeds += [{"url": url, "kind": "carve-out"} for url in given.pop("carve_outs", "").split()]
@@ -394,14 +391,14 @@ def _subject(text: str) -> dict[str, Any]:
 
 def _of_seed(seed: Any) -> dict[str, Any]:  # noqa: ANN401 any JSON
     if not isinstance(seed, dict) or "id" not in seed or "url" not in seed:
-        raise ValueError("not an object with id and url")
+        raise EntryError("not an object with id and url")
     metadata = seed.get("metadata") or {}
 
     def values(name: str) -> list[str]:
         try:
             return [str(one["value"]) for one in metadata.get(name, ()) if one.get("value")]
         except (AttributeError, TypeError):
-            raise ValueError("its metadata are not lists of objects with a value") from None
+            raise EntryError("its metadata are not lists of objects with a value") from None
 
     def joined(*names: str) -> str | None:
         found = [value for name in names for value in values(name)]

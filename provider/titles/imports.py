@@ -14,7 +14,7 @@ from sqlalchemy import delete, func, insert, select, update
 from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
-from oai.errors import UsageError
+from oai.errors import Phrase, UsageError
 from oai.sections.provider import ListMeaning
 from provider.holdings.url_key_state import www_rule
 from provider.holdings.urlkeys import WwwRule
@@ -247,7 +247,7 @@ def _sorted(plan: ImportPlan, found: Iterable[Read]) -> _Entries:
         elif isinstance(one, AddressList):
             entries.lists.append(one)
         elif one.key in entries.titles:
-            reason = f"its key was used before, by {entries.titles[one.key].name!r}"
+            reason = Phrase("its key was used before, by %(name)s", name=repr(entries.titles[one.key].name))
             plan.refused.append(Refused(place=one.key, reason=reason))
         else:
             entries.titles[one.key] = one

@@ -18,7 +18,7 @@ from lxml import etree, html
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.rows import class_row
 
-from oai.errors import RemoteError, UsageError
+from oai.errors import Phrase, RemoteError, UsageError
 from provider.models import Access
 from provider.titles.entries import (
     MOST_COLLECTION_SEEDS,
@@ -29,6 +29,7 @@ from provider.titles.entries import (
     Remark,
     read_entry,
 )
+from provider.titles.entry_errors import EntryError
 from provider.titles.models import SeedKind
 from provider.titles.seeder_rows import (
     COLLECTION_SEEDS,
@@ -213,7 +214,7 @@ def _collections(connection: Connection, media_url: str | None) -> Iterator[Read
         for position, row in enumerate(rows.execute(DESCRIPTIONS)):
             urls = None if lacks else seeds.get(row.id, [])
             values = partial(_description, row, position, media_url, urls)
-            yield read_entry(f"collection {row.id}", values)
+            yield read_entry(Phrase("collection %(number)s", number=row.id), values)
 
 
 def _collection_seeds(connection: Connection) -> tuple[dict[int, list[str] | None], list[Refused]]:
@@ -227,13 +228,21 @@ def _collection_seeds(connection: Connection) -> tuple[dict[int, list[str] | Non
             together = list(dict.fromkeys([*(before or ()), *(addresses or "").split()]))
             why = None
             if addresses is None:
-                why = f"its custom seeds have {size:,} bytes, and at most {_MOST_BYTES:,} are read"
+                why = Phrase(
+                    "its custom seeds have %(size)s bytes, and at most %(limit)s are read; the URLs of its "
+                    "collection stay as they are",
+                    size=f"{size:,}",
+                    limit=f"{_MOST_BYTES:,}",
+                )
             elif len(together) > MOST_COLLECTION_SEEDS:
-                why = f"it has more than {MOST_COLLECTION_SEEDS:,} custom seeds"
+                why = Phrase(
+                    "it has more than %(limit)s custom seeds; the URLs of its collection stay as they are",
+                    limit=f"{MOST_COLLECTION_SEEDS:,}",
+                )
             seeds[shown] = None if why or before is None else together
             if why:
-                place, stays = f"internal collection {number}", "the URLs of its collection stay as they are"
-                refused.append(Refused(place=place, reason=f"{why}; {stays}", is_decision=True))
+                place = Phrase("internal collection %(number)s", number=number)
+                refused.append(Refused(place=place, reason=why, is_decision=True))
     return seeds, refused
 
 
@@ -277,12 +286,14 @@ def _lists(connection: Connection) -> Iterator[AddressList]:
 def _title(source: SourceRow, around: _Around, states: StateRules) -> Iterator[Read]:
     key = str(source.id)
     if not source.active:
-        yield Refused(place=key, reason="it is not active", is_decision=True)
+        yield Refused(place=key, reason=Phrase("it is not active"), is_decision=True)
     elif source.state in _NO_TITLES:
-        yield Refused(place=key, reason=f"its state is {source.state!r}, not archived", is_decision=True)
+        reason = Phrase("its state is %(state)s, not archived", state=repr(source.state))
+        yield Refused(place=key, reason=reason, is_decision=True)
     elif source.state not in _TITLES:
         known = ", ".join(sorted(_TITLES | _NO_TITLES))
-        yield Refused(place=key, reason=f"its state is {source.state!r}; known are {known}")
+        reason = Phrase("its state is %(state)s; known are %(known)s", state=repr(source.state), known=known)
+        yield Refused(place=key, reason=reason)
     else:
         entry = read_entry(key, partial(_values, source, around, states))
         yield entry
@@ -336,9 +347,14 @@ def _names(found: Collection[NamedRow]) -> list[str]:
 
 
 def _seeds(found: Collection[SeedRow]) -> list[dict[str, Any]]:
-    unknown = [f"seed {seed.id} has the state {seed.state!r}" for seed in found if seed.state not in _SEEDS]
-    if unknown:
-        raise ValueError(f"{'; '.join(unknown)}; known are {', '.join(_SEEDS)}")
+    unknown = next((seed for seed in found if seed.state not in _SEEDS), None)
+    if unknown is not None:
+        raise EntryError(
+            "seed %(number)s has the state %(state)s; known are %(known)s",
+            number=unknown.id,
+            state=repr(unknown.state),
+            known=", ".join(_SEEDS),
+        )
     mains = [seed.id for seed in found if seed.is_taken and seed.main_seed and seed.state == "inc"]
     return [
         {

@@ -166,6 +166,39 @@ def test_a_schedule_is_suspended_with_the_reason_after_three_failures(
     assert due_times(tables) == []
 
 
+def test_suspending_a_schedule_removes_its_jobs_that_have_not_started(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables)
+    for _ in range(2):
+        run_once(database, tables, "failed")
+    make_jobs(database)
+    tables("UPDATE oai_job SET status = 1, started = now()")
+    failing = tables.one("SELECT job_id FROM oai_job")
+    for due in ("now() + interval '1 hour'", "now()"):
+        tables(
+            "INSERT INTO oai_job (repository_id, recurring_id, harvest_start_time)"  # noqa: S608 constants
+            f" SELECT repository_id, id, {due} FROM oai_recurring_job"
+        )
+    tables.add(
+        "oai_history", repository_id=1, job_id=failing, recurring_id=1, status="failed",
+        harvest_start_time=now(),
+    )  # fmt: skip
+    with database.session() as session:
+        settle(session, run_of(session.get_one(Job, failing)), ENDED, SETTINGS)
+        session.commit()
+    assert tables.one("SELECT state FROM oai_recurring_job") == 5
+    assert tables("SELECT job_id FROM oai_job") == []
+
+
+def test_suspended_schedule_has_no_next_run(database: Database, tables: Tables) -> None:
+    schedule(tables)
+    tables("UPDATE oai_recurring_job SET state = 5")
+    with database.session() as session:
+        schedules.run_now(session, 1)
+        assert schedules.find_view(session, 1).next_due is None
+
+
 def test_resuming_a_suspended_schedule_resets_its_failure_count(database: Database, tables: Tables) -> None:
     schedule(tables)
     for _ in range(3):

@@ -106,6 +106,22 @@ async def test_the_letter_has_request_fault_and_correction_in_the_chosen_languag
 
 
 @pytest.mark.usefixtures("fake")
+async def test_letter_quotes_the_place_of_a_fault_in_a_long_line(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        error = session.scalars(select(Quarantined)).one()
+        error.raw = b"<record>" + b"<a>b</a>" * 1000 + b"Title & 1" + b"<a>b</a>" * 1000 + b"</record>"
+        error.raw_size = len(error.raw)
+        session.commit()
+    _, page = await administrator.get("/errors/1")
+    root: Any = html.fromstring(page)
+    letter = root.xpath("string(//pre[@id='letter'])")
+    assert "Line 1, column 8016:\n    …" in letter
+    assert "Title & 1" in letter.partition("column 8016:")[2].partition("\n\n")[0]
+
+
+@pytest.mark.usefixtures("fake")
 async def test_the_letter_has_all_changes_that_make_the_record_readable(
     server: Server, administrator: Browser
 ) -> None:

@@ -138,6 +138,25 @@ def test_only_the_part_of_a_long_answer_around_the_fault_is_shown() -> None:
     assert (len(view.lines), view.total) == (121, 2003)
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "cut_before", "cut_after"),
+    [(5000, 5000, True, True), (10, 5000, False, True), (5000, 10, True, False), (10, 10, False, False)],
+)
+def test_long_line_is_quoted_around_the_fault_with_ellipses(
+    before: int, after: int, *, cut_before: bool, cut_after: bool
+) -> None:
+    line = f"<a>{'ž' * before} x & y {'z' * after}</a>"
+
+    view = view_of(f"<r>\n{line}\n</r>".encode())
+    (faulty,) = (line for line in view.lines if line.faulty)
+
+    for quoted in (view.quotation, faulty.text):
+        assert "ž x & y z" in quoted
+        assert (quoted.startswith("…"), quoted.endswith("…")) == (cut_before, cut_after)
+    assert len(view.quotation) <= 302
+    assert len(faulty.text) <= 2002
+
+
 def test_a_fault_of_the_schema_is_marked_at_its_line() -> None:
     view = view_of(b"<a>\n<b/>\n</a>", line=2)
 
@@ -311,6 +330,8 @@ async def test_a_held_run_shows_what_it_would_change_and_is_approved(
     assert "The run waits for approval" in page
     assert "oai:telc.example:1" in page
     assert "Complete runs since then" in page
+    assert "The run would change at least 500 of 600 records. It is held because" in page
+    assert "the next run continues where this one stopped and stores the changes" in page
     headings = re.findall(r"<h2>([A-Z][a-z]+)", page)
     assert headings == ["Held", "Warnings", "Records", "Time"], "what to decide, then numbers"
     _, _, target = await administrator.post("/runs/1/release")
@@ -318,6 +339,26 @@ async def test_a_held_run_shows_what_it_would_change_and_is_approved(
     assert target == "/runs/1?done=run-released"
     with server.database.session() as session:
         assert session.get_one(Hold, 1).state == "released"
+
+
+async def test_page_of_a_held_run_says_what_approving_deletes(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        harvest = Harvest(repository_id=telc.repository_id, metadata_prefix="oai_dc")
+        session.add(harvest)
+        run = a_run(session, telc, status=RunStatus.HELD, verdict="partial", failure_code=FailureCode.HELD)
+        hold = Hold(
+            history_id=run.history_id, harvest_id=harvest.harvest_id, run_started=BEGAN, kind="deletions",
+            would_delete=1300, active=4000, allowed=12.5, sample=["oai:telc.example:1"],
+        )  # fmt: skip
+        session.add(hold)
+        session.commit()
+
+    _, page = await viewer.get("/runs/1")
+
+    assert "The run would delete 1,300 of 4,000 records." in page
+    assert "It is held because without approval a run may delete at most 12.5 %." in page
+    assert "Approving deletes these records from the store at once." in page
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ from harvester.models import Harvest, Repository
 from manager.models import Job, RecurringJob, RecurringState
 from manager.schedules.calendar import due_groups
 from manager.schedules.frequency import parse_frequency
+from manager.schedules.service import run_now
 from manager.worker.registry import Membership, register
 from oai.errors import required
 from tests.web.conftest import Browser, Server
@@ -182,6 +183,20 @@ async def test_a_schedule_is_paused_and_resumed(server: Server, administrator: B
 
     with server.database.session() as session:
         assert session.get_one(RecurringJob, number).state == RecurringState.NEW
+
+
+async def test_suspended_schedule_shows_its_state_instead_of_a_next_run(
+    server: Server, viewer: Browser
+) -> None:
+    number = _planned(server)
+    with server.database.session() as session:
+        session.get_one(RecurringJob, number).state = RecurringState.SUSPENDED
+        run_now(session, number)
+        session.commit()
+
+    _, page = await viewer.get("/schedules")
+
+    assert '<td data-label="Next run"><span>suspended</span></td>' in page
 
 
 async def test_a_schedule_is_removed_after_a_confirmation_page_that_names_it(

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 import aiohttp
 import pytest
+from lxml import html
 from sqlalchemy import select
 
 from oai.audit import AuditEntry
@@ -220,9 +221,23 @@ async def test_a_line_with_a_nul_character_is_not_imported(server: Server, curat
     _, text, _ = await _send(
         curator, {"source": "library"}, _lines(_title("1"), _title("2", keywords=["a\0"]))
     )
-    assert "keywords: Value error, contains a NUL character" in text
+    assert "keywords: contains a NUL character" in text
     await _send(curator, {**_carried(text), "do": "import"})
     assert _names(server) == ["Title 1"]
+
+
+async def test_reasons_of_rejected_lines_are_in_the_readers_language(curator: Browser) -> None:
+    await curator.post("/account/language", {"language": "cs"})
+    content = _lines(_title("1"), {"key": "2"}, _title("3", public="ANO"), _title("1")) + b"\xff"
+    _, text, _ = await _send(curator, {"source": "library"}, content)
+    root: Any = html.fromstring(text)
+    rows = {cells[0]: cells[1] for cells in (row.xpath(".//span/text()") for row in root.xpath("//tbody/tr"))}
+    assert rows == {
+        "řádek 2": "name: hodnota chybí",
+        "řádek 3": "public: hodnotě 'ANO' nelze rozumět; napište true nebo false",
+        "1": "stejný klíč už má 'Title 1'",
+        "řádek 5": "nelze přečíst: není v UTF-8; uložte soubor jako UTF-8",
+    }
 
 
 async def test_only_staff_of_the_archive_see_and_import_titles(

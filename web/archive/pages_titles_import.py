@@ -19,7 +19,7 @@ from multidict import MultiMapping
 from pydantic import Field, field_validator
 
 from oai.audit import BEGUN, AuditEntry, Filter, list_entries
-from oai.errors import RemoteError, UsageError
+from oai.errors import Phrase, RemoteError, UsageError
 from oai.rights import Right
 from provider.titles.entries import READERS
 from provider.titles.import_steps import (
@@ -253,10 +253,16 @@ async def _plan(request: web.Request, origin: _Origin, form: Form, fault: str = 
         origin=origin,
         unread=[one for one in found.plan.not_taken if not one.is_decision],
         left_out=Counter(one.reason for one in found.plan.not_taken if one.is_decision).most_common(),
+        translated=_translated,
         percent=settings.title_change_percent,
         shown=_SHOWN,
         **words(),
     )
+
+
+def _translated(text: str) -> str:
+    """Return a place or a reason in the reader's language; other texts, such as keys, stay."""
+    return text.in_words(_) if isinstance(text, Phrase) else text
 
 
 ROUTES: Final = (

@@ -25,7 +25,6 @@ from web.site.formats import number
 from web.site.i18n import _, language, use_language
 from web.site.keys import database_of
 
-_LONGEST_LINE: Final = 300
 _NO_LETTER: Final = NOT_STARTED | {
     FailureCode.ADDRESS_PRIVATE,
     FailureCode.RULES,
@@ -156,10 +155,9 @@ def letter_about(
         _("Error message: %(reason)s") % {"reason": error.reason},
     ]
     if faulty is not None:
-        lines += [
-            _("Line %(number)s:") % {"number": faulty.number},
-            f"    {faulty.text.strip()[:_LONGEST_LINE]}",
-        ]
+        where = _("Line %(number)s, column %(column)s:") if faulty.column else _("Line %(number)s:")
+        place = {"number": faulty.number, "column": faulty.column}
+        lines += [where % place, f"    {view.quotation}"]
     if proposal is not None and proposal.changes:
         lines.append(_("It can be read when this is changed:"))
         for change in proposal.changes:

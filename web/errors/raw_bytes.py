@@ -9,6 +9,7 @@ from oai.xml import parse
 
 _AROUND: Final = 60
 _LONGEST: Final = 2000
+_LONGEST_QUOTATION: Final = 300
 _FIRST_PRINTABLE: Final = 0x20
 _DELETE: Final = 0x7F
 _PICTURES: Final = 0x2400
@@ -35,6 +36,8 @@ class RawView:
     """Whether some bytes are not valid UTF-8 and are shown as �."""
     parser: str = ""
     """The XML parser's message about these bytes."""
+    quotation: str = ""
+    """The part of the faulty line around the fault, short enough for a letter."""
 
 
 def view_of(raw: bytes, *, line: int = 0) -> RawView:
@@ -44,19 +47,26 @@ def view_of(raw: bytes, *, line: int = 0) -> RawView:
     """
     line, column, message = _fault(raw, line)
     text = raw.decode("utf-8", errors="replace")
-    lines = [_visible(each)[:_LONGEST] for each in text.split("\n")]
+    lines = [_visible(each) for each in text.split("\n")]
+    faulty = lines[line - 1] if 0 < line <= len(lines) else ""
     centre = line or 1
     first, last = max(centre - _AROUND, 1), min(centre + _AROUND, len(lines))
     shown = [
         RawLine(
             number=number,
-            text=lines[number - 1],
+            text=_around(lines[number - 1], column if number == line else 0, _LONGEST),
             faulty=number == line,
             column=column if number == line else 0,
         )
         for number in range(first, last + 1)
     ]
-    return RawView(lines=shown, total=len(lines), encoding_note="\ufffd" in text, parser=message)
+    return RawView(
+        lines=shown,
+        total=len(lines),
+        encoding_note="\ufffd" in text,
+        parser=message,
+        quotation=_around(faulty, column, _LONGEST_QUOTATION),
+    )
 
 
 def _fault(raw: bytes, line: int) -> tuple[int, int, str]:
@@ -68,6 +78,13 @@ def _fault(raw: bytes, line: int) -> tuple[int, int, str]:
             return error.line, error.column, str(error)
         return 0, 0, str(error)
     return line, 0, ""
+
+
+def _around(text: str, column: int, most: int) -> str:
+    """Return at most `most` characters around a column (from 1; 0: the start), with ellipses."""
+    begin = max(min(column - 1 - most // 2, len(text) - most), 0)
+    end = begin + most
+    return f"{'…' if begin else ''}{text[begin:end].strip()}{'…' if end < len(text) else ''}"
 
 
 def _visible(text: str) -> str:

@@ -102,6 +102,18 @@ def test_a_harvest_that_a_user_stopped_sends_no_notice(announcer: Announcer) -> 
     assert announcer.after("completed") == ["works again"]
 
 
+def test_notice_about_a_held_run_has_its_changes(announcer: Announcer) -> None:
+    announcer.rule()
+    announcer.hold()
+    announcer.tables("""UPDATE oai_hold SET would_delete = 30, sample = '["a", "b", "c", "d", "e", "f"]'""")
+    announcer.announce()
+    held = announcer.tables.one("SELECT facts -> 'held' FROM notice")
+    assert held == {
+        "kind": "deletions", "would_delete": 30, "would_update": 0, "active": 40, "allowed": 20,
+        "sample": ["a", "b", "c", "d", "e"],
+    }  # fmt: skip
+
+
 def test_a_streak_with_a_held_run_ends_only_once_the_run_is_decided(announcer: Announcer) -> None:
     announcer.rule()
     announcer.hold()

@@ -5,6 +5,7 @@ import contextlib
 import email
 import socket
 import ssl
+from dataclasses import replace
 from datetime import UTC, datetime
 from email.header import decode_header, make_header
 from pathlib import Path
@@ -13,18 +14,20 @@ import pytest
 
 from manager.notices import letters
 from manager.notices.letters import Letter
-from manager.notices.outbox import NotSentError, RefusedError
+from manager.notices.models import Channel, Occasion
+from manager.notices.outbox import Claimed, NotSentError, RefusedError
 from manager.notices.webhooks import secret_of
 from oai.outgoing import MailSettings
 from tests.certificates import make_certificate, server_context
 from tests.manager.notices.mail_server import mail_server
 
+MESSAGE_DATE = datetime(2026, 1, 31, tzinfo=UTC)
 MESSAGE = letters.compose(
     Letter(subject="Příliš žluťoučký", body="Žluťoučký kůň\n.\n..dots\n"),
     sender="zatva@archive.example",
     to="alena@library.example",
     number="7",
-    date=datetime(2026, 1, 31, tzinfo=UTC),
+    date=MESSAGE_DATE,
 )
 
 
@@ -32,6 +35,23 @@ MESSAGE = letters.compose(
 def certificate(tmp_path: Path) -> Path:
     """A certificate for 127.0.0.1 with its key, made for this test."""
     return make_certificate(tmp_path)
+
+
+def test_only_digests_name_a_page_that_stops_them_in_their_header() -> None:
+    claimed = Claimed(
+        notice_id=1, occasion=Occasion.DIGEST, channel=Channel.MAIL, target="a@library.example",
+        language="en", facts={"token": "abc"}, created=MESSAGE_DATE, tries=1,
+    )  # fmt: skip
+    stop = letters.stop_link(claimed, "https://zatva.example/")
+    message = letters.compose(
+        Letter(subject="Digest", body=""), sender="zatva@archive.example", to="a@library.example",
+        number="8", date=MESSAGE_DATE, stop=stop,
+    )  # fmt: skip
+    assert message["List-Unsubscribe"] == "<https://zatva.example/digests/abc>"
+    assert "List-Unsubscribe" not in MESSAGE
+    summary = replace(claimed, occasion=Occasion.SUMMARY)
+    assert letters.stop_link(summary, "https://zatva.example/") is None
+    assert letters.stop_link(claimed, None) is None
 
 
 async def test_text_of_any_language_and_lines_of_dots_are_received_unchanged() -> None:

@@ -136,6 +136,55 @@ def test_the_letter_about_a_held_run_names_the_command_to_approve_it() -> None:
     assert "approve the run if they are correct. To approve it, use `zatva job release 17`.\n" in held
 
 
+HELD_RUN: dict[str, Any] = {
+    **RUN,
+    "status": "held",
+    "failure_kind": "held",
+    "failure": {"code": "held"},
+    "failure_reason": "held by the mass-change guard: …",
+    "held": {
+        "kind": "deletions",
+        "would_delete": 3000,
+        "would_update": 0,
+        "active": 4000,
+        "allowed": 12.5,
+        "sample": ["oai:x:1", "oai:x:2"],
+    },
+}
+
+
+@pytest.mark.parametrize("occasion", [Occasion.FAILING, Occasion.STILL_FAILING, Occasion.ENDED])
+@pytest.mark.parametrize(
+    ("language", "changes"),
+    [
+        ("en", "it would delete 3,000 of 4,000 records; without approval, a run may delete at most 12.5 %."),
+        (
+            "cs",
+            "3\u00a0000 z celkového počtu 4\u00a0000 záznamů; bez schválení smí běh smazat nejvýše 12,5 %",
+        ),
+        (
+            "sk",
+            "3\u00a0000 z celkového počtu 4\u00a0000 záznamov; bez schválenia smie beh zmazať najviac 12,5 %",
+        ),
+    ],
+)
+def test_message_about_a_held_run_names_its_changes_and_the_page_that_decides(
+    language: str, changes: str, occasion: Occasion
+) -> None:
+    body = render(occasion, language, HELD_RUN, dashboard="https://zatva.example").body
+    assert changes in body
+    assert "\n- oai:x:1\n- oai:x:2\n" in body
+    assert ": https://zatva.example/runs/17#held\n" in body
+    assert "mass-change guard: …" not in body
+
+
+def test_message_about_held_updates_says_how_many_records_would_change() -> None:
+    held = {**HELD_RUN["held"], "kind": "updates", "would_delete": 0, "would_update": 3000, "sample": []}
+    body = render(Occasion.FAILING, "en", {**HELD_RUN, "held": held}, dashboard=None).body
+    assert "it would change at least 3,000 of 4,000 records; without approval, a run may change" in body
+    assert "Some of these records" not in body
+
+
 @pytest.mark.parametrize(
     ("language", "job", "schedule"),
     [
@@ -158,6 +207,22 @@ def test_letters_distinguish_a_rejected_job_from_a_rejected_schedule(
         assert f"{base_url}/{page}" in letter.body
         assert "None" not in letter.body
         assert ("`zatva job resume 5`" in letter.body) is (page == "jobs")
+
+
+@pytest.mark.parametrize("occasion", [Occasion.SUSPENDED, Occasion.SET_ASIDE])
+@pytest.mark.parametrize(
+    ("language", "explanation"),
+    [
+        ("en", "The answer took too long."),
+        ("cs", "Odpověď trvala příliš dlouho."),
+        ("sk", "Odpoveď trvala príliš dlho."),
+    ],
+)
+def test_message_about_a_stopped_schedule_explains_the_failure_in_its_language(
+    language: str, explanation: str, occasion: Occasion
+) -> None:
+    facts = {**RUN, "failure": {"code": "timeout"}, "job_id": None}
+    assert explanation in render(occasion, language, facts, dashboard=None).body
 
 
 @pytest.mark.parametrize(
@@ -188,6 +253,25 @@ def test_letters_are_translated_and_format_numbers_and_times_by_language() -> No
     assert "od 28. 1. 2026 2:00;" in czech.body
     assert english.body.endswith("\n\nTimes are in the time zone UTC.\n")
     assert czech.body.endswith("\n\nČasy jsou v pásmu Europe/Prague.\n")
+
+
+@pytest.mark.parametrize(
+    ("language", "runs", "subject"),
+    [
+        ("en", 0, "Weekly summary: 0 harvests, 1 failing source (City Library)"),
+        ("en", 1, "Weekly summary: 1 harvest, 1 failing source (City Library)"),
+        ("cs", 0, "Týdenní souhrn: 0 sklizní, 1 selhávající zdroj (City Library)"),
+        ("cs", 3, "Týdenní souhrn: 3 sklizně, 1 selhávající zdroj (City Library)"),
+        ("sk", 5, "Týždenný súhrn: 5 zberov, 1 zlyhávajúci zdroj (City Library)"),
+    ],
+)
+def test_subject_of_a_summary_has_plurals_of_its_language(language: str, runs: int, subject: str) -> None:
+    assert render(Occasion.SUMMARY, language, {**SUMMARY, "runs": runs}, dashboard=None).subject == subject
+
+
+def test_message_about_a_failure_explains_it_before_the_advice() -> None:
+    body = render(Occasion.FAILING, "en", RUN, dashboard=None).body
+    assert "\n\nThe answer took too long.\n\nWhat to do: The repository may be overloaded" in body
 
 
 @pytest.mark.parametrize(
@@ -225,3 +309,30 @@ def test_foreign_text_is_cut_after_1080_characters(length: int, expected: str) -
     body = render(Occasion.FAILING, "en", facts, dashboard=None).body
     assert expected in body.splitlines() or any(line.endswith(expected) for line in body.splitlines())
     assert 1081 * "x" not in body
+
+
+@pytest.mark.parametrize(
+    ("language", "dashboard", "expected"),
+    [
+        ("en", None, "To stop it, ask alena or zatva@library.example to remove your address.\n"),
+        ("en", "https://zatva.example/", "change or remove the rule: https://zatva.example/alerts/rules/7\n"),
+        ("cs", "https://zatva.example/", "nebo odstraňte: https://zatva.example/alerts/rules/7\n"),
+        ("sk", "https://zatva.example/", "alebo odstráňte: https://zatva.example/alerts/rules/7\n"),
+    ],
+)
+def test_mail_ends_with_who_ordered_it_and_how_to_stop_it(
+    language: str, dashboard: str | None, expected: str
+) -> None:
+    subscription = {"rule_id": 7, "ordered_by": "alena", "contact": "zatva@library.example"}
+    body = render(
+        Occasion.FAILING, language, RUN, dashboard=dashboard, mail=True, subscription=subscription
+    ).body
+    _, _, ending = body.partition("\n\n" + {"en": "You", "cs": "Tuto", "sk": "Túto"}[language])
+    assert "alena" in ending.splitlines()[0]
+    assert expected in ending
+
+
+def test_mail_of_a_rule_that_nobody_is_known_for_names_the_administrator() -> None:
+    subscription = {"rule_id": 7, "ordered_by": None, "contact": None}
+    body = render(Occasion.FAILING, "en", RUN, dashboard=None, subscription=subscription).body
+    assert "because of notification rule 7.\nTo stop it, ask the administrator of Zatva to" in body

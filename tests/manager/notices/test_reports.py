@@ -236,6 +236,18 @@ def test_failures_are_grouped_by_cause_with_the_text_of_each_cause(reporter: Rep
         assert words in body
 
 
+def test_report_says_how_many_records_a_held_run_would_delete(reporter: Reporter) -> None:
+    reporter.announcer.rule(language="cs")
+    reporter.fail(*range(3))
+    held = reporter.announcer.hold()
+    reporter.announcer.announce()
+    reporter.collect()
+    reporter.write()
+    body = render("report", "cs", reporter.report(), dashboard="https://zatva.example").body
+    assert ": smazal by 0 z celkového počtu 40 záznamů; bez schválení smí běh smazat nejvýše 20 %" in body
+    assert f"`zatva job release {held}`" in body
+
+
 def test_the_text_of_a_group_has_only_facts_that_all_entries_share(reporter: Reporter) -> None:
     reporter.announcer.rule()
     reporter.fail(*range(3))

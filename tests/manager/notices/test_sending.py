@@ -41,7 +41,11 @@ def due_now(announcer: Announcer) -> None:
 async def test_a_failure_is_mailed_with_the_request_and_advice(
     settings: Settings, database: Database, announcer: Announcer
 ) -> None:
-    announcer.rule()
+    rule = announcer.rule()
+    announcer.tables.add(
+        "web_audit",
+        action="notification.add", object_kind="notification rule", object_id=str(rule), user_name="Alena",
+    )  # fmt: skip
     announcer.tables.add("oai_recurring_job", repository_id=announcer.repository, time_zone="Europe/Prague")
     announcer.run(
         "failed",
@@ -66,6 +70,8 @@ async def test_a_failure_is_mailed_with_the_request_and_advice(
         "Records processed: 7",
         "keeper@library.example",
         "More: https://zatva.example/runs/1",
+        "added by Alena.",
+        f"To stop it, change or remove the rule: https://zatva.example/alerts/rules/{rule}",
         "Times are in the time zone Europe/Prague.",
     ):
         assert words in mail.text

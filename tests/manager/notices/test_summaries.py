@@ -102,6 +102,40 @@ def test_a_summary_names_schedules_that_stopped_and_runs_that_wait_for_approval(
     assert [one["status"] for one in facts["failing"]] == ["set aside"]
 
 
+@pytest.mark.parametrize(
+    ("language", "expected"),
+    [
+        ("en", ["The host name is not known.", "(no set a)", "The answer took too long."]),
+        ("cs", ["Název serveru není znám.", "(no set a)", "Odpověď trvala příliš dlouho."]),
+        ("sk", ["Názov servera nie je známy.", "(no set a)", "Odpoveď trvala príliš dlho."]),
+    ],
+)
+def test_summary_explains_each_failure_in_the_language_of_its_reader(
+    database: Database, announcer: Announcer, language: str, expected: list[str]
+) -> None:
+    announcer.rule(kind="daily")
+    failed = {"failure_code": "host_unknown", "failure_reason": "[Errno -2] unknown"}
+    announcer.run("failed", failure_facts='{"url": "https://library.example/oai"}', **failed)
+    announcer.tables.add(
+        "oai_recurring_job",
+        repository_id=announcer.repository, set_spec="a", state=4,
+        state_reason="no set a", state_failure='{"code": "request_invalid"}',
+    )  # fmt: skip
+    announcer.tables.add(
+        "oai_recurring_job",
+        repository_id=announcer.repository, set_spec="b", state=5, state_reason="raw reason",
+        state_failure='{"code": "schedule_failing", "count": 3, "last": {"code": "timeout"}}',
+    )  # fmt: skip
+    announcer.tables("UPDATE notice_rule SET summarised = now() - interval '24 hours'")
+    announcer.tables("UPDATE oai_history SET harvest_end_time = now() - interval '1 hour'")
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    body = render(Occasion.SUMMARY, language, facts, dashboard=None).body
+    assert [words for words in expected if words not in body] == []
+    assert "Errno" not in body
+    assert "raw reason" not in body
+
+
 def test_a_summary_does_not_name_a_held_run_that_was_approved(
     database: Database, announcer: Announcer
 ) -> None:

@@ -97,7 +97,7 @@ def test_a_line_may_describe_a_collection(tmp_path: Path) -> None:
     )
     first, second, third = READERS["jsonl"](file)
     assert first == CollectionEntry(collection="A", position=1)
-    reason = "picture: Value error, not an http or https address"
+    reason = "picture: not an http or https address"
     assert second == Refused(place="line 2", reason=reason)
     assert isinstance(third, Refused)
     assert "picture" in third.reason
@@ -251,9 +251,14 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
         ("jsonl", JSONL + '{"key": ' + "[" * 500_000, "line 2", "nested too deeply"),
         ("jsonl", JSONL + '{"key": ' + "1" * 5_000, "line 2", "a number has too many digits"),
         ("jsonl", JSONL.encode() + '{"key": "2"}'.encode("utf-16-be"), "line 2", "not in UTF-8; save"),
-        ("jsonl", JSONL + '{"key": "2"}\n', "line 2", "name: Field required"),
-        ("jsonl", JSONL + '{"key": "2", "name": "B", "nmae": "B"}\n', "line 2", "nmae: Extra inputs"),
-        ("jsonl", JSONL + "[]\n", "line 2", "dictionary"),
+        ("jsonl", JSONL + '{"key": "2"}\n', "line 2", "name: the value is missing"),
+        (
+            "jsonl",
+            JSONL + '{"key": "2", "name": "B", "nmae": "B"}\n',
+            "line 2",
+            "nmae: there is no",
+        ),
+        ("jsonl", JSONL + "[]\n", "line 2", "write an object"),
         ("jsonl", JSONL.encode() + b'{"key": "2", "name": "\xe9"}\n', "line 2", "not in UTF-8; save"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,31.1.2027\n", "line 3", "write a date, such as 2025-12-31"),
         ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,,,,\n", "line 3", "more values than columns"),
