@@ -1,4 +1,7 @@
-"""The runs of one schedule by an index: the whole history was read for each schedule that was planned."""
+"""The runs of a schedule, and the task of an archive file, by indexes.
+
+The whole history was read for each schedule that was planned, and the whole queue for each page of files.
+"""
 
 import sqlalchemy as sa
 from alembic import op
@@ -10,10 +13,13 @@ depends_on = None
 
 _INVALID = "SELECT EXISTS (SELECT FROM pg_index WHERE indexrelid = to_regclass(:name) AND NOT indisvalid)"
 _NAME = "ix_oai_history_recurring_runs"
+_FILE = "jsonb_extract_path_text(args, 'file_id')"
+_TASKS = f"CREATE INDEX ix_procrastinate_jobs_file ON procrastinate_jobs ({_FILE}) WHERE {_FILE} IS NOT NULL"
 
 
 def upgrade() -> None:
-    """Create the index, without keeping harvests from writing to the history."""
+    """Create the indexes, that of the history without keeping harvests from writing to it."""
+    op.execute(_TASKS)
     if not op.get_bind().scalar(sa.text("SELECT EXISTS (SELECT FROM oai_history)")):
         _create(concurrently=False)
         return
@@ -39,5 +45,6 @@ def _create(*, concurrently: bool) -> None:
 
 
 def downgrade() -> None:
-    """Remove it."""
+    """Remove them."""
+    op.execute("DROP INDEX ix_procrastinate_jobs_file")
     op.drop_index(_NAME, table_name="oai_history")
