@@ -422,7 +422,8 @@ def test_planning_a_schedule_reads_only_its_own_runs(database: Database, tables:
     )
     tables(
         "INSERT INTO oai_history (repository_id, recurring_id, job_id, harvest_start_time, status, verdict)"
-        " SELECT 1, :number + 1 + run % 500, run, now(), 'failed', 'failed' FROM generate_series(1, 5000) run",
+        " SELECT 1, :number + 1 + run % 500, run, now(), 'failed', 'failed'"
+        " FROM generate_series(1, 5000) AS run",
         number=number,
     )
     tables("ANALYZE oai_history")
