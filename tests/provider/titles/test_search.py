@@ -8,6 +8,7 @@ from oai import migrations
 from oai.database import Database
 from provider.titles import search
 from provider.titles.entries import CollectionEntry
+from tests.plans import work_of
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 from tests.provider.titles.test_repository import FULL
@@ -49,6 +50,30 @@ def test_sets_of_titles_are_offered_by_name_without_accents(
     with database.session() as session:
         names = [name for _part, name in search.choices(session, "collection", None)]
     assert names == ["Čaj", "Cesty", "dům", "Zima"]
+
+
+@pytest.mark.parametrize("sets", [10, 1000])
+@pytest.mark.copied_database("changes statistics")
+def test_offering_the_sets_of_titles_reads_no_other_memberships(database: Database, sets: int) -> None:
+    with database.session() as session:
+        session.execute(text(_MANY_TITLES.format(sets=sets)))
+        with work_of(database, "title_set") as work:
+            found = search.choices(session, "publisher", None)
+    assert len(found) == (sets if sets < search.MOST_CHOICES else 0)
+    assert max(work) < 2000
+
+
+_MANY_TITLES = """
+INSERT INTO title_set (set_spec, name)
+SELECT 'publisher:' || number, 'Publisher ' || number FROM generate_series(1, {sets}) AS number;
+INSERT INTO title (title_id, key, source, source_key, name, public, datestamp)
+SELECT number, gen_random_uuid(), 'list', number::text, 'Title ' || number, true, now()
+FROM generate_series(1, 5000) AS number;
+INSERT INTO title_search (title_id, key, sort_name, words) SELECT title_id, key, name, '' FROM title;
+INSERT INTO title_membership (title_id, set_spec, datestamp, key)
+SELECT title_id, 'publisher:' || 1 + title_id % {sets}, datestamp, key FROM title;
+ANALYZE title, title_set, title_search, title_membership;
+"""
 
 
 def test_more_titles_than_are_counted_are_more_than_that(
