@@ -219,6 +219,11 @@ def count_jobs(session: Session, *, among: Select[int] | None = None) -> int:
     return session.scalar(waiting) or 0
 
 
+def repositories_with_jobs() -> Select[int]:
+    """Return a SELECT of the ids of repositories with jobs that are not only planned."""
+    return select(Job.repository_id).where(_CURRENT)
+
+
 def remove_job(session: Session, job_id: int) -> bool:
     """Remove a job that has not begun and return True; mark a running job and return False.
 
