@@ -420,6 +420,13 @@ Index(
 )
 # The last runs of each repository, for lists of repositories.
 Index("ix_oai_history_repository_runs", History.repository_id, History.history_id)
+# The last runs of each schedule, for planning its next one.
+Index(
+    "ix_oai_history_recurring_runs",
+    History.recurring_id,
+    History.history_id,
+    postgresql_where=text("recurring_id IS NOT NULL"),
+)
 Index("ix_oai_history_status", History.status, History.history_id)
 # Includes the columns that a calendar adds up, so that a year of runs is read from the index alone.
 Index(

@@ -16,11 +16,12 @@ from sqlalchemy import (
     literal,
     or_,
     select,
+    true,
     tuple_,
     union_all,
     update,
 )
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, aliased
 
 from harvester.bibliographic.imports import RUNNING
 from harvester.bibliographic.models import Import
@@ -168,7 +169,7 @@ def find_job(session: Session, job_id: int) -> JobView | None:
 
 def harvest_of(session: Session, job_id: int) -> Harvest | None:
     """Return the state of the harvest that a job runs, or that it continues once it is resumed."""
-    harvest = func.coalesce(_running(), _paused())
+    harvest = func.coalesce(_running(Job), _paused(Job))
     return session.scalar(
         select(Harvest).join(Job, Harvest.harvest_id == harvest).where(Job.job_id == job_id)
     )
@@ -218,6 +219,11 @@ def count_jobs(session: Session, *, among: Select[int] | None = None) -> int:
     return session.scalar(waiting) or 0
 
 
+def repositories_with_jobs() -> Select[int]:
+    """Return a SELECT of the ids of repositories with jobs that are not only planned."""
+    return select(Job.repository_id).where(_CURRENT)
+
+
 def remove_job(session: Session, job_id: int) -> bool:
     """Remove a job that has not begun and return True; mark a running job and return False.
 
@@ -258,50 +264,58 @@ def _rows(
     first = union_all(
         *(_first(most, *conditions, under_way=under_way, after=after) for under_way in (True, False))
     ).subquery()
-    order = (Job.status.not_in(IN_HAND), Job.harvest_start_time, Job.job_id)
+    job = aliased(Job, first)
+    # The limits make PostgreSQL look up the rows of the few jobs: to read the whole tables for each page of
+    # an export would seem cheaper to it.
+    its_repository = select(Repository).where(Repository.repository_id == job.repository_id).limit(1)
+    its_harvest = select(Harvest).where(Harvest.harvest_id == func.coalesce(_running(job), _paused(job)))
+    repository = aliased(Repository, its_repository.lateral())
+    harvest = aliased(Harvest, its_harvest.limit(1).lateral())
+    order = (job.status.not_in(IN_HAND), job.harvest_start_time, job.job_id)
     return (
-        select(Job, Repository.display_name, Harvest, Repository.protocol, Repository.base_url)
-        .join(first, first.c.job_id == Job.job_id)
-        .join(Repository, Repository.repository_id == Job.repository_id)
-        .outerjoin(Harvest, Harvest.harvest_id == func.coalesce(_running(), _paused()))
+        select(job, repository.display_name, harvest, repository.protocol, repository.base_url)
+        .select_from(job)
+        .join(repository, true())
+        .outerjoin(harvest, true())
         .order_by(*order)
         .limit(most)
     )
 
 
-def _running() -> Any:  # noqa: ANN401 an SQL expression
-    running = select(Harvest.harvest_id).where(Harvest.job_id == Job.job_id).limit(1)
-    return running.correlate(Job).scalar_subquery()
+def _running(job: type[Job]) -> Any:  # noqa: ANN401 an SQL expression
+    running = aliased(Harvest)
+    wanted = select(running.harvest_id).where(running.job_id == job.job_id).limit(1)
+    return wanted.correlate(job).scalar_subquery()
 
 
-def _paused() -> Any:  # noqa: ANN401 as above
+def _paused(job: type[Job]) -> Any:  # noqa: ANN401 as above
     """Select the interrupted harvest that a paused job continues once it is resumed."""
-    interrupted = select(Harvest.harvest_id).where(
-        Job.last_history.is_not(None),
-        Harvest.repository_id == Job.repository_id,
-        Harvest.metadata_prefix == Job.metadata_prefix,
-        Harvest.set_spec == func.coalesce(Job.set_spec, ""),
-        Harvest.job_id.is_(None),
-        Harvest.run_parameters.is_not(None),
+    interrupted = aliased(Harvest)
+    wanted = select(interrupted.harvest_id).where(
+        job.last_history.is_not(None),
+        interrupted.repository_id == job.repository_id,
+        interrupted.metadata_prefix == job.metadata_prefix,
+        interrupted.set_spec == func.coalesce(job.set_spec, ""),
+        interrupted.job_id.is_(None),
+        interrupted.run_parameters.is_not(None),
     )
-    return interrupted.correlate(Job).scalar_subquery()
+    return wanted.correlate(job).scalar_subquery()
 
 
 def _first(
     most: int | None, *conditions: ColumnElement[bool], under_way: bool, after: JobPlace | None
-) -> Select[int]:
-    """Select the ids of the first jobs that are under way, or that wait: each case through an index."""
-    numbers = select(Job.job_id).where(
+) -> Select[Any]:
+    """Select the first jobs that are under way, or that wait: each case through an index."""
+    jobs = select(*Job.__table__.columns).where(
         Job.status.in_(IN_HAND) if under_way else Job.status.not_in(IN_HAND), *conditions
     )
     if after is not None and after.under_way == under_way:
         place = tuple_(literal(after.due), literal(after.job_id))
-        numbers = numbers.where(tuple_(Job.harvest_start_time, Job.job_id) > place)
+        jobs = jobs.where(tuple_(Job.harvest_start_time, Job.job_id) > place)
     elif after is not None and under_way:
-        numbers = numbers.where(false())
+        jobs = jobs.where(false())
     # As a subquery, because PostgreSQL accepts ORDER BY and LIMIT in part of a UNION only within parentheses.
-    part = numbers.order_by(Job.harvest_start_time, Job.job_id).limit(most).subquery()
-    return select(part.c.job_id)
+    return select(jobs.order_by(Job.harvest_start_time, Job.job_id).limit(most).subquery())
 
 
 def _view(

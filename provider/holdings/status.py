@@ -5,9 +5,21 @@ from dataclasses import dataclass, fields
 from datetime import datetime, timedelta
 from typing import Any, Final
 
-from sqlalchemy import ARRAY, ColumnElement, Text, and_, column, exists, func, literal, select, table, update
-from sqlalchemy.orm import Session
-from sqlalchemy.types import BigInteger
+from sqlalchemy import (
+    ARRAY,
+    ColumnElement,
+    Text,
+    and_,
+    column,
+    func,
+    literal,
+    literal_column,
+    select,
+    table,
+    true,
+    update,
+)
+from sqlalchemy.orm import Session, aliased
 
 from oai.cli import Invocation
 from oai.datestamps import utc_now
@@ -25,9 +37,9 @@ _MOST: Final = 1000
 
 _SET_COLUMNS: Final = {"set_spec": "Set", "name": "Name", "documents": "Documents"}
 QUEUE: Final = "index"
-"""The queue in which each task names a row of `index_file`."""
-_TASKS: Final = table("procrastinate_jobs", column("queue_name"), column("status"), column("args"))
-_FILE_ID: Final = func.jsonb_extract_path_text(_TASKS.c.args, "file_id").cast(BigInteger)
+"""The queue in which each task names a row of `index_file`, as `file_id`."""
+_TASKS: Final = table("procrastinate_jobs", column("status"), column("args"))
+_FILE_ID: Final = func.jsonb_extract_path_text(_TASKS.c.args, literal_column("'file_id'"))
 _LOST_REASON: Final = "its task was no longer in the queue; the file was queued again"
 _LOST: Final = "its task is no longer in the queue; queue the file again"
 _TASK_LOST: Final = Failure(code=FailureCode.ARCHIVE_TASK_LOST)
@@ -91,12 +103,16 @@ def show_statistics(invocation: Invocation) -> None:
 
 def is_lost() -> ColumnElement[bool]:
     """Return the condition for a row of `index_file` that waits although it has no task."""
-    task = exists().where(
-        _TASKS.c.queue_name == QUEUE,
+    # Looked up in `ix_procrastinate_jobs_file`, without a condition for which another index could be read. To
+    # EXISTS, PostgreSQL would prefer to read the whole queue for each page.
+    task = select(literal(1)).where(
         _TASKS.c.status.cast(Text).in_(("todo", "doing")),
-        IndexFile.id == _FILE_ID,
+        IndexFile.id.cast(Text) == _FILE_ID,
     )
-    return and_(IndexFile.state == IndexFileState.WAITING, ~task)
+    return and_(
+        IndexFile.state == IndexFileState.WAITING,
+        task.correlate(IndexFile).limit(1).scalar_subquery().is_(None),
+    )
 
 
 def give_up_lost(session: Session, paths: Sequence[str]) -> int:
@@ -255,28 +271,25 @@ def index_backlog(session: Session) -> IndexBacklog:
 
 def run_statuses(session: Session, *, most: int = 20, before: int | None = None) -> list[RunStatus]:
     """Return the latest runs, newest first; those before the one numbered `before`."""
-    numbers = _run_numbers()
     # A run whose files have been deleted has nothing to show, and must not take space on a page.
-    filled = exists().where(IndexFile.run_id == IndexRun.id)
-    latest = select(IndexRun.id).where(filled).order_by(IndexRun.id.desc()).limit(most)
+    a_file = select(IndexFile.id).where(IndexFile.run_id == IndexRun.id).correlate(IndexRun).limit(1)
+    latest = select(IndexRun).where(a_file.scalar_subquery().is_not(None))
     if before is not None:
         latest = latest.where(IndexRun.id < before)
-    rows = session.execute(
-        select(IndexRun, *(number.label(name) for name, number in numbers.items()))
-        .join(IndexFile, IndexFile.run_id == IndexRun.id)
-        .where(IndexRun.id.in_(latest))
-        .group_by(IndexRun.id)
-        .order_by(IndexRun.id.desc())
-    )
+    run = aliased(IndexRun, latest.order_by(IndexRun.id.desc()).limit(most).subquery())
+    # Counted run by run: a join might read the files of all runs.
+    named = [number.label(name) for name, number in _run_numbers().items()]
+    numbers = select(*named).where(IndexFile.run_id == run.id).lateral()
+    rows = session.execute(select(run, numbers).join(numbers, true()).order_by(run.id.desc()))
     return [
         RunStatus(
-            run_id=row.IndexRun.id,
-            queued=row.IndexRun.queued,
-            host=row.IndexRun.host,
-            collection=row.IndexRun.collection,
-            **{name: int(getattr(row, name)) for name in numbers},
+            run_id=run.id,
+            queued=run.queued,
+            host=run.host,
+            collection=run.collection,
+            **{name: int(value) for name, value in zip(numbers.c.keys(), counts, strict=True)},
         )
-        for row in rows
+        for run, *counts in rows
     ]
 
 

@@ -142,17 +142,24 @@ def choices(session: Session, tree: str, chosen: str | None) -> Sequence[tuple[s
 
     If there are more than `MOST_CHOICES`, only the chosen one.
     """
-    listed = select(literal(1)).where(
-        TitleMembership.set_spec == TitleSet.set_spec, TitleMembership.title_id == TitleSearch.title_id
+    # With a limit, because PostgreSQL would read all memberships to find the sets of EXISTS.
+    listed = (
+        select(TitleMembership.title_id)
+        .join(TitleSearch, TitleSearch.title_id == TitleMembership.title_id)
+        .where(TitleMembership.set_spec == TitleSet.set_spec)
+        .correlate(TitleSet)
+        .limit(1)
+        .scalar_subquery()
+        .is_not(None)
     )
     wanted = (
         select(TitleSet.set_spec, TitleSet.name, TitleSet.position)
-        .where(TitleSet.set_spec > f"{tree}:", TitleSet.set_spec < f"{tree};", listed.exists())
+        .where(TitleSet.set_spec > f"{tree}:", TitleSet.set_spec < f"{tree};", listed)
         .limit(MOST_CHOICES + 1)
     )
     found = list(session.execute(wanted))
     if len(found) > MOST_CHOICES:
-        known = select(TitleSet.name).where(TitleSet.set_spec == f"{tree}:{chosen}", listed.exists())
+        known = select(TitleSet.name).where(TitleSet.set_spec == f"{tree}:{chosen}", listed)
         name = session.scalar(known)
         return [(chosen, name)] if chosen and name else []
     found.sort(key=lambda row: (row.position is None, row.position, folded(row.name)))

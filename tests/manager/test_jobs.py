@@ -11,6 +11,7 @@ from manager.models import JobStatus
 from oai.database import Database
 from oai.errors import UsageError
 from tests.manager.conftest import Tables
+from tests.plans import work_of
 
 
 def states(database: Database) -> list[tuple[int, str, str | None]]:
@@ -253,3 +254,27 @@ def test_the_rate_of_a_slow_harvest_is_a_fraction(database: Database, tables: Ta
         (view,) = jobs.list_jobs(session)
     assert view.progress is not None
     assert 0 < view.progress.rate <= 0.5
+
+
+def test_a_page_of_jobs_reads_only_its_own_repositories_and_harvests(
+    database: Database, tables: Tables
+) -> None:
+    tables(
+        "INSERT INTO oai_repository (base_url, base_dir)"
+        " SELECT 'https://' || number || '.example/', number::text FROM generate_series(1, 2000) AS number"
+    )
+    tables(
+        "INSERT INTO oai_job (repository_id, harvest_start_time)"
+        " SELECT repository_id, '2050-01-01Z'::timestamptz + repository_id * interval '1 minute'"
+        " FROM oai_repository"
+    )
+    tables("INSERT INTO oai_harvest (repository_id, metadata_prefix) SELECT job_id, 'oai_dc' FROM oai_job")
+    tables("UPDATE oai_harvest SET job_id = 102, set_spec = '' WHERE repository_id = 102")
+    tables("ANALYZE oai_repository, oai_job, oai_harvest")
+    with database.session() as session:
+        first = jobs.list_jobs(session, most=100)
+        with work_of(database, "FROM oai_job", "oai_harvest") as work:
+            second = jobs.list_jobs(session, after=first[-1].place, most=100)
+    assert [view.repository_id for view in second] == list(range(101, 201))
+    assert [view.job_id for view in second if view.progress] == [102]
+    assert (len(work) >= 2, max(work) < 1500) == (True, True)

@@ -7,6 +7,7 @@ import pytest
 from sqlalchemy.exc import IntegrityError
 
 from manager.leader.planner import make_job, replan_after_wrong_clock, without_job
+from manager.schedules.plan import is_begun
 from manager.schedules.service import (
     change_schedule,
     find_view,
@@ -404,6 +405,25 @@ def test_planning_one_schedule_does_not_read_all_jobs(database: Database, tables
         session.commit()
     assert tables.one("SELECT count(*) FROM oai_job") == 2000
     assert (len(work) > 1, [rows for rows in work if rows > 20]) == (True, [])
+
+
+def test_planning_a_schedule_reads_only_its_own_runs(database: Database, tables: Tables) -> None:
+    last_due = now() - 3 * HOUR
+    number = schedule(
+        tables, frequency="hourly", start_date=last_due - HOUR, overlap="queue", state=1, last_due=last_due
+    )
+    tables(
+        "INSERT INTO oai_history (repository_id, recurring_id, job_id, harvest_start_time, status, verdict)"
+        " SELECT 1, :number + 1 + run % 500, run, now(), 'failed', 'failed'"
+        " FROM generate_series(1, 5000) AS run",
+        number=number,
+    )
+    tables("ANALYZE oai_history")
+    with work_of(database, "FROM oai_history") as work, database.session() as session:
+        assert not is_begun(session, number)
+        assert make_job(session, number, SETTINGS) is not None
+        session.commit()
+    assert (len(work) >= 3, [rows for rows in work if rows > 20]) == (True, [])
 
 
 def test_a_schedule_without_a_job_gets_one_although_others_have_jobs(

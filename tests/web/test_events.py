@@ -154,17 +154,23 @@ async def test_a_client_that_reconnects_with_a_very_long_event_id_gets_all_rows(
         assert set((await stream.next()).data["rows"]) == {"job-1"}
 
 
+def _reads_of_jobs(server: Server) -> list[str]:
+    """The statements that list jobs, from now on."""
+    reads: list[str] = []
+
+    def note(_c: Connection, _u: object, statement: str, *_: object) -> None:
+        if "FROM oai_job" in statement and "ORDER BY" in statement:
+            reads.append(statement)
+
+    event.listen(server.database.engine, "before_cursor_execute", note)
+    return reads
+
+
 async def test_rows_are_read_only_while_followed_and_once_for_all_followers(
     server: Server, viewer: Browser
 ) -> None:
     _with_repository(server)
-    reads: list[str] = []
-
-    def note(_c: Connection, _u: object, statement: str, *_: object) -> None:
-        if "FROM oai_job JOIN" in statement:
-            reads.append(statement)
-
-    event.listen(server.database.engine, "before_cursor_execute", note)
+    reads = _reads_of_jobs(server)
     hub = server.app[HUB]
     assert reads == []
     async with _follow(viewer) as one, _follow(viewer) as two:
@@ -175,6 +181,29 @@ async def test_rows_are_read_only_while_followed_and_once_for_all_followers(
     assert first == second
     assert reads
     assert hub.knows("jobs")
+
+
+@pytest.mark.parametrize("topic", ["jobs", "running"])
+async def test_the_jobs_of_partners_without_current_ones_are_not_listed(
+    server: Server, owner: Browser, topic: str
+) -> None:
+    with server.database.session() as session:
+        organisation = find_organisation(session, "mzk")
+        assert organisation is not None
+        give_repository(session, a_repository(session).repository_id, organisation.organisation_id)
+        session.commit()
+    _run(server, "INSERT INTO oai_job (repository_id, harvest_start_time) VALUES (1, '2050-01-01Z')")
+    reads = _reads_of_jobs(server)
+
+    async with _follow(owner, topic=topic) as stream:
+        first = await stream.next()
+        before = len(reads)
+        _run(server, _JOB)
+        added = await stream.next()
+
+    assert (first.data, before) == ({"rows": {}, "order": []}, 0)
+    assert added.data["order"] == ["job-2"]
+    assert reads
 
 
 async def test_a_partners_jobs_are_live_behind_many_jobs_of_others(server: Server, owner: Browser) -> None:

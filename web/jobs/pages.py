@@ -1,7 +1,7 @@
 """Current jobs (UIUC tab 4): running, waiting, planned and just ended ones, live; what users do with them."""
 
 import uuid
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import timedelta
 from functools import partial
@@ -25,10 +25,12 @@ from manager.jobs.views import (
     harvest_of,
     list_jobs,
     remove_job,
+    repositories_with_jobs,
 )
 from manager.models import Job
 from oai.datestamps import utc_now
 from oai.errors import UsageError
+from oai.owners import RepositoryOwner
 from web.auth.access import Right, asked_for, find_visible, needs, visible_repositories, who_asks
 from web.auth.audit import check_undo, undo_mark
 from web.runs.log import line_of
@@ -335,17 +337,31 @@ def _under_way(session: Session, among: Select[int] | None, _place: str) -> Rows
     return [row for row in _listed(session, among, "", planned=False) if row[1]["job"].under_way]
 
 
+def _with_current(session: Session, organisations: Collection[int]) -> Collection[int]:
+    """Return those of the organisations that have jobs which are not only planned."""
+    owners = select(RepositoryOwner.organisation_id).where(
+        RepositoryOwner.organisation_id.in_(organisations),
+        RepositoryOwner.repository_id.in_(repositories_with_jobs()),
+    )
+    return set(session.scalars(owners.distinct()))
+
+
 def _is_place(text: str) -> bool:
     return JobPlace.parse(text) is not None
 
 
 TOPICS: Final[Mapping[str, Topic]] = {
-    "jobs": Topic(load=partial(_listed, planned=False), template="job_row.html", is_place=_is_place),
+    "jobs": Topic(
+        load=partial(_listed, planned=False),
+        template="job_row.html",
+        is_place=_is_place,
+        with_rows=_with_current,
+    ),
     "planned": Topic(load=partial(_listed, planned=True), template="job_row.html", is_place=_is_place),
     "job-course": Topic(load=_course, template="job_course.html", is_place=_is_number),
     "job-log": Topic(load=_log, template="job_line.html", is_place=_is_number),
     "job": Topic(load=_one, template="job_row.html", is_place=_is_number),
-    "running": Topic(load=_under_way, template="job_row.html"),
+    "running": Topic(load=_under_way, template="job_row.html", with_rows=_with_current),
 }
 
 ROUTES = (

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, select, union
 from sqlalchemy.orm import Session, aliased
@@ -211,5 +211,6 @@ def _failed_run(run: History, name: str, protocol: str, mute: Mute | None) -> Fa
     )
 
 
-def _seen(column: object, among: Among) -> list[ColumnElement[bool]]:
-    return [] if among is None else [column.in_(among)]  # type: ignore[attr-defined]  # every column has it
+def _seen(column: Any, among: Among) -> list[ColumnElement[bool]]:  # noqa: ANN401 of any table
+    # An array, which is made once: a join may look for the failed runs of all again for each repository.
+    return [] if among is None else [column == func.any(func.array(among.scalar_subquery()))]

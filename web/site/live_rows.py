@@ -1,9 +1,9 @@
 """Live pages: changed rows are pushed to every browser that follows them (server-sent events).
 
 One poller reads once a second only what is followed: the rows of a topic that one organisation may see, from
-one place in the list on. It renders them once for each followed language and time zone, with the page's own
-template, and sends the result to all followers alike. An event's id is `<epoch>.<version>`; a browser that
-reconnects with it gets the changes since.
+one place in the list on; organisations without any rows are found by one query. It renders the rows once for
+each followed language and time zone, with the page's own template, and sends the result to all followers
+alike. An event's id is `<epoch>.<version>`; a browser that reconnects with it gets the changes since.
 
 Safe without locks: only the event loop changes feeds and versions; worker threads render new rows and return
 them, and one poller at a time reads a feed.
@@ -51,12 +51,14 @@ class Topic:
     """A followable topic: how its rows are read, and the template of one row.
 
     `load` receives the visible repositories (None: all) and the place in the list, empty for its start;
-    `is_place` returns whether a text is a valid place.
+    `is_place` returns whether a text is a valid place. `with_rows` returns those of the given organisations
+    that may have rows, by one query; nothing is read for the others.
     """
 
     load: Callable[[Session, Select[int] | None, str], Rows]
     template: str
     is_place: Callable[[str], bool] = lambda _: False
+    with_rows: Callable[[Session, Collection[int]], Collection[int]] | None = None
 
 
 @dataclass(frozen=True, kw_only=True, order=True)
@@ -190,8 +192,8 @@ class Hub:
             await self._watched.wait()
             if await _succeeds(check()):
                 watched = [feed for feed in self._feeds.values() if feed.watchers]
-                for reading, feeds in groupby(sorted(watched, key=_reading), _reading):
-                    await _succeeds(self._read(reading, list(feeds)))
+                for topic, feeds in groupby(sorted(watched, key=_reading), lambda feed: feed.reading.name):
+                    await _succeeds(self._read_topic(self._topics[topic], list(feeds)))
             await asyncio.sleep(self._poll_seconds)
 
     async def follow(
@@ -231,15 +233,37 @@ class Hub:
             del self._feeds[known]
         return feed
 
-    async def _read(self, reading: TopicReading, feeds: Sequence[_Feed]) -> None:
-        topic, version = self._topics[reading.name], self._version + 1
+    async def _read_topic(self, topic: Topic, feeds: Sequence[_Feed]) -> None:
+        if topic.with_rows is not None:
+            feeds = await self._with_rows(topic.with_rows, feeds)
+        for reading, same in groupby(feeds, _reading):
+            await _succeeds(self._read(topic, reading, list(same)))
+
+    async def _with_rows(
+        self, busy_of: Callable[[Session, Collection[int]], Collection[int]], feeds: Sequence[_Feed]
+    ) -> Sequence[_Feed]:
+        """Empty the feeds of organisations that have no rows; return the others."""
+        limited = [feed for feed in feeds if not feed.reading.sees_everything]
+        organisations = {feed.reading.organisation_id for feed in limited}
+        busy = await self._database.run(busy_of, organisations) if limited else ()
+        empty = [feed for feed in limited if feed.reading.organisation_id not in busy]
+        self._update(empty, [{} for _ in empty])
+        return [
+            feed for feed in feeds if feed.reading.sees_everything or feed.reading.organisation_id in busy
+        ]
+
+    async def _read(self, topic: Topic, reading: TopicReading, feeds: Sequence[_Feed]) -> None:
+        version = self._version + 1
         template = self._templates.get_template(topic.template)
 
         def read(session: Session) -> list[dict[str, _Row]]:
             loaded = reading.load(session, topic)
             return [feed.rendered(loaded, template, version) for feed in feeds]
 
-        found = await self._database.run(read)
+        self._update(feeds, await self._database.run(read))
+
+    def _update(self, feeds: Sequence[_Feed], found: Sequence[dict[str, _Row]]) -> None:
+        version = self._version + 1
         news = [feed.update(rows, version) for feed, rows in zip(feeds, found, strict=True)]
         if any(news):
             self._version = version

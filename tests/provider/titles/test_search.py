@@ -8,11 +8,23 @@ from oai import migrations
 from oai.database import Database
 from provider.titles import search
 from provider.titles.entries import CollectionEntry
+from tests.plans import work_of
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
 from tests.provider.titles.test_repository import FULL
 
 MAGAZINE = entry("9", "http://rez.cz/", name="Řežavý časopis")
+_MANY_TITLES = """
+INSERT INTO title_set (set_spec, name)
+SELECT 'publisher:' || number, 'Publisher ' || number FROM generate_series(1, {sets}) AS number;
+INSERT INTO title (title_id, key, source, source_key, name, public, datestamp)
+SELECT number, gen_random_uuid(), 'list', number::text, 'Title ' || number, true, now()
+FROM generate_series(1, 5000) AS number;
+INSERT INTO title_search (title_id, key, sort_name, words) SELECT title_id, key, name, '' FROM title;
+INSERT INTO title_membership (title_id, set_spec, datestamp, key)
+SELECT title_id, 'publisher:' || 1 + title_id % {sets}, datestamp, key FROM title;
+ANALYZE title, title_set, title_search, title_membership;
+"""
 
 
 def test_a_position_in_a_list_stays_valid_when_its_title_is_removed(
@@ -89,3 +101,14 @@ def test_the_migration_fills_the_search_table_as_imports_do(
         session.execute(text("DELETE FROM title_search"))
         session.execute(text(fill))
         assert session.execute(rows).all() == before != []
+
+
+@pytest.mark.parametrize("sets", [10, 1000])
+@pytest.mark.copied_database("changes statistics")
+def test_offering_the_sets_of_titles_reads_no_other_memberships(database: Database, sets: int) -> None:
+    with database.session() as session:
+        session.execute(text(_MANY_TITLES.format(sets=sets)))
+        with work_of(database, "title_set") as work:
+            found = search.choices(session, "publisher", None)
+    assert len(found) == (sets if sets < search.MOST_CHOICES else 0)
+    assert max(work) < 2000
