@@ -74,6 +74,8 @@ class FailureCode(StrEnum):
     the request that failed; of a run count, of a date range range."""
     LIST_SHORTENED = "list_shortened"
     """Later pages announced fewer records, so some may have been skipped; facts: before, after."""
+    LIST_REPEATED = "list_repeated"
+    """The list repeated records, so others may have been skipped."""
     REQUESTS_SPENT = "requests_spent"
     """Isolating the record that makes an answer unreadable took too many requests; facts: setting."""
     RECORDS_REFUSED = "records_refused"

@@ -7,6 +7,7 @@ from typing import Any
 from harvester.harvest.run_warnings import Note
 from harvester.harvest.seen_identifiers import Marks, count_repeated, mark, no_marks
 from harvester.reading.answers import Header, Page
+from oai.console import counted
 from oai.failures import Failure, FailureCode
 
 _RISES_THAT_CONVINCE = 8
@@ -124,25 +125,39 @@ class ListWatch:
         fewer = self.largest - (self.listed - self.repeated)
         return fewer if not self.missing and 0 < fewer <= self.longest_page else 0
 
-    def loss_warning(self) -> Note | None:
-        """Return a warning if records may have been skipped."""
-        if not self.lost:
+    def loss_warning(self, *, second_reading: bool = False) -> Note | None:
+        """Return a warning if records may have been skipped, unless the size shows that they are missing."""
+        if not self.changed or self.missing:
             return None
-        facts = {"before": self.largest, "after": self.listed - self.repeated}
-        words = (
-            f"the list became shorter while it was read: {facts['before']:,} records, then {facts['after']:,}"
-        )
-        text = f"{words}; some may have been skipped, which a harvest with --full finds"
-        return Note(text=text, failure=Failure(code=FailureCode.LIST_SHORTENED, facts=facts))
+        skipped = "it may have skipped records, which the next full harvest (--full) finds"
+        if second_reading:
+            skipped = (
+                "it also changed when it was read for the first time; the next full harvest (--full) finds"
+                " records that both readings skipped"
+            )
+        failure = Failure(code=FailureCode.LIST_REPEATED, facts={"count": self.repeated})
+        if self.lost:
+            facts = {"before": self.largest, "after": self.listed - self.repeated}
+            failure = Failure(code=FailureCode.LIST_SHORTENED, facts=facts)
+        return Note(text=f"{self.change_in_words()}; {skipped}", failure=failure)
+
+    def change_in_words(self) -> str:
+        """Return how the list changed while it was read."""
+        if self.lost:
+            after = self.listed - self.repeated
+            return f"the list became shorter while it was read: {self.largest:,} records, then {after:,}"
+        return f"the list repeated {counted(self.repeated, 'record')} while it was read"
 
     @property
     def changed(self) -> bool:
         """Whether the list changed while it was read, so that it may have skipped records.
 
         Where tokens count positions, it becomes shorter, or repeats records while it skips others. A stated
-        size that equals the number of different records shows that repeated ones did not replace others.
+        size that equals the number of different records shows that repeated ones did not replace others, and
+        a single page skips nothing.
         """
-        return bool(self.lost) or (self.repeated > 0 and self.size != self.listed - self.repeated)
+        differs = self.repeated > 0 and self.size != self.listed - self.repeated
+        return bool(self.lost) or (differs and self.pages > 1)
 
     @property
     def confirmed(self) -> bool:

@@ -232,7 +232,25 @@ class ListHarvester:
                 lambda state: state.begin_again(begin_again(window), disorder=True), words, again=True
             )
             return
+        if self._is_read_twice(window):
+            how = self._progress.watch.change_in_words()
+            words = f"{how}; it is requested a second time, because it may have skipped records"
+            await self._change(lambda state: state.read_again(begin_again(window)), words, again=True)
+            return
         await self._steps.in_thread(partial(self.run.finish_list, end))
+
+    def _is_read_twice(self, window: Window) -> bool:
+        """Return whether the ended list is requested a second time, because it changed while it was read.
+
+        Only incremental harvests do this, once for each window: later ones do not request what they skip.
+        """
+        run, watch = self.run, self._progress.watch
+        if self._plan.from_ is None or run.request.max_records is not None:
+            return False
+        if window.second_reading or window.one_by_one:
+            return False
+        watch.count_repeated()
+        return watch.changed and run.prepared.source.may_request_again
 
     async def _recover(self, window: Window, error: ClientError) -> End:
         """Choose how to continue after an error; return the end, provisional if the run continues."""

@@ -34,6 +34,8 @@ from oai.disk import DiskFloor
 
 _NOT_WRITTEN = frozenset({"unchanged", "restored", "deleted"})
 _ROW_CHANGE = {"new": Change.NEW, "updated": Change.UPDATED}
+_AGAIN = ("restarts", "second_readings", "taken_up", "halvings", "answers_again")
+"""The totals that count lists and answers requested again."""
 
 Known = Mapping[str, KnownRecord]
 """The rows of a page's records, by the hexadecimal digits of their keys."""
@@ -331,7 +333,7 @@ class ReturnedRecords:
     def expected(self) -> bool:
         """Whether a list or an answer was requested again, so that pages have records of earlier ones."""
         totals = self.state.progress.totals
-        return any(totals[name] for name in ("restarts", "taken_up", "halvings", "answers_again"))
+        return any(totals[name] for name in _AGAIN)
 
     def keys(self, session: Session, records: Sequence[Prepared]) -> set[str]:
         """Return the keys of the records that this run has already received: it wrote or listed them."""

@@ -8,6 +8,7 @@ from typing import Any
 
 from harvester.harvest.fetch import Fetched
 from harvester.harvest.list_evidence import ListWatch, watch_from_json
+from harvester.harvest.run_warnings import Note
 from harvester.harvest.seen_identifiers import Marks
 from harvester.harvest.verdict import End
 from harvester.harvest.windows import Calendar, Window, next_piece, window_from_json
@@ -139,6 +140,11 @@ class RunProgress:
         """Record which records of the current page were fetched one by one; the others are still to come."""
         self.fetched += identifiers
 
+    def loss_warning(self) -> Note | None:
+        """Return a warning if the current list, which has ended, may have skipped records."""
+        again = self.window is not None and self.window.second_reading
+        return self.watch.loss_warning(second_reading=again)
+
     def finish(self, end: End) -> None:
         """End the current list: add it to the totals, and proceed to the next window."""
         watch = self.watch
@@ -177,6 +183,14 @@ class RunProgress:
         """Start the current list again; with `disorder`, its datestamps are never again treated as sorted."""
         self.totals["restarts"] += 1
         self.totals["disorder"] |= disorder
+        self._restart(window)
+
+    def read_again(self, window: Window) -> None:
+        """Request the current list, which ended but changed while it was read, a second time."""
+        self.totals["second_readings"] += 1
+        self._restart(replace(window, second_reading=True))
+
+    def _restart(self, window: Window) -> None:
         self.watch.count_repeated()
         self.replace_window([window], ListWatch(before=self.watch.in_all))
 

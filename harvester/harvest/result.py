@@ -305,6 +305,7 @@ def gather(
 ) -> Evidence:
     """Return the evidence of a run that ends now."""
     totals = {name: progress.totals[name] for name in _FROM_TOTALS}
+    totals["restarts"] += progress.totals["second_readings"]
     if totals["unread"] and end in PROPER and not progress.windows:
         # A list of which a part was skipped did not end, so that what it lacks is in no total.
         lacking = progress.totals["announced"] - received(counts) + counts.get("repeated", 0)

@@ -340,7 +340,7 @@ class Run:
     def finish_list(self, end: End) -> None:
         """End the current list."""
         self._count_repetitions()
-        if note := self.state.progress.watch.loss_warning():
+        if note := self.state.progress.loss_warning():
             self.state.warnings.warn(note.text, note.failure)
         self.change_list(lambda progress: progress.finish(end))
 

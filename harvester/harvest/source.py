@@ -83,6 +83,11 @@ class AnswerSource:
         """The time to plan with: the present, or that of the replayed run."""
         return datetime.fromisoformat(self.replay.facts["planned"]) if self.replay else utc_now()
 
+    @property
+    def may_request_again(self) -> bool:
+        """Whether a list that ended may be requested again: in a replay, only if the replayed run did so."""
+        return self.replay is None or self.replay.has_repeated_requests
+
     def raw_bytes(self) -> int:
         """Return the size of the captured file until now."""
         return self.capture.path.stat().st_size if self.capture is not None and self.capture.begun else 0
@@ -291,6 +296,11 @@ class Replay:
         if found.failure:
             raise TransportError(request.url, TransportKind.DISCONNECTED, found.failure)
         return await asyncio.to_thread(_read_reply, request.url, found)
+
+    @property
+    def has_repeated_requests(self) -> bool:
+        """Whether a request that was answered has further answers, because the run sent it again later."""
+        return any(given < len(self.answers[key]) for key, given in self._given.items())
 
     def exchanges(self) -> Iterator[tuple[HttpRequest, RawReply]]:
         """Yield each answered request with its last answer, in the order of the first requests."""

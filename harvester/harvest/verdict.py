@@ -85,7 +85,7 @@ class Evidence:
     """Lists that ended: one, or one per slice."""
     windows_left: int = 0
     restarts: int = 0
-    """Number of times a list had to start again because its token was no longer valid."""
+    """Number of times a list started again: its token had expired, or it changed while it was read."""
     taken_up: int = 0
     """Number of times a list was instead continued from a later datestamp."""
     halvings: int = 0

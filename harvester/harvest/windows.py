@@ -60,6 +60,8 @@ class Window:
     """Where the list began before it was continued from a later datestamp."""
     taken_up: bool = False
     """Whether it was continued from a later datestamp."""
+    second_reading: bool = False
+    """Whether it is requested a second time, because its list changed while it was read."""
 
     @property
     def in_seconds(self) -> bool:

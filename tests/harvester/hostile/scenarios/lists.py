@@ -92,6 +92,18 @@ def _instead_of_poison(ask: Ask) -> bytes | None:
     return ask.good.replace(poison.encode(), other.encode())
 
 
+def _moved_while_listed() -> Fault:
+    """Change the first record after the first page: it moves to the end, and the next page skips one."""
+    moved = replace(ITEMS[0], datestamp="2024-05-01T10:00:00Z")
+    later = FakeRepository(items=[*ITEMS[1:], moved], sizes=False)
+
+    def fault(ask: Ask) -> bytes | None:
+        changed = ask.offset > 0 or (ask.offset == 0 and ask.times > 0)
+        return later.answer(dict(ask.arguments)).encode() if changed else None
+
+    return fault
+
+
 def _endless(answer: Callable[[Ask, int], bytes]) -> Fault:
     """Give each page after the first one a new token, so that no page is the last."""
     asked = itertools.count(1)
@@ -190,6 +202,9 @@ SCENARIOS: tuple[Scenario, ...] = (
     scenario("record-twice", "one record comes twice in a page", lambda: in_lists(_twice), WHOLE),
     one_lost("repeated-in-place", "one record comes again in the place of another; the count is right",
         lambda: _instead_of_poison, stopped_at_end(1)),
+    scenario("moved-while-listed", "a record changes while a list from a date is read, so a page skips one",
+        _moved_while_listed, WHOLE, server=_UNSIZED, parameters={"harvest_from": "2000-01-01"}, notable=True,
+        most_requests=7),
     scenario("older-version-last", "a record comes again on a later page as it was a year before",
         lambda: at_page(20, lambda ask: _outdated(ask.good)), WHOLE, notable=True),
     scenario("older-version-in-page", "a record comes twice in a page, the second time as it was before",
