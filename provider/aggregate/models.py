@@ -58,7 +58,7 @@ class AggregateSource(Base):
     walked_key: Mapped[uuid.UUID | None]
     """With the prefix: how far the walk has got through `oai_record`."""
     seen_history: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """The newest `oai_history` row when the last walk started."""
+    """Without a change feed, the newest `oai_history` row when the last walk started; otherwise 0."""
 
 
 class AggregateFormat(Base):

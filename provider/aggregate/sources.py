@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import func, select, text
+from sqlalchemy import func, select, text, update
 from sqlalchemy.orm import Session
 
 from oai.errors import UsageError
@@ -235,6 +235,12 @@ def begin_walks_without_feed(session: Session) -> None:
         begin_walk(source)
         source.seen_history = history_id
     session.flush()
+
+
+def end_walks_without_feed(session: Session) -> bool:
+    """Return whether earlier updates had no change feed, so that the changes before it are unknown."""
+    without = update(AggregateSource).where(AggregateSource.seen_history > 0).values(seen_history=0)
+    return bool(session.execute(without.returning(AggregateSource.repository_id)).all())
 
 
 def walk_everything(session: Session) -> None:

@@ -195,7 +195,7 @@ class Updater:
         keep_days = self.settings.harvester.keep_changes
         if not keep_days:
             sources.begin_walks_without_feed(self.session)
-        elif is_lost(self.session, timedelta(days=keep_days)):
+        elif sources.end_walks_without_feed(self.session) or is_lost(self.session, timedelta(days=keep_days)):
             sources.walk_everything(self.session)
             sources.follow_from_here(self.session)
         self.session.commit()

@@ -93,6 +93,30 @@ def test_a_killed_update_leaves_no_partial_changes_and_the_next_one_completes_it
     assert deleted == RECORDS / 4
 
 
+def test_changes_without_feed_are_published_when_the_feed_is_turned_on_again(harvested: Harvested) -> None:
+    harvester = harvested.settings.harvester.model_copy(update={"keep_changes": 0})
+    without_feed = replace(harvested, settings=harvested.settings.model_copy(update={"harvester": harvester}))
+    _harvest_without_feed(harvested, "1")
+    harvested.update()
+    _harvest_without_feed(harvested, "2")
+    assert without_feed.update() == 1
+    _harvest_without_feed(harvested, "2", version=1)
+    _harvest_without_feed(harvested, "3")
+    assert harvested.update() == 2
+    _harvest_without_feed(harvested, "4")
+    assert harvested.update() == 0
+
+
+def _harvest_without_feed(harvested: Harvested, name: str, *, version: int = 0) -> None:
+    with harvested.database.session() as session:
+        harvested.write(session, name, version=version)
+        session.execute(text("DELETE FROM oai_change"))
+        session.execute(
+            text("INSERT INTO oai_history (repository_id, harvest_start_time, status) VALUES (1, now(), 'x')")
+        )
+        session.commit()
+
+
 def _kill_during_an_update(environment: dict[str, str], database: Database) -> None:
     slow = {**environment, "ZATVA_PROVIDER__PUBLISH_MARGIN": "1"}
     process = Process(slow, "provider", "aggregate", "update")
