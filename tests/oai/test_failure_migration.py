@@ -172,9 +172,10 @@ def migrated(shared_settings: Settings) -> Iterator[Database]:
 def _migrate(database: Database, revision: str) -> None:
     config = Config()
     config.set_main_option("script_location", str(migrations.folder()))
-    with database.engine.begin() as connection:
+    with database.engine.connect() as connection:
         config.attributes["connection"] = connection
         command.upgrade(config, revision)
+        connection.commit()
 
 
 def _rows(database: Database, query: str) -> list[Any]:
