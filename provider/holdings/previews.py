@@ -1,7 +1,8 @@
 """What a change of a collection would do: documents, their access before and after, and harvesters.
 
 Nothing is changed. The access after the change is computed like that of `rules.follow_rules`: the strictest
-rule of the collections that a document is assigned to, and of their ancestors.
+rule of the collections that a document is assigned to, of their ancestors, and of titles and lists of
+addresses.
 """
 
 from collections.abc import Mapping, Sequence
@@ -13,14 +14,14 @@ from sqlalchemy import Select, select, text
 from sqlalchemy.orm import Session
 
 from provider.holdings.collections import documents_to_change, find_collection
-from provider.holdings.rules import Rule, check_rule
+from provider.holdings.rules import TITLE_RULE, Rule, check_rule
 from provider.holdings.selection import Selection
 from provider.models import UNLISTED, Access, DocumentCollection
 
 MOST_COUNTED: Final = 100_000
 """Documents that a preview looks at; above it, there are more."""
 _EXAMPLES: Final = 10
-_CHANGES: Final = """
+_CHANGES: Final = f"""
 WITH RECURSIVE ancestry (below, above) AS (
     SELECT id, id FROM collection
     UNION
@@ -44,9 +45,13 @@ assigned AS (
     SELECT chosen.id, unnest(CAST(:added AS int[])) FROM chosen
 ),
 effective AS (
-    SELECT chosen.id, (CAST(:strictness AS text[]))[coalesce(max(ruled.rank), 1)] AS access,
-        max(ruled.until) AS until
-    FROM chosen LEFT JOIN assigned USING (id) LEFT JOIN ruled ON ruled.below = assigned.collection_id
+    SELECT chosen.id, max(ruled.until) AS until,
+        (CAST(:strictness AS text[]))[greatest(1, max(ruled.rank),
+            max(array_position(CAST(:strictness AS text[]), title.access)))] AS access
+    FROM chosen
+    {TITLE_RULE}
+    LEFT JOIN assigned ON assigned.id = chosen.id
+    LEFT JOIN ruled ON ruled.below = assigned.collection_id
     GROUP BY chosen.id
 )
 SELECT document.access AS before, effective.access AS after, count(*) AS documents,
@@ -55,7 +60,7 @@ FROM effective JOIN document USING (id)
 WHERE document.access <> effective.access
     OR (effective.access = 'embargo' AND embargo_until <> effective.until)
 GROUP BY 1, 2 ORDER BY 1, 2
-"""
+"""  # noqa: S608 constant text
 _SHOWN: Final = text(
     "SELECT url, archived FROM document WHERE id = ANY(CAST(:ids AS bigint[])) ORDER BY url, archived"
 )

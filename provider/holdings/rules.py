@@ -28,19 +28,23 @@ from provider.models import UNLISTED, Access, Collection
 _TREE_LOCK: Final = 0x7A_61_74_72_65
 """Held shared when documents are assigned; held exclusively when the tree or its rules change."""
 
+TITLE_RULE: Final = """
+LEFT JOIN LATERAL (
+    SELECT segment.access FROM document CROSS JOIN LATERAL (
+        SELECT access, high FROM title_segment WHERE low <= document.url_key ORDER BY low DESC LIMIT 1
+    ) AS segment
+    WHERE document.id = chosen.id AND document.url_key < segment.high
+) AS title ON true
+"""
+"""Joins `chosen` with the rules of titles and lists of addresses, as `title.access`."""
 # OFFSET forces one index look-up per document; as a join, it could scan all memberships.
-_FOLLOW: Final = """
+_FOLLOW: Final = f"""
 WITH ruled AS (
     SELECT chosen.id, max(collection.embargo_until) AS embargo_until,
         greatest(1, max(array_position(CAST(:strictness AS text[]), collection.access)),
             max(array_position(CAST(:strictness AS text[]), title.access))) AS rank
     FROM chosen
-    LEFT JOIN LATERAL (
-        SELECT segment.access FROM document CROSS JOIN LATERAL (
-            SELECT access, high FROM title_segment WHERE low <= document.url_key ORDER BY low DESC LIMIT 1
-        ) AS segment
-        WHERE document.id = chosen.id AND document.url_key < segment.high
-    ) AS title ON true
+    {TITLE_RULE}
     LEFT JOIN LATERAL (
         SELECT collection_id FROM document_collection WHERE document_id = chosen.id OFFSET 0
     ) AS membership ON true
@@ -61,7 +65,7 @@ changed AS (
     RETURNING document.id
 )
 INSERT INTO altered SELECT id FROM changed
-"""
+"""  # noqa: S608 constant text
 
 
 @dataclass(frozen=True, kw_only=True)

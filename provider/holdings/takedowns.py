@@ -145,24 +145,24 @@ def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[tuple[str, str]]:
         raise UsageError(
             "%(count)d addresses; enter at most %(most)d at once", count=len(targets), most=MOST_TARGETS
         )
-    if lines := _lines(targets, lambda one: not _ranges(one, rule)):
+    if lines := numbered_lines(targets, lambda one: not _ranges(one, rule)):
         raise UsageError(
             "these lines are no addresses with a host such as example.cz: %(lines)s", lines=lines
         )
-    if lines := _lines(targets, lambda one: _is_long(one, rule)):
+    if lines := numbered_lines(targets, lambda one: _is_long(one, rule)):
         raise UsageError(
             "the index cannot distinguish these long addresses from others; give a shorter prefix with * at "
             "the end instead: %(lines)s",
             lines=lines,
         )
-    if lines := _lines(targets, lambda one: not _has_prefix(one)):
+    if lines := numbered_lines(targets, lambda one: not _has_prefix(one)):
         raise UsageError(
             "these prefixes end in a fragment, in dots or within an escape, which the index does not have; "
             "end them before the # (…/page*), with the slash before the dots (…/dir/*) or after a whole "
             "escape: %(lines)s",
             lines=lines,
         )
-    if lines := _lines(targets, lambda one: _has_arguments(one, rule)):
+    if lines := numbered_lines(targets, lambda one: _has_arguments(one, rule)):
         raise UsageError(
             "the index sorts the arguments of URLs, so these prefixes could miss some that begin with them; "
             "give whole URLs instead, or a prefix that ends in the question mark (…/page?*): %(lines)s",
@@ -171,8 +171,8 @@ def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[tuple[str, str]]:
     return list(dict.fromkeys(one for target in targets for one in _ranges(target, rule)))
 
 
-def _lines(targets: Sequence[str], is_wrong: Callable[[str], bool]) -> str:
-    """Return the first targets that are wrong, with their numbers."""
+def numbered_lines(targets: Sequence[str], is_wrong: Callable[[str], bool]) -> str:
+    """Return the first of the targets that are wrong, with their numbers, for a message."""
     numbered = enumerate(targets, start=1)
     found = (f"{number}: {target[:100]!r}" for number, target in numbered if is_wrong(target))
     return ", ".join(islice(found, 20))

@@ -74,6 +74,54 @@ async def test_a_preview_says_that_some_of_many_addresses_are_examples(
 
 @pytest.mark.usefixtures("archive")
 @pytest.mark.parametrize(
+    ("kind", "line", "target"),
+    [
+        ("host", "example.cz/*", "*.example.cz"),
+        ("host", "*.example.cz", "*.example.cz"),
+        ("host", "http://example.cz:8080/*", "*.http://example.cz:8080"),
+        ("prefix", "example.cz/*", "example.cz/*"),
+        ("prefix", "example.cz/a*b", "example.cz/a*b*"),
+        ("exact", "example.cz/a*b", "example.cz/a*b"),
+    ],
+)
+async def test_the_chosen_scope_applies_to_lines_with_an_asterisk(
+    server: Server, curator: Browser, kind: str, line: str, target: str
+) -> None:
+    await curator.post("/archive/takedowns/new", {**_FORM, "targets": line, "kind": kind, "do": "enter"})
+    with server.database.session() as session:
+        assert session.scalars(select(Takedown.targets)).one() == [target]
+
+
+@pytest.mark.parametrize(
+    ("kind", "line"),
+    [
+        ("host", "example.cz/blog/*"),
+        ("host", "example.cz?a=/*"),
+        ("host", "example.cz*"),
+        ("exact", "example.cz/*"),
+        ("exact", "*.example.cz"),
+        ("prefix", "*.example.cz"),
+    ],
+)
+async def test_an_asterisk_that_means_another_scope_is_refused(
+    server: Server, curator: Browser, kind: str, line: str
+) -> None:
+    form = {**_FORM, "targets": f"a.cz\r\n{line}", "kind": kind, "do": "enter"}
+    status, text, _ = await curator.post("/archive/takedowns/new", form)
+    assert (status, f"or remove the asterisk: 2: &#39;{line}&#39;" in text) == (422, True)
+    assert "choose “everything that begins with these addresses” for …*" in text
+    with server.database.session() as session:
+        assert session.scalars(select(Takedown)).all() == []
+
+
+async def test_a_preview_of_no_documents_asks_to_check_the_addresses(curator: Browser) -> None:
+    _, text, _ = await curator.post("/archive/takedowns/new", {**_FORM, "targets": "unknown.example"})
+    assert "0 documents are covered. Nothing in the archive matches so far; check the addresses" in text
+    assert "No harvester has them." not in text
+
+
+@pytest.mark.usefixtures("archive")
+@pytest.mark.parametrize(
     ("typed", "fault"),
     [
         ("31.12.2027", "Enter a date, such as 2026-01-31."),

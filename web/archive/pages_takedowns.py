@@ -16,6 +16,8 @@ from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings import takedowns
+from provider.holdings.lookup import MatchType, read_wildcard
+from provider.holdings.urlkeys import parts_of
 from provider.models import Takedown
 from web.auth.access import about, needs
 from web.site.export import KINDS, columns_of, export_list
@@ -65,13 +67,22 @@ class TakedownForm(FormModel):
         return value
 
     def request(self, lines: Sequence[str]) -> takedowns.TakedownRequest:
-        """Return the request for these lines; a line that has an asterisk says itself what it means."""
+        """Return the request for these lines.
+
+        Raises UsageError for lines whose asterisk means another scope than the chosen one.
+        """
         until = self.expires
         if until is not None and until.tzinfo is None:
             until = until.replace(tzinfo=here())
+        if wrong := takedowns.numbered_lines(lines, lambda line: _has_other_scope(self.kind, line)):
+            message = _(
+                "the asterisk in these lines means another scope than the chosen one; choose “%(prefix)s” "
+                "for …*, “%(host)s” for *.host, or remove the asterisk: %(lines)s"
+            )
+            raise UsageError(message % {**_kinds(), "lines": wrong})
         written = {"prefix": "{}*", "host": "*.{}", "exact": "{}"}[self.kind]
         return takedowns.TakedownRequest(
-            targets=tuple(line if "*" in line else written.format(line) for line in lines),
+            targets=tuple(written.format(_address(self.kind, line)) for line in lines),
             reason=self.reason,
             requester=self.requester,
             reference=self.reference,
@@ -165,7 +176,38 @@ def _read(posted: MultiMapping[Any]) -> tuple[takedowns.TakedownRequest | None, 
     asked, form = read_form(TakedownForm, posted)
     if not lines:
         form = form.with_error("targets", _("Enter at least one address."))
-    return (asked.request(lines), form) if asked is not None and lines else (None, form)
+    if asked is None or not lines:
+        return None, form
+    try:
+        return asked.request(lines), form
+    except UsageError as error:
+        return None, form.with_error("targets", error_text(error))
+
+
+def _address(kind: str, line: str) -> str:
+    """Return a line without an asterisk that means the chosen scope: `…*`; `*.host` or `host/*`."""
+    if kind == "prefix":
+        return line.removesuffix("*")
+    if kind == "host":
+        line = line.removeprefix("*.")
+        host = line.removesuffix("/*")
+        named = parts_of(host)
+        return line if named.path or named.query else host
+    return line
+
+
+def _has_other_scope(kind: str, line: str) -> bool:
+    """Return whether an asterisk means another scope; one within a URL is a character of it."""
+    address = _address(kind, line)
+    return "*" in address if kind == "host" else read_wildcard(address)[1] is not MatchType.EXACT
+
+
+def _kinds() -> dict[str, str]:
+    return {
+        "prefix": _("everything that begins with these addresses"),
+        "exact": _("exactly these pages, in all captures"),
+        "host": _("whole hosts with their subdomains"),
+    }
 
 
 def _form(
@@ -176,18 +218,13 @@ def _form(
     ends: datetime | None = None,
 ) -> web.Response:
     status = 422 if form.errors else 200
-    kinds = [
-        ("prefix", _("everything that begins with these addresses")),
-        ("exact", _("exactly these pages, in all captures")),
-        ("host", _("whole hosts with their subdomains")),
-    ]
     return render(
         request,
         "archive_takedown_new.html",
         status=status,
         form=form,
         found=found,
-        kinds=kinds,
+        kinds=list(_kinds().items()),
         ends=ends,
     )
 

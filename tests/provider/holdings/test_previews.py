@@ -13,9 +13,10 @@ from provider.holdings.previews import ChangePreview, preview_assignment, previe
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.models import Access
-from tests.provider.holdings.staff import OPEN, ROOM, RULES, WITHHELD, Staff, index
+from tests.provider.holdings.staff import EMBARGO, OPEN, ROOM, RULES, WITHHELD, Staff, index
+from tests.provider.titles.conftest import Titles, entry, settle
 
-HOSTS = "abcd"
+HOSTS = ["a.cz", "b.cz", "c.cz", "d.cz"]
 
 
 @pytest.fixture
@@ -37,10 +38,17 @@ def of_documents(database: Database, spec: str, host: str, *, takes_out: bool) -
         return preview_assignment(session, f"collection:{spec}", chosen, takes_out=takes_out)
 
 
+def add_title(database: Database, host: str, rule: Rule) -> None:
+    """Import a title with this rule and the documents of a host."""
+    Titles(database).bring(entry(host, f"http://{host}/", access=rule.access), source=host)
+    settle(database)
+
+
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.long)])
 def test_a_preview_reports_the_access_changes_that_the_change_makes(
     staff: Staff, database: Database, seed: int
 ) -> None:
+    add_title(database, "a.cz", ROOM)
     chance = random.Random(seed)
     previewed = 0
     for _ in range(20):
@@ -59,6 +67,17 @@ def test_a_preview_reports_the_access_changes_that_the_change_makes(
         assert found.access == changed
         previewed += sum(found.access.values())
     assert previewed > 5
+
+
+def test_a_preview_includes_the_rule_of_the_title(staff: Staff, database: Database) -> None:
+    add_title(database, "a.cz", ROOM)
+    assert of_documents(database, "x", "a.cz", takes_out=False).access == {}
+    staff.assign("x", "a.cz")
+    assert of_documents(database, "x", "a.cz", takes_out=True).access == {}
+    assert of_rule(database, "x", ROOM).access == {}
+    assert of_rule(database, "x", EMBARGO).access == {(Access.READING_ROOM, Access.EMBARGO): 1}
+    staff.rule("x", EMBARGO)
+    assert of_rule(database, "x", OPEN).access == {(Access.EMBARGO, Access.READING_ROOM): 1}
 
 
 def test_documents_and_examples_are_counted(
