@@ -175,6 +175,23 @@ def test_changes_are_published_while_a_source_is_walked(harvested: Harvested, da
     assert seen[-1] == (False, 1)
 
 
+def test_adding_a_source_again_leaves_its_records_as_they_are(
+    harvested: Harvested, database: Database
+) -> None:
+    with database.session() as session:
+        harvested.write(session, "1")
+        session.commit()
+    harvested.update()
+
+    def add(*, altered: bool | None = None) -> int:
+        with database.session() as session:
+            add_source(session, find_repository(session, "1"), altered=altered)
+            session.commit()
+        return harvested.update()
+
+    assert [add(altered=True), add(), add(altered=False), add()] == [1, 0, 1, 0]
+
+
 def test_only_one_process_updates_the_aggregate_at_a_time(
     harvested: Harvested, environment: dict[str, str]
 ) -> None:
