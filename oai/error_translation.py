@@ -31,6 +31,14 @@ _NO_TLS: Final = (
 )
 _OF_TLS: Final = re.compile("SSL|sslmode|certificate|private key")
 """In libpq's messages about TLS, which have no code."""
+_ALL_IN_USE: Final = re.compile(
+    "too many (?:clients already|connections for (?:role|database))|remaining connection slots are reserved"
+)
+"""The server's messages to an attempt to connect, which has no SQLSTATE in psycopg."""
+_ALL_CONNECTIONS: Final = (
+    "all connections are in use: end processes that are not needed, or raise max_connections or the limit of "
+    f"the role or database, {_AGAIN}"
+)
 _POOL_IS_FULL: Final = "query_wait_timeout"
 """The message of PgBouncer, in one language, for a SQLSTATE that it shares with other faults."""
 _POOL: Final = (
@@ -62,10 +70,7 @@ _REMEDIES: Final[Mapping[str, tuple[type[ZatvaError], str]]] = {
     "42501": (DatabaseNotReadyError, f"grant the privilege to the user in database_url, {_AGAIN}"),
     "53": (DatabaseNotReadyError, f"give the server the resource that it lacks, {_AGAIN}"),
     "53100": (DatabaseNotReadyError, f"free space on the database's disk, {_AGAIN}"),
-    "53300": (
-        TryLaterError,
-        "close connections that are not needed or raise the server's limit, " + _AGAIN,
-    ),
+    "53300": (TryLaterError, _ALL_CONNECTIONS),
     "55P03": (TryLaterError, _BUSY),
     "57014": (TryLaterError, f"{_BUSY}; if it fails again, raise the role's statement_timeout"),
     "57P05": (DatabaseNotReadyError, f"raise idle_session_timeout for the role, {_AGAIN}"),
@@ -136,6 +141,8 @@ def _causes(error: BaseException) -> Iterator[BaseException]:
 
 
 def _remedy(error: psycopg.Error, settings: Settings | None) -> tuple[type[ZatvaError], str]:
+    if _ALL_IN_USE.search(str(error)):
+        return TryLaterError, _ALL_CONNECTIONS
     if _POOL_IS_FULL in str(error):
         return DatabaseNotReadyError, _POOL
     if _STATEMENT_MODE in str(error):

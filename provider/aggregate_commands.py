@@ -44,7 +44,7 @@ def add(invocation: Invocation) -> None:
             repository,
             name=arguments.name,
             identifiers=arguments.identifiers,
-            altered=arguments.altered,
+            altered=arguments.altered or (False if arguments.not_altered else None),
         )
         facts = sources.values_of(source)
     invocation.console.result(

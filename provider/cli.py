@@ -59,11 +59,13 @@ def _add_sources(aggregate: "Subcommands") -> None:
         choices=("original", "own"),
         help="identifiers of the records: as harvested (default), or new ones in this provider's namespace",
     )
-    add.add_argument(
+    altered = add.add_mutually_exclusive_group()
+    altered.add_argument(
         "--altered",
         action="store_true",
         help="report the records as altered in their provenance, even if no schedule normalises them",
     )
+    altered.add_argument("--not-altered", action="store_true", help="take `--altered` back")
     remove = add_command(
         aggregate,
         "remove",

@@ -99,12 +99,13 @@ def add_source(
     *,
     name: str | None = None,
     identifiers: str | None = None,
-    altered: bool = False,
+    altered: bool | None = None,
 ) -> AggregateSource:
     """Add a repository to the aggregate, or add a withdrawn one again.
 
-    The next update publishes its records. Raises UsageError if the set belongs to another source, or if
-    an existing source would change its set or identifiers, because that would rename its records.
+    The next update publishes its records. `altered` None leaves an existing source as it is. Raises
+    UsageError if the set belongs to another source, or if an existing source would change its set or
+    identifiers, because that would rename its records.
     """
     session.execute(text(_FOLLOW_FROM_HERE))
     known = session.get(AggregateSource, repository.repository_id)
@@ -113,7 +114,8 @@ def add_source(
     else:
         _refuse_other_names(known, name, identifiers)
         known.identifiers = identifiers or known.identifiers
-    known.altered = altered
+    if altered is not None:
+        known.altered = altered
     known.withdrawn = None
     begin_walk(known)
     session.flush()

@@ -5,6 +5,7 @@ ends, no part is half done and the next process continues from there. Repeating 
 """
 
 import contextlib
+from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -176,13 +177,20 @@ class Updater:
             self.session.rollback()
             return Updated(records=0)
         self._prepare()
-        records = 0
-        follow = partial(self._follow, horizon(self.session))
-        steps: list[Callable[[], int | None]] = [follow, *self._walks()]
-        while steps:
-            done = [(step, self._step(step)) for step in steps]
-            records += sum(number or 0 for _, number in done)
-            steps = [step for step, number in done if number is not None]
+        records, end = 0, horizon(self.session)
+        walks = deque(self._walks())
+        while walks:
+            number = self._step(walks[0])
+            if number is None:
+                walks.popleft()
+            else:
+                records += number
+                walks.rotate(-1)
+            # Walks may take hours: changes of other sources and deleted files do not wait for their end.
+            end = horizon(self.session)
+            records += (self._step(partial(self._follow, end)) or 0) + self._reread()
+        while (number := self._step(partial(self._follow, end))) is not None:
+            records += number
         return Updated(records=records + self._reread())
 
     def _step(self, step: Callable[[], int | None]) -> int | None:

@@ -53,7 +53,8 @@ def _caddy(
         f"admin off\nskip_install_trust\nhttps_port {secure}\nhttp_port {plain}\nstorage file_system {folder}"
     )
     file = folder / "Caddyfile"
-    file.write_text(f"{{\n{options}\n}}\nimport {_DEPLOY / 'Caddyfile'}\n")
+    caddyfile = (_DEPLOY / "Caddyfile").read_text().replace("lb_try_duration 10s", "lb_try_duration 1s")
+    file.write_text(f"{{\n{options}\n}}\n{caddyfile}")
     environment = {
         "HOME": str(folder),
         "ZATVA_PROVIDER_HOST": "localhost",
@@ -89,14 +90,14 @@ def _read(address: str, **headers: str) -> str | None:
         return None
 
 
-def _status(address: str) -> int:
-    """Return the status at an address that refuses."""
+def _refused(address: str) -> tuple[int, str | None]:
+    """Return the status and Retry-After at an address that refuses."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     with pytest.raises(urllib.error.HTTPError) as caught:
         urllib.request.urlopen(address, timeout=10, context=context)  # noqa: S310 our own address
     caught.value.close()
-    return caught.value.code
+    return caught.value.code, caught.value.headers["Retry-After"]
 
 
 @pytest.mark.slow
@@ -109,12 +110,14 @@ def test_all_services_start_are_served_by_the_proxy_and_stop(
     servers: dict[str, list[str]] = {"provider": [], "web": []}
     started: list[Process] = []
     with contextlib.ExitStack() as stack:
+        providers = stack.enter_context(contextlib.ExitStack())
         for name, (command, given) in _commands().items():
             own, log = _here(given, environment), tmp_path / f"{name}.log"
             if command[0] in servers:
                 words = (command[0], "serve", "--port", "0")
                 ready = "provider at" if command[0] == "provider" else "dashboard at"
-                _, address = stack.enter_context(running(own, log, *words, ready=ready))
+                until = providers if command[0] == "provider" else stack
+                _, address = until.enter_context(running(own, log, *words, ready=ready))
                 servers[command[0]].append(address.removesuffix("/oai"))
             else:
                 started.append(stack.enter_context(Process(own, *command)))
@@ -126,11 +129,13 @@ def test_all_services_start_are_served_by_the_proxy_and_stop(
         assert "<baseURL>https://archive.localhost/oai</baseURL>" in identity
         assert "Zatva" in eventually(lambda: _read(f"{sites[1]}/sign-in"), "the dashboard through Caddy")
         # These addresses are local, and tokens are not sent in plain text.
-        assert [_status(f"{site}/readyz") for site in sites[:2]] == [404, 404]
-        assert _status(f"{sites[2]}/api/v1/me") == 403
+        assert [_refused(f"{site}/readyz")[0] for site in sites[:2]] == [404, 404]
+        assert _refused(f"{sites[2]}/api/v1/me")[0] == 403
         for process in started:
             process.terminate()
             assert process.wait(60) == 0
+        providers.close()
+        assert _refused(asked) == (503, "60")
     harvesters = zatva(environment, "provider", "harvesters").stdout
     assert "198.51.100.1" not in harvesters
 

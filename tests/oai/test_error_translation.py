@@ -19,7 +19,7 @@ from oai.cli import Invocation, add_command, run
 from oai.command_parser import CommandParser
 from oai.database import Database, open_database, place
 from oai.error_translation import as_zatva_error
-from oai.errors import ExitCode, ZatvaError
+from oai.errors import ExitCode, TryLaterError, ZatvaError
 from oai.failures import FailureCode
 from oai.settings import Settings
 
@@ -179,6 +179,21 @@ def test_an_unstorable_value_is_an_internal_error_and_not_a_database_failure(
     assert found is not None
     assert found.failure is not None
     assert found.failure.code == code
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        "too many clients already",
+        'too many connections for role "zatva"',
+        'too many connections for database "zatva"',
+        "remaining connection slots are reserved for roles with the SUPERUSER attribute",
+    ],
+)
+def test_a_refused_connection_names_the_limit_of_connections(message: str) -> None:
+    found = as_zatva_error(psycopg.OperationalError(f"connection failed: 127.0.0.1: FATAL:  {message}"))
+    assert isinstance(found, TryLaterError)
+    assert f"{message}; all connections are in use: " in str(found)
 
 
 def test_an_internal_error_shows_no_values_and_names_the_option_verbose(

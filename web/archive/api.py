@@ -184,7 +184,7 @@ async def _add_source(call: Call) -> SourceOut:
             find_repository(session, str(asked.repository_id)),
             name=asked.set_spec,
             identifiers=asked.identifiers,
-            altered=asked.altered,
+            altered=asked.altered or None,
         )
         return values_of(made)
 

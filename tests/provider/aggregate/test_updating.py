@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 
 from oai.database import Database
 from provider.aggregate.sources import add_source, find_repository, walk_everything, withdraw_source
-from provider.aggregate.update import notice_unreadable, updater
+from provider.aggregate.update import Updater, notice_unreadable, updater
 from tests.commands import Process, results
 from tests.plans import work_of
 from tests.provider.aggregate.harvested_rows import Harvested
@@ -146,6 +146,50 @@ def _wait(database: Database, condition: str) -> None:
 def _published(database: Database) -> int:
     with database.session() as session:
         return session.scalar(text("SELECT count(*) FROM aggregate_record")) or 0
+
+
+def test_changes_are_published_while_a_source_is_walked(harvested: Harvested, database: Database) -> None:
+    with database.session() as session:
+        for number in range(RECORDS):
+            harvested.write(session, str(number))
+        session.commit()
+    harvested.update()
+    with database.session() as session:
+        walk_everything(session)
+        session.commit()
+    seen: list[tuple[bool, int]] = []
+
+    def look() -> None:
+        with database.session() as session:
+            if len(seen) == 1:
+                harvested.write(session, "1", version=1, deleted=True)
+                session.commit()
+            walking = session.scalar(text("SELECT walk IS NOT NULL FROM aggregate_source"))
+            deleted = session.scalar(text("SELECT count(*) FROM aggregate_record WHERE deleted"))
+            seen.append((bool(walking), int(deleted or 0)))
+
+    with updater(database.engine, harvested.settings) as found:
+        assert isinstance(found, Updater)
+        assert replace(found, together=PIECE, check=look).run().records == 1
+    assert (True, 1) in seen[:6]
+    assert seen[-1] == (False, 1)
+
+
+def test_adding_a_source_again_leaves_its_records_unchanged(
+    harvested: Harvested, database: Database
+) -> None:
+    with database.session() as session:
+        harvested.write(session, "1")
+        session.commit()
+    harvested.update()
+
+    def add(*, altered: bool | None = None) -> int:
+        with database.session() as session:
+            add_source(session, find_repository(session, "1"), altered=altered)
+            session.commit()
+        return harvested.update()
+
+    assert [add(altered=True), add(), add(altered=False), add()] == [1, 0, 1, 0]
 
 
 def test_only_one_process_updates_the_aggregate_at_a_time(
