@@ -7,7 +7,7 @@ from harvester.client.selection import Selection
 from harvester.probing.case import Case, error_in, short
 from harvester.reading.answers import Header, Identity, Page, ResumptionToken
 from harvester.reading.errors import ClientError, NoRecordsMatchError, NoSetHierarchyError
-from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
+from oai.datestamps import Datestamp, format_datestamp, in_utc, parse_datestamp, read_moment
 from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, ErrorCode, Granularity, Verb
 
 _CLOCK_SECONDS = 300
@@ -99,14 +99,14 @@ def _look_at_transport(case: Case) -> None:
 
 def _look_at_time(case: Case, declared: str, received: datetime) -> None:
     try:
-        moment = parse_datestamp(declared)
+        moment = in_utc(read_moment(declared))
     except ValueError:
-        case.note("response date", "wrong", told=declared or "nothing")
+        case.note("response date", "unreadable", told=declared or "nothing")
         return
-    case.note("response date", "well" if moment.granularity is Granularity.SECOND else "wrong", told=declared)
-    if moment.granularity is not Granularity.SECOND:
-        return
-    ahead = round((moment.moment - received).total_seconds())
+    case.note("response date", "well" if _fits(declared, Granularity.SECOND) else "wrong", told=declared)
+    if len(declared.strip()) <= len(Granularity.DAY):
+        return  # A day alone does not show the time of the clock.
+    ahead = round((moment - received).total_seconds())
     if abs(ahead) <= _CLOCK_SECONDS:
         case.note("clock", "well")
     else:

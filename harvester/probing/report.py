@@ -105,6 +105,10 @@ SENTENCES: Final[Mapping[str, Wording]] = {
         "responseDate is %(told)s, which is not UTC to the second.",
         "Write responseDate as YYYY-MM-DDThh:mm:ssZ: harvesters start the next harvest there (section 3.2).",
     ),
+    "response date.unreadable": _bad(
+        "responseDate is %(told)s, which cannot be read as a date: harvests cannot continue from it.",
+        "Write responseDate as YYYY-MM-DDThh:mm:ssZ: harvesters start the next harvest there (section 3.2).",
+    ),
     "clock.well": _good("The server's clock is correct."),
     "clock.ahead": _bad(
         "The server's clock is %(seconds)s seconds ahead: changes in that time can be missed.",

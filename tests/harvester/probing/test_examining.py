@@ -1,6 +1,6 @@
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -9,6 +9,7 @@ from harvester.probing.diagnose import diagnose
 from harvester.probing.findings import Fact, Grade, Profile, Report
 from harvester.probing.report import SENTENCES, advice_for, grade_of, in_words, letter, troubles
 from harvester.reading.errors import TransportError
+from oai.datestamps import utc_now
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 
@@ -88,6 +89,44 @@ async def test_ignored_bounds_suggest_full_harvests() -> None:
 
     assert _found(report)["from"] == "ignored"
     assert report.profile.incremental is False
+
+
+@pytest.mark.parametrize("written", ["{day}T{time}.463317+00:00", "{day}T{time}.5Z", "{day} {time}"])
+async def test_an_inexact_response_date_is_a_fault_but_allows_incremental_harvests(written: str) -> None:
+    day, _, time = utc_now().isoformat()[:19].partition("T")
+
+    report = await _examined(FakeRepository(items=many(3), now=written.format(day=day, time=time)))
+
+    fact = next(fact for fact in troubles(report) if fact.subject == "response date")
+    assert fact.key == "response date.wrong"
+    assert in_words(fact) in letter(report)
+    assert _found(report)["clock"] == "well"
+    assert report.profile.incremental is True
+    assert "response date.wrong" not in report.profile.why
+
+
+async def test_the_clock_is_compared_with_a_response_date_that_has_an_offset() -> None:
+    late = (utc_now() + timedelta(hours=2)).isoformat()
+
+    report = await _examined(FakeRepository(items=many(3), now=late))
+
+    assert _found(report)["clock"] == "ahead"
+
+
+async def test_a_response_date_without_a_time_says_nothing_about_the_clock() -> None:
+    report = await _examined(FakeRepository(items=many(3), now="2024-01-01"))
+
+    assert _found(report)["response date"] == "wrong"
+    assert "clock" not in _found(report)
+    assert report.profile.incremental is True
+
+
+async def test_a_response_date_that_harvests_cannot_read_suggests_full_harvests() -> None:
+    report = await _examined(FakeRepository(items=many(3), now="Mon, 30 Nov 2026"))
+
+    assert _found(report)["response date"] == "unreadable"
+    assert report.profile.incremental is False
+    assert "response date.unreadable" in report.profile.why
 
 
 async def test_a_wrong_granularity_is_reported_with_an_example() -> None:
