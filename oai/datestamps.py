@@ -87,7 +87,7 @@ def is_later(one: str, other: str) -> bool:
     if one == other or (len(one) == len(other) in _LENGTHS and one < other):
         return False  # almost always, and forty times as fast
     try:
-        moments = [_in_utc(read_moment(text)) for text in (one, other)]
+        moments = [in_utc(read_moment(text)) for text in (one, other)]
     except ValueError:
         return False
     if min(len(one), len(other)) <= _DAY_LENGTH:
@@ -95,7 +95,8 @@ def is_later(one: str, other: str) -> bool:
     return moments[0] > moments[1]
 
 
-def _in_utc(moment: datetime) -> datetime:
+def in_utc(moment: datetime) -> datetime:
+    """Return a time without a time zone as UTC, which the protocol prescribes; others are not changed."""
     return moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC)
 
 

@@ -1,10 +1,10 @@
 """The watermark: the date from which the next harvest requests changes, less an overlap."""
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-from oai.datestamps import format_datestamp, parse_datestamp, read_moment
+from oai.datestamps import format_datestamp, in_utc, parse_datestamp, read_moment
 
 _MIDNIGHT: Final = "T00:00:00Z"
 """The time of a date that was given without one."""
@@ -23,11 +23,9 @@ def watermark(response_date: str | None, run_started: datetime) -> str | None:
     one did. `run_started` is by our clock, with a time zone.
     """
     try:
-        moment = read_moment(response_date or "")
+        moment = in_utc(read_moment(response_date or ""))
     except ValueError:
         return None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
     # Some servers call their local time UTC, or their clock is wrong: changes until it is as late must not
     # be missed. A date that is too early only repeats records.
     return format_datestamp(min(moment, run_started))

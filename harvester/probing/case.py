@@ -87,6 +87,7 @@ SUBJECTS: Final[Mapping[str, str]] = {
     "email": "Administrator's address",
     "earliest": "Earliest datestamp",
     "granularity": "Granularity",
+    "datestamps": "Datestamps",
     "deletions": "Deleted records",
     "response date": "Response date",
     "clock": "Clock",

@@ -1,17 +1,21 @@
 """The checks of diagnostics: Identify, lists, error answers, selective harvesting."""
 
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter, itemgetter
 
 from harvester.client.selection import Selection
 from harvester.probing.case import Case, error_in, short
 from harvester.reading.answers import Header, Identity, Page, ResumptionToken
 from harvester.reading.errors import ClientError, NoRecordsMatchError, NoSetHierarchyError
-from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
+from harvester.reading.replies import answer_date
+from oai.datestamps import Datestamp, format_datestamp, in_utc, parse_datestamp, read_moment
 from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, ErrorCode, Granularity, Verb
 
 _CLOCK_SECONDS = 300
 _GRANULARITIES = {Granularity.SECOND: "second", Granularity.DAY: "day"}
+_UNITS = {Granularity.SECOND: timedelta(seconds=1), Granularity.DAY: timedelta(days=1)}
 _SMALL_PAGE = 50
 _LARGE_PAGE = 5000
 _SLOW_SECONDS = 5.0
@@ -55,6 +59,7 @@ async def look_at_formats(case: Case) -> None:
 
 def look_at_dates(case: Case) -> None:
     """Compare what Identify announces about datestamps with the datestamps in records."""
+    _look_at_future(case)
     identity = case.identity
     if identity is None:
         return
@@ -85,6 +90,16 @@ def look_at_dates(case: Case) -> None:
         case.note("earliest", "well", date=identity.earliest_datestamp)
 
 
+def _look_at_future(case: Case) -> None:
+    dates = [found for header in (case.page.headers if case.page else ()) if (found := _date(header))]
+    late = [found for found in dates if _is_future(case, found)]
+    if late:
+        answered = format_datestamp(_time_of_page(case))
+        case.note("datestamps", "future", date=str(max(late, key=attrgetter("moment"))), answered=answered)
+    elif dates:
+        case.note("datestamps", "well")
+
+
 def _look_at_transport(case: Case) -> None:
     reply = case.last_reply()
     if reply.hops:
@@ -99,14 +114,14 @@ def _look_at_transport(case: Case) -> None:
 
 def _look_at_time(case: Case, declared: str, received: datetime) -> None:
     try:
-        moment = parse_datestamp(declared)
+        moment = in_utc(read_moment(declared))
     except ValueError:
-        case.note("response date", "wrong", told=declared or "nothing")
+        case.note("response date", "unreadable", told=declared or "nothing")
         return
-    case.note("response date", "well" if moment.granularity is Granularity.SECOND else "wrong", told=declared)
-    if moment.granularity is not Granularity.SECOND:
-        return
-    ahead = round((moment.moment - received).total_seconds())
+    case.note("response date", "well" if _fits(declared, Granularity.SECOND) else "wrong", told=declared)
+    if len(declared.strip()) <= len(Granularity.DAY):
+        return  # A day alone does not show the time of the clock.
+    ahead = round((moment - received).total_seconds())
     if abs(ahead) <= _CLOCK_SECONDS:
         case.note("clock", "well")
     else:
@@ -266,12 +281,18 @@ async def look_at_bounds(case: Case) -> None:
     wanted = _latest(case)
     if wanted is None:
         return
-    bound = format_datestamp(parse_datestamp(wanted.datestamp).moment, _granularity(case))
-    for subject, selection in (
-        ("from", Selection(metadata_prefix=case.metadata_prefix, from_=bound)),
-        ("until", Selection(metadata_prefix=case.metadata_prefix, from_=bound, until=bound)),
-    ):
-        await _look_at_bound(case, subject, selection, wanted, bound)
+    moment, granularity = parse_datestamp(wanted.datestamp).moment, _granularity(case)
+    try:
+        before, bound, after = (
+            format_datestamp(moment + count * _UNITS[granularity], granularity) for count in (-1, 0, 1)
+        )
+    except OverflowError:
+        return
+    since = Selection(metadata_prefix=case.metadata_prefix, from_=before)
+    found = await _look_at_bound(case, "from", wanted, replace(since, from_=bound), since)
+    # A record that is not listed within `from` shows nothing about `until`.
+    if found != "shifted":
+        await _look_at_bound(case, "until", wanted, replace(since, until=bound), replace(since, until=after))
 
 
 async def look_before_earliest(case: Case) -> None:
@@ -325,33 +346,64 @@ async def _look_at_set(case: Case, spec: str) -> None:
     case.note("set", "well" if inside else "other", set=spec)
 
 
-async def _look_at_bound(case: Case, subject: str, selection: Selection, wanted: Header, bound: str) -> None:
+async def _look_at_bound(case: Case, subject: str, wanted: Header, exact: Selection, wider: Selection) -> str:
+    """Request the record with its datestamp as the bound; if it is not listed, with the wider bound."""
+    found, text = await _listed_within(case, subject, exact, wanted)
+    values = {"text": text} if text else {}
+    if found == "exclusive":
+        again, _ = await _listed_within(case, subject, wider, wanted)
+        # A local day may be a day later than that of UTC, which looks like an excluded bound.
+        certain = "exclusive" if _granularity(case) is Granularity.SECOND else "unclear"
+        found = {"inclusive": certain, "exclusive": "shifted"}.get(again, "unclear")
+        bounds = [dict(selection.arguments())[subject] for selection in (exact, wider)]
+        values = {"request": f"{subject}={bounds[0]}", "further": f"{subject}={bounds[1]}"}
+    case.note(subject, found, **values)
+    return found
+
+
+async def _listed_within(case: Case, subject: str, selection: Selection, wanted: Header) -> tuple[str, str]:
+    """Return whether the list has the record, and the error if there is one."""
     try:
         page = await case.listed(selection)
     except NoRecordsMatchError:
-        case.note(subject, "exclusive")
-        return
+        return "exclusive", ""
     except ClientError as error:
-        case.note(subject, "failed", text=short(error))
-        return
+        return "failed", short(error)
     dates = [found for header in page.headers if (found := _date(header)) is not None]
-    limit = parse_datestamp(bound)
     if subject == "from":
-        heeded = all(date.last_second >= limit.moment for date in dates)
+        limit = parse_datestamp(selection.from_ or "").moment
+        heeded = all(date.last_second >= limit for date in dates)
     else:
-        heeded = all(date.moment <= limit.last_second for date in dates)
+        limit = parse_datestamp(selection.until or "").last_second
+        heeded = all(date.moment <= limit for date in dates)
     if not heeded:
-        case.note(subject, "ignored")
-        return
+        return "ignored", ""
     there = any(header.identifier == wanted.identifier for header in page.headers)
     # The record may appear on a later page of a long list; then nothing shows that the bound is exclusive.
-    case.note(subject, "inclusive" if there or page.next_token else "exclusive")
+    return ("inclusive" if there or page.next_token else "exclusive"), ""
 
 
 def _latest(case: Case) -> Header | None:
-    """Return the record with the latest datestamp on the first page, because most others are older."""
-    headers = [header for header in (case.page.headers if case.page else ()) if _date(header)]
-    return max(headers, key=lambda header: header.datestamp, default=None)
+    """Return the record with the latest datestamp on the first page, because most others are older.
+
+    Records dated in the future are left out: their datestamps show nothing about bounds.
+    """
+    dated = [
+        (found.moment, header)
+        for header in (case.page.headers if case.page else ())
+        if (found := _date(header)) and not _is_future(case, found)
+    ]
+    return max(dated, key=itemgetter(0), default=(None, None))[1]
+
+
+def _time_of_page(case: Case) -> datetime:
+    """Return when the first page of records was answered, by the later of the server's clock and ours."""
+    answered = answer_date(case.page.response_date if case.page else "", case.now)
+    return max(parse_datestamp(answered).moment, case.now)
+
+
+def _is_future(case: Case, date: Datestamp) -> bool:
+    return (date.moment - _time_of_page(case)).total_seconds() > _CLOCK_SECONDS
 
 
 def _granularity(case: Case) -> Granularity:

@@ -40,7 +40,7 @@ _PATIENT: Final = 8
 _RULES: Final[Sequence[tuple[frozenset[str], Mapping[str, Any]]]] = (
     (frozenset({"token.failed", "token.repeats"}), {"slice": "day"}),
     (frozenset({"token again.refused", "token again.other", "token expiry.short"}), {"slice": "month"}),
-    (frozenset({"from.ignored", "from.failed", "response date.wrong"}), {"incremental": False}),
+    (frozenset({"from.ignored", "from.failed", "response date.unreadable"}), {"incremental": False}),
     (frozenset({"speed.slow"}), {"delay": _GENTLE_SECONDS, "retries": _PATIENT}),
 )
 """The profile's values by the facts that require them; of two rules for the same value, the first applies."""

@@ -42,6 +42,21 @@ def _unknown(text: str) -> Wording:
 
 _CODES: Final = ("bad verb", "bad argument", "bad token", "bad format", "bad identifier")
 
+_SHIFTED: Final = (
+    (
+        "`%(request)s` does not list a record with exactly this datestamp, and neither does `%(further)s`: "
+        "lists do not select by the datestamps in headers, perhaps because these are in local time."
+    ),
+    "Write datestamps in UTC (section 3.3) and select by them (section 2.7.1).",
+)
+_UNCLEAR: Final = (
+    (
+        "`%(request)s` does not list a record with exactly this datestamp: either the bound excludes its own "
+        "day or second, or datestamps are in local time."
+    ),
+    "Include both bounds (section 2.7.1) and write datestamps in UTC (section 3.3).",
+)
+
 SENTENCES: Final[Mapping[str, Wording]] = {
     "identify.well": _good("The repository identifies itself: %(name)s."),
     "identify.odd": _odd(
@@ -87,6 +102,11 @@ SENTENCES: Final[Mapping[str, Wording]] = {
         "The granularity is %(told)s, which is neither of the two allowed values.",
         "Declare YYYY-MM-DD or YYYY-MM-DDThh:mm:ssZ in Identify.",
     ),
+    "datestamps.well": _good("No datestamp is later than the answer."),
+    "datestamps.future": _odd(
+        "Records are dated later than the answer at %(answered)s: one is dated %(date)s.",
+        "Write the time of the last change as the datestamp, in UTC, not in local time (section 3.3).",
+    ),
     "deletions.persistent": _good("Deletions are reported permanently."),
     "deletions.transient": _odd(
         "Deletions are reported only for some time: full harvests are needed now and then.",
@@ -103,6 +123,10 @@ SENTENCES: Final[Mapping[str, Wording]] = {
     "response date.well": _good("responseDate is in UTC."),
     "response date.wrong": _bad(
         "responseDate is %(told)s, which is not UTC to the second.",
+        "Write responseDate as YYYY-MM-DDThh:mm:ssZ: harvesters start the next harvest there (section 3.2).",
+    ),
+    "response date.unreadable": _bad(
+        "responseDate is %(told)s, which cannot be read as a date: harvests cannot continue from it.",
         "Write responseDate as YYYY-MM-DDThh:mm:ssZ: harvesters start the next harvest there (section 3.2).",
     ),
     "clock.well": _good("The server's clock is correct."),
@@ -205,6 +229,8 @@ SENTENCES: Final[Mapping[str, Wording]] = {
     "from.failed": _bad(
         "`from` is rejected: %(text)s", "Accept `from` in the declared granularity (section 2.7.1)."
     ),
+    "from.shifted": _bad(*_SHIFTED),
+    "from.unclear": _bad(*_UNCLEAR),
     "until.inclusive": _good("`until` includes its own day or second."),
     "until.exclusive": _odd(
         "`until` excludes its own day or second.", "Include both bounds (section 2.7.1)."
@@ -213,6 +239,8 @@ SENTENCES: Final[Mapping[str, Wording]] = {
     "until.failed": _odd(
         "`until` is rejected: %(text)s", "Accept `until` in the declared granularity (section 2.7.1)."
     ),
+    "until.shifted": _odd(*_SHIFTED),
+    "until.unclear": _odd(*_UNCLEAR),
     "before earliest.well": _good("Requests before the earliest datestamp are answered with noRecordsMatch."),
     "before earliest.odd": _odd(
         "Requests before the earliest datestamp are answered with %(text)s.",

@@ -22,7 +22,7 @@ from harvester.reading.salvage import Piece, SplitAnswer, cut, escaped_ampersand
 from harvester.reading.splitting import LargeAnswer, Part, Splitting, split
 from harvester.reading.spooled import Body, Spooled
 from harvester.reading.strictness import check_header, check_list, check_record, check_token
-from oai.datestamps import format_datestamp, read_moment
+from oai.datestamps import format_datestamp, in_utc, read_moment
 from oai.errors import MalformedXmlError
 from oai.failures import Failure, FailureCode
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
@@ -200,7 +200,7 @@ def answer_date(response_date: str, received: datetime | None) -> str:
         moment = read_moment(response_date)
     except ValueError:
         moment = received or datetime.now(UTC)
-    return format_datestamp(moment if moment.tzinfo is not None else moment.replace(tzinfo=UTC))
+    return format_datestamp(in_utc(moment))
 
 
 _Broken = MalformedAnswerError | AnswerTooLargeError

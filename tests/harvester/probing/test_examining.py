@@ -1,6 +1,7 @@
+import re
 from collections.abc import Callable
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -9,6 +10,7 @@ from harvester.probing.diagnose import diagnose
 from harvester.probing.findings import Fact, Grade, Profile, Report
 from harvester.probing.report import SENTENCES, advice_for, grade_of, in_words, letter, troubles
 from harvester.reading.errors import TransportError
+from oai.datestamps import format_datestamp, parse_datestamp, utc_now
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 
@@ -88,6 +90,139 @@ async def test_ignored_bounds_suggest_full_harvests() -> None:
 
     assert _found(report)["from"] == "ignored"
     assert report.profile.incremental is False
+
+
+@pytest.mark.parametrize("written", ["{day}T{time}.463317+00:00", "{day}T{time}.5Z", "{day} {time}"])
+async def test_an_inexact_response_date_is_a_fault_but_allows_incremental_harvests(written: str) -> None:
+    day, _, time = utc_now().isoformat()[:19].partition("T")
+
+    report = await _examined(FakeRepository(items=many(3), now=written.format(day=day, time=time)))
+
+    fact = next(fact for fact in troubles(report) if fact.subject == "response date")
+    assert fact.key == "response date.wrong"
+    assert in_words(fact) in letter(report)
+    assert _found(report)["clock"] == "well"
+    assert report.profile.incremental is True
+    assert "response date.wrong" not in report.profile.why
+
+
+async def test_the_clock_is_compared_with_a_response_date_that_has_an_offset() -> None:
+    late = (utc_now() + timedelta(hours=2)).isoformat()
+
+    report = await _examined(FakeRepository(items=many(3), now=late))
+
+    assert _found(report)["clock"] == "ahead"
+
+
+async def test_a_response_date_without_a_time_says_nothing_about_the_clock() -> None:
+    report = await _examined(FakeRepository(items=many(3), now="2024-01-01"))
+
+    assert _found(report)["response date"] == "wrong"
+    assert "clock" not in _found(report)
+    assert report.profile.incremental is True
+
+
+async def test_a_response_date_that_harvests_cannot_read_suggests_full_harvests() -> None:
+    report = await _examined(FakeRepository(items=many(3), now="Mon, 30 Nov 2026"))
+
+    assert _found(report)["response date"] == "unreadable"
+    assert report.profile.incremental is False
+    assert "response date.unreadable" in report.profile.why
+
+
+def _dated(hours: float) -> Callable[[Arguments, bytes], bytes]:
+    """Return a fault: the datestamps in answers are so many hours later than those by which lists select."""
+
+    def later(found: re.Match[bytes]) -> bytes:
+        moment = parse_datestamp(found[1].decode()).moment + timedelta(hours=hours)
+        return f"<datestamp>{format_datestamp(moment)}</datestamp>".encode()
+
+    return lambda _arguments, body: re.sub(rb"<datestamp>(.*?)</datestamp>", later, body)
+
+
+def _of_today(*minutes: int) -> list[Item]:
+    """Return a record for each age in minutes."""
+    return [
+        Item(identifier=f"oai:x:{age}", datestamp=format_datestamp(utc_now() - timedelta(minutes=age)))
+        for age in minutes
+    ]
+
+
+async def test_datestamps_later_than_the_answer_are_reported_instead_of_bounds() -> None:
+    report = await _examined(FakeRepository(items=_of_today(15), fault=_dated(1)))
+
+    found = _found(report)
+    assert found["datestamps"] == "future"
+    assert not {"from", "until"} & found.keys()
+    assert "in UTC, not in local time" in letter(report)
+    assert "Include both bounds" not in letter(report)
+
+
+@pytest.mark.parametrize(("hours", "bound"), [(2, "from"), (-5, "until")])
+async def test_older_datestamps_in_local_time_are_not_taken_for_excluded_bounds(
+    hours: float, bound: str
+) -> None:
+    report = await _examined(FakeRepository(items=many(3), fault=_dated(hours)))
+
+    assert _found(report)[bound] == "shifted"
+    assert "exclusive" not in {_found(report)["from"], _found(report).get("until")}
+    fact = next(fact for fact in report.facts if fact.subject == bound)
+    assert "local time" in in_words(fact)
+    assert advice_for(fact) in letter(report)
+    assert report.profile.incremental is True
+
+
+async def test_bounds_are_checked_with_a_record_that_is_not_dated_in_the_future() -> None:
+    wrong = Item(identifier="oai:x:wrong", datestamp="2999-01-01T00:00:00Z")
+
+    report = await _examined(FakeRepository(items=[*_of_today(600, 900), wrong]))
+
+    found = _found(report)
+    assert (found["datestamps"], found["from"], found["until"]) == ("future", "inclusive", "inclusive")
+
+
+async def test_datestamps_are_not_in_the_future_if_only_the_answer_is_dated_too_early() -> None:
+    report = await _examined(FakeRepository(items=many(3), now="1970-01-01T00:00:00Z"))
+
+    found = _found(report)
+    assert (found["datestamps"], found["from"]) == ("well", "inclusive")
+
+
+def _exclusive(repository: FakeRepository, bound: str, step: timedelta) -> None:
+    """Let the bound exclude its own second or day: it is applied as if moved by `step`."""
+
+    def narrower(arguments: Arguments, _body: bytes) -> bytes | None:
+        if bound not in arguments:
+            return None
+        asked = parse_datestamp(arguments[bound])
+        moved = format_datestamp(asked.moment + step, asked.granularity)
+        return repository.answer(arguments | {bound: moved}).encode()
+
+    repository.fault = narrower
+
+
+@pytest.mark.parametrize(("bound", "seconds", "other"), [("from", 1, "until"), ("until", -1, "from")])
+async def test_a_bound_that_excludes_its_own_second_is_reported(bound: str, seconds: int, other: str) -> None:
+    repository = FakeRepository(items=many(3))
+    _exclusive(repository, bound, timedelta(seconds=seconds))
+
+    found = _found(await _examined(repository))
+
+    assert (found[bound], found[other]) == ("exclusive", "inclusive")
+
+
+async def test_a_bound_that_excludes_its_own_day_may_also_be_a_local_day() -> None:
+    repository = FakeRepository(
+        items=[Item(identifier="oai:x:1", datestamp="2024-01-02")], granularity="YYYY-MM-DD"
+    )
+    _exclusive(repository, "from", timedelta(days=1))
+
+    report = await _examined(repository)
+
+    fact = next(fact for fact in report.facts if fact.subject == "from")
+    assert fact.found == "unclear"
+    assert "excludes its own day" in in_words(fact)
+    assert "local time" in in_words(fact)
 
 
 async def test_a_wrong_granularity_is_reported_with_an_example() -> None:
