@@ -138,16 +138,19 @@ def version_of_digest(session: Session, digest: str, *, among: Among = None) -> 
     return session.scalars(query.limit(1)).one_or_none()
 
 
-def difference(older: RuleVersion | None, newer: RuleVersion) -> str:
-    """Return what the newer version changed, as a unified diff; for the first version, its text."""
+def difference(older: RuleVersion | None, newer: RuleVersion, *, title: str = "version %(number)s") -> str:
+    """Return what the newer version changed, as a unified diff; for the first version, its text.
+
+    `title` names the two versions.
+    """
     if older is None:
         return as_text(newer.content)
     return "\n".join(
         difflib.unified_diff(
             as_text(older.content).splitlines(),
             as_text(newer.content).splitlines(),
-            f"version {older.number}",
-            f"version {newer.number}",
+            title % {"number": older.number},
+            title % {"number": newer.number},
             n=2,
             lineterm="",
         )

@@ -23,8 +23,8 @@ from oai.errors import Phrase, UsageError
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 ALLOWED: Final = Phrase(
     "`every 30 minutes`, `every 6 hours`, `every 2 days`, `hourly`, `daily`, `weekly`, `monthly`, "
-    "`daily at 02:30`, `weekly on monday at 02:30`, `monthly on 1 at 02:30`, a cron expression "
-    "with five fields such as `30 2 * * 1-5`, or an empty value for a single run"
+    "`daily at 02:30`, `weekly on monday at 02:30`, `monthly on 1 at 02:30`, or a cron "
+    "expression with five fields such as `30 2 * * 1-5`"
 )
 _CRON_FAULTS: Final = {
     "bad minute": Phrase("bad minute"),

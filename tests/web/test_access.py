@@ -10,6 +10,7 @@ from lxml import html
 from sqlalchemy import text
 
 from tests.web.conftest import Browser, Server
+from web.auth.organisations import find_organisation
 
 
 async def test_a_stranger_needs_the_form_token_to_sign_in(server: Server, stranger: Browser) -> None:
@@ -200,3 +201,13 @@ async def test_invalid_bytes_cause_no_server_error(server: Server, administrator
     status, page, _ = await administrator.post("/repositories/new", form, token=token)
     assert status == 422
     assert "control characters" in page
+
+
+async def test_the_account_shows_the_name_of_the_organisation(server: Server, owner: Browser) -> None:
+    with server.database.session() as session:
+        organisation = find_organisation(session, "mzk")
+        assert organisation is not None
+        organisation.name = "Moravian Library"
+        session.commit()
+
+    assert "<dt>Organisation</dt><dd>Moravian Library</dd>" in (await owner.get("/account"))[1]

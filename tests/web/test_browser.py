@@ -16,6 +16,7 @@ from tests.chromium import console_messages
 from tests.web.conftest import Server, enter, sign_in
 from tests.web.repository import repository
 from tests.web.rows import a_bibliographic_record, a_repository, a_run, a_schedule
+from web.site import live_rows
 
 pytestmark = pytest.mark.browser
 
@@ -306,6 +307,68 @@ async def _show(page: Page, state: str) -> int | None:
     return (await response.value).status
 
 
+async def test_a_silently_lost_connection_is_reported_and_replaced(
+    server: Server, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_rows, "HEARTBEAT_SECONDS", 3600.0)
+    await page.clock.install()
+    await enter(page, server, path="/jobs")
+    status = page.locator("[data-live-status]")
+    await expect(status).to_have_text("Live")
+    network = asyncio.Event()
+
+    async def late(route: Route) -> None:
+        await network.wait()
+        await route.continue_()
+
+    await page.route("**/events?*", late)
+    await page.clock.fast_forward(45_000)
+    await expect(status).to_have_text("Connection lost; reconnecting")
+    network.set()
+    await expect(status).to_have_text("Live")
+
+
+async def test_heartbeats_keep_a_page_live(
+    server: Server, page: Page, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_rows, "HEARTBEAT_SECONDS", 0.05)
+    await page.clock.install()
+    await page.add_init_script(_NOTED_HEARTBEATS)
+    opened: list[str] = []
+    page.on("request", lambda request: opened.append(request.url) if "/events" in request.url else None)
+    await enter(page, server, path="/jobs")
+
+    for _ in range(3):
+        await page.evaluate("new Promise((done) => { window.onHeartbeat = done; })")
+        await page.clock.fast_forward(30_000)
+
+    await expect(page.locator("[data-live-status]")).to_have_text("Live")
+    assert len(opened) == 1
+
+
+_NOTED_HEARTBEATS = """
+window.EventSource = class extends EventSource {
+  constructor(url) {
+    super(url);
+    // After the page's own listener, which is added next.
+    Promise.resolve().then(() => this.addEventListener("alive", () => window.onHeartbeat?.()));
+  }
+};
+"""
+
+
+@pytest.mark.parametrize("change", ["offline", "online"])
+async def test_a_page_reconnects_when_the_network_changes(server: Server, page: Page, change: str) -> None:
+    await enter(page, server, path="/jobs")
+    status = page.locator("[data-live-status]")
+    await expect(status).to_have_text("Live")
+
+    async with page.expect_request("**/events?*"):
+        await page.evaluate("change => window.dispatchEvent(new Event(change))", change)
+
+    await expect(status).to_have_text("Live")
+
+
 async def test_a_second_click_does_not_send_a_form_again(server: Server, page: Page) -> None:
     with server.database.session() as session:
         a_repository(session)
@@ -504,8 +567,7 @@ async def test_a_click_while_an_explanation_is_open_reaches_its_button(server: S
     # A page that is not scrolled moves under the pointer when something above it vanishes.
     await page.set_viewport_size({"width": 1280, "height": 1200})
     await enter(page, server, path="/store-audits")
-    await page.get_by_role("textbox", name="Frequency").fill("daily")
-    await page.locator(".what summary").first.click()
+    await page.locator(".what summary:visible").first.click()
     await page.get_by_role("button", name="Set schedule").click(delay=100)
     await expect(page.get_by_role("status").first).to_have_text("The schedule of audits was set.")
 

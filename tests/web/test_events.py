@@ -17,6 +17,7 @@ from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
 from web.auth.organisations import find_organisation, give_repository
 from web.models import UserSession
+from web.site import live_rows
 from web.site.sse import HUB
 
 _SECONDS = 60
@@ -28,6 +29,9 @@ SELECT 1, now() - interval '1 day' + n * interval '1 minute' FROM generate_serie
 _PROGRESS = """
 INSERT INTO oai_harvest (repository_id, metadata_prefix, job_id, run_started, counts)
 VALUES (1, 'marc21', 1, now(), '{"records"\\: 10}')
+"""
+_MORE_PROGRESS = """
+UPDATE oai_harvest SET counts = jsonb_build_object('records', CAST(counts ->> 'records' AS int) + 1)
 """
 
 
@@ -47,11 +51,11 @@ class Stream:
         self.answer = answer
 
     async def next(self) -> Event:
-        """Return the next event, without comments."""
+        """Return the next event, without heartbeats."""
         while True:
             lines = (await self.answer.content.readuntil(b"\n\n")).decode().strip().splitlines()
             fields = dict(line.split(": ", 1) for line in lines)
-            if "data" in fields:
+            if "id" in fields:
                 return Event(id=fields["id"], name=fields["event"], data=json.loads(fields["data"]))
 
     async def until(self, wanted: Callable[[Event], bool]) -> Event:
@@ -164,6 +168,27 @@ def _reads_of_jobs(server: Server) -> list[str]:
 
     event.listen(server.database.engine, "before_cursor_execute", note)
     return reads
+
+
+async def test_a_list_without_changes_gets_heartbeats_while_another_list_changes(
+    server: Server, viewer: Browser, owner: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(live_rows, "HEARTBEAT_SECONDS", 0.2)
+    _with_repository(server)
+    _run(server, _JOB, _PROGRESS)
+
+    async def change() -> None:
+        while True:
+            await busy.next()
+            _run(server, _MORE_PROGRESS)
+
+    async with _follow(viewer) as busy, _follow(owner) as quiet, asyncio.timeout(_SECONDS):
+        await quiet.next()
+        changing = asyncio.create_task(change())
+        beat = await quiet.answer.content.readuntil(b"\n\n")
+        changing.cancel()
+
+    assert beat == b"event: alive\ndata: {}\n\n"
 
 
 async def test_rows_are_read_only_while_followed_and_once_for_all_followers(

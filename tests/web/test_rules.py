@@ -233,7 +233,7 @@ async def test_equal_rows_keep_the_file_and_changed_rows_remove_its_comments(
     assert b"<!-- why -->" in _file(server).read_bytes()
 
     other = {**same, "regexp-3": "x"}
-    assert (await owner.post("/rules/1/edit", other))[0] == 303
+    assert (await owner.post("/rules/1/edit", other))[::2] == (303, "/rules/1?done=rule-saved-unused")
     assert b"<!-- why -->" not in _file(server).read_bytes()
     with server.database.session() as session:
         assert session.scalars(select(RuleVersion.number).order_by(RuleVersion.number)).all() == [1, 2]
@@ -254,6 +254,7 @@ async def test_equal_rows_keep_the_file_and_changed_rows_remove_its_comments(
     await owner.post("/account/language", {"language": "cs"})
     _, text = await owner.get("/rules/1")
     assert "znovu verze 1" in text
+    assert "--- verze 1\n+++ verze 2\n" in text
     assert "řádek 1, sloupec 1: &lt;filters&gt; neobsahuje žádný prvek &lt;filter&gt;" in text
 
 
@@ -276,6 +277,8 @@ async def test_a_rule_shows_its_schedules_and_the_run_that_last_used_it(
     _, text = await owner.get("/rules/1")
     assert "every day at 02:30" in text
     assert f"Last used by run {number}" in text
+    form = {**_ROWS, "match": "any", "based_on": "1", "do": "save"}
+    assert (await owner.post("/rules/1/edit", form))[::2] == (303, "/rules/1?done=rule-saved")
     _, text = await owner.get(f"/runs/{number}/parameters")
     assert '<a href="/rules/1">Culture, version 1</a>' in text
 

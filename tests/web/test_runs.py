@@ -327,6 +327,7 @@ async def test_a_held_run_shows_what_it_would_change_and_is_approved(
         session.commit()
 
     _, page = await administrator.get("/runs/1")
+    assert '<p class="said">Changes wait for approval.</p>' in page
     assert "The run waits for approval" in page
     assert "oai:telc.example:1" in page
     assert "Complete runs since then" in page
@@ -339,6 +340,8 @@ async def test_a_held_run_shows_what_it_would_change_and_is_approved(
     assert target == "/runs/1?done=run-released"
     with server.database.session() as session:
         assert session.get_one(Hold, 1).state == "released"
+    _, page = await administrator.get("/runs/1")
+    assert '<p class="said">The held changes were approved; the next run applies them.</p>' in page
 
 
 async def test_page_of_a_held_run_says_what_approving_deletes(server: Server, viewer: Browser) -> None:
@@ -361,16 +364,24 @@ async def test_page_of_a_held_run_says_what_approving_deletes(server: Server, vi
     assert "Approving deletes these records from the store at once." in page
 
 
+_APPLIED = "Zadržené změny byly schváleny a provedeny."
+
+
 @pytest.mark.parametrize(
-    ("state", "advice", "in_czech"),
+    ("state", "headline", "advice", "in_czech"),
     [
-        (HoldState.RELEASED, "Není třeba nic dělat.", "schváleno"),
-        (HoldState.DONE, "Není třeba nic dělat.", "hotovo"),
-        (HoldState.SUPERSEDED, "Pozdější běh má novější výsledky", "nahrazeno"),
+        (HoldState.RELEASED, _APPLIED, "Není třeba nic dělat.", "schváleno"),
+        (HoldState.DONE, _APPLIED, "Není třeba nic dělat.", "hotovo"),
+        (
+            HoldState.SUPERSEDED,
+            "Zadržené změny nebyly provedeny.",
+            "Pozdější běh má novější výsledky",
+            "nahrazeno",
+        ),
     ],
 )
 async def test_a_held_run_that_was_decided_is_not_shown_as_waiting(
-    server: Server, administrator: Browser, state: HoldState, advice: str, in_czech: str
+    server: Server, administrator: Browser, state: HoldState, headline: str, advice: str, in_czech: str
 ) -> None:
     approved, now = state is not HoldState.SUPERSEDED, datetime.now(UTC)
     with server.database.session() as session:
@@ -395,6 +406,10 @@ async def test_a_held_run_that_was_decided_is_not_shown_as_waiting(
     _, troubled = await administrator.get("/repositories?state=trouble")
 
     assert "Běh čeká na schválení" not in page
+    assert f'<p class="said">{headline}</p>' in page
+    for shown in (page, (await administrator.get("/runs"))[1]):
+        assert ("<span>zadrženo, schváleno</span>" in shown) is approved
+    assert "<span>částečné</span>" not in page
     assert advice in page
     assert f"<dd>{in_czech}" in page
     assert "Smazáno, v seznamu chybí</dt><dd>170<" in page

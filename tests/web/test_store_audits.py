@@ -1,5 +1,7 @@
 """Audits of stores on pages and over the API."""
 
+import re
+
 from sqlalchemy import select
 
 from harvester.store.models import StoreAudit
@@ -77,6 +79,31 @@ async def test_a_schedule_is_set_and_removed(server: Server, owner: Browser, adm
     assert "weekly on saturday" in (await administrator.get("/store-audits"))[1]
     removed = await owner.post(f"/store-audits/schedules/{made.schedule_id}/remove")
     assert removed[2] == "/store-audits?done=audit-schedule-removed"
+
+
+async def test_the_form_of_a_schedule_has_choices_and_the_readers_time_zone(
+    server: Server, owner: Browser
+) -> None:
+    repository, _audit = _damaged(server)
+    await owner.post("/account/time-zone", {"time_zone": "Europe/Prague"})
+    _, page = await owner.get("/store-audits")
+    checked = re.findall(r'name="(when|weekday-.)" value="([a-z]+)" checked', page)
+    [zone] = re.findall(r'name="time_zone" value="([^"]*)"', page)
+    assert (checked, zone) == ([("when", "weekly"), ("weekday-5", "yes")], "Europe/Prague")
+    assert 'id="when-by-hand"' not in page
+    form = {"repository_id": str(repository), **dict(checked), "at": "02:00", "time_zone": zone}
+
+    status, page, _ = await owner.post("/store-audits/schedules", {**form, "weekday-5": ""})
+    assert (status, "Choose at least one day of the week." in page) == (422, True)
+    expert = {**form, "when": "expert", "frequency": "každou sobotu"}
+    status, page, _ = await owner.post("/store-audits/schedules", expert)
+    assert (status, "not recognized" in page, "empty value" in page) == (422, True, False)
+    assert (await owner.post("/store-audits/schedules", form))[0] == 303
+
+    with server.database.session() as session:
+        made = session.scalars(select(StoreAuditSchedule)).one()
+    assert (made.frequency, made.time_zone) == ("weekly on saturday at 02:00", "Europe/Prague")
+    assert "every week on Saturday at 02:00" in (await owner.get("/store-audits"))[1]
 
 
 async def test_the_api_shows_audits_and_sets_schedules(server: Server, administrator: Browser) -> None:

@@ -15,6 +15,7 @@ from oai.sections import WebSettings
 from web.auth.access import Right, about, needs, needs_fresh_sign_in, redirect_to_page, who_asks
 from web.auth.api_tokens import TokenView, list_tokens, make_token, revoke_token
 from web.auth.openid_users import is_connected
+from web.auth.organisations import organisation_name
 from web.auth.pages import check_password_of, chosen_password, signed_out
 from web.auth.sessions import end_sessions, list_sessions, mark_of, session_token
 from web.auth.sign_in import known_user
@@ -186,6 +187,7 @@ async def _page(
         zone_form=zone or Form(values={"time_zone": who.time_zone or ""}),
         zones=zone_choices(),
         fresh=fresh,
+        organisation=await database.run(organisation_name, who.organisation_id),
         has_password=has_password,
         may_confirm=has_password or who.has_second_factor or connected or who.is_fresh(settings),
         provider=openid.name if openid.issuer else None,

@@ -102,6 +102,12 @@ def name_organisations(session: Session) -> list[tuple[int, str]]:
     ]
 
 
+def organisation_name(session: Session, organisation_id: int | None) -> str | None:
+    """Return an organisation's name, or its short name if it has no other; None for none."""
+    organisation = session.get(Organisation, organisation_id) if organisation_id is not None else None
+    return organisation.name or organisation.short_name if organisation is not None else None
+
+
 def find_organisation_view(session: Session, organisation_id: int) -> OrganisationView | None:
     """Return the organisation with that id, if it exists."""
     row = session.execute(_rows().where(Organisation.organisation_id == organisation_id)).one_or_none()

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from aiohttp import web
-from sqlalchemy.orm import Session
 
 from harvester.harvest.models import Quarantined
 from harvester.models import History, Repository
@@ -16,8 +15,8 @@ from harvester.vocabulary import RunStatus
 from oai.failure_codes import NOT_STARTED, FailureCode
 from oai.languages import LANGUAGES, minute_in_utc
 from oai.outgoing import mail_link
-from oai.owners import Organisation
 from web.auth.access import who_asks
+from web.auth.organisations import organisation_name
 from web.errors.raw_bytes import RawView
 from web.errors.repairs import Proposal
 from web.site.failures import in_words, of_run
@@ -66,7 +65,7 @@ async def letter_part(
     chosen = request.query.get("letter", "")
     chosen = chosen if chosen in LANGUAGES else language.get()
     who = who_asks(request)
-    organisation = await database_of(request).run(_organisation_name, who.organisation_id)
+    organisation = await database_of(request).run(organisation_name, who.organisation_id)
     signature = ", ".join(filter(None, (who.name, organisation)))
 
     def signed() -> tuple[str, str]:
@@ -89,11 +88,6 @@ async def letter_part(
 def concerns_repository(run: History) -> bool:
     """Return whether the run failed for a reason about which the repository's administrator is written to."""
     return run.status == RunStatus.FAILED and run.failure_code not in _NO_LETTER
-
-
-def _organisation_name(session: Session, organisation_id: int | None) -> str | None:
-    organisation = session.get(Organisation, organisation_id) if organisation_id is not None else None
-    return organisation.name or organisation.short_name if organisation is not None else None
 
 
 def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:

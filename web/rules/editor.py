@@ -20,6 +20,7 @@ from harvester.rule_lab.trial import Trial
 from harvester.rule_lab.versions import as_text, get_version, last_version
 from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
+from manager.rule_usage import uses_of
 from oai.errors import UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, who_asks
@@ -154,13 +155,15 @@ async def change(request: web.Request) -> web.Response:
         return await _faulty(request, state, edited)
     settings, by = request.config_dict[SETTINGS], who_asks(request).name
     try:
-        saved = await database_of(request).run(_save, settings, rule.rule_id, edited.content, values, by=by)
+        saved, is_used = await database_of(request).run(
+            _save, settings, rule.rule_id, edited.content, values, by=by
+        )
     except StaleFormError as error:
         return await _page(request, replace(state, values=error.form.values, is_stale=True))
     except UsageError as error:
         return await _page(request, replace(state, errors={"note": error_text(error)}))
     about(request, "rule", rule.rule_id, rule.name, version=saved)
-    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved")
+    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved{'' if is_used else '-unused'}")
 
 
 def _kind_in(values: Mapping[str, str]) -> RuleKind:
@@ -169,17 +172,18 @@ def _kind_in(values: Mapping[str, str]) -> RuleKind:
 
 def _save(
     session: Session, settings: Settings, rule_id: int, content: bytes, values: Mapping[str, str], *, by: str
-) -> int:
-    """Save the content as a new version and return its number.
+) -> tuple[int, bool]:
+    """Save the content as a new version; return its number and whether a schedule uses the rule.
 
     Raises StaleFormError if that undoes a newer one.
     """
-    versions.get_rule(session, rule_id, lock=True)
+    rule = versions.get_rule(session, rule_id, lock=True)
     last, based_on = last_version(session, rule_id), as_number(values.get(BASED_ON, ""))
     if based_on not in {None, last.number} and content != last.content:
         raise StaleFormError(Form(values={**values, BASED_ON: str(last.number)}, is_stale=True))
     note = values.get("note", "")[:500]
-    return versions.save_version(session, settings, rule_id, content, by=by, note=note).number
+    saved = versions.save_version(session, settings, rule_id, content, by=by, note=note)
+    return saved.number, bool(uses_of(session, settings, rule))
 
 
 async def _save_new(request: web.Request, state: _EditorState) -> web.Response:

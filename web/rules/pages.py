@@ -133,7 +133,7 @@ def _facts(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> M
     among = visible_repositories(who)
     found = list_versions(session, rule.rule_id, most=_VERSIONS + 1)
     shown = [
-        (version, difference(older, version))
+        (version, difference(older, version, title=_("version %(number)s")))
         for version, older in zip(found, [*found[1:], None], strict=True)
     ][:_VERSIONS]
     content = read_file(settings, rule)

@@ -53,10 +53,39 @@ def _form_field(one: Parameter) -> tuple[Any, Any]:
     return kind | None if may_be_null else kind, Field(default, description=one.about, **limits)
 
 
+class TimedForm(FormModel):
+    """A form with the fields `frequency` and `time_zone`; our pages send what `timing.html` offers."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _kind_is_frequency(cls, values: Any) -> Any:  # noqa: ANN401 whatever the form sends
+        """Compose the frequency from the kind and its details, which only our pages send."""
+        if isinstance(values, Mapping) and values.get("when") not in {None, When.EXPERT}:
+            return {**values, "frequency": timing_in(values).frequency}
+        return values
+
+    @field_validator("frequency", check_fields=False)
+    @classmethod
+    def _frequency_is_known(cls, value: str | None) -> str:
+        if value == NO_WEEKDAY:
+            raise ValueError(_("Choose at least one day of the week."))
+        if value == NO_TIME:
+            raise ValueError(_("Enter a time, such as 02:30."))
+        if value:
+            _as_value_error(parse_frequency, value)
+        return value or ""
+
+    @field_validator("time_zone", check_fields=False)
+    @classmethod
+    def _zone_is_known(cls, value: str) -> str:
+        _as_value_error(parse_zone, value or "UTC")
+        return value or "UTC"
+
+
 if TYPE_CHECKING:
     # Fields that users of a validated form may rely on; `harvester.harvest_plan` declares them.
 
-    class _Parameters(FormModel):
+    class _Parameters(TimedForm):
         metadata_prefix: str
         set_spec: str | None
         frequency: str
@@ -69,7 +98,7 @@ if TYPE_CHECKING:
 
 else:
     _Parameters = create_model(
-        "_Parameters", __base__=FormModel, **{one.column: _form_field(one) for one in carried(Surface.FORM)}
+        "_Parameters", __base__=TimedForm, **{one.column: _form_field(one) for one in carried(Surface.FORM)}
     )
 
 
@@ -88,31 +117,6 @@ class PlanForm(_Parameters):
     @classmethod
     def _empty_is_zero(cls, value: object) -> object:
         return 0 if isinstance(value, str) and not value.strip() else value
-
-    @model_validator(mode="before")
-    @classmethod
-    def _kind_is_frequency(cls, values: Any) -> Any:  # noqa: ANN401 whatever the form sends
-        """Compose the frequency from the kind and its details, which only our pages send."""
-        if isinstance(values, Mapping) and values.get("when") not in {None, When.EXPERT}:
-            return {**values, "frequency": timing_in(values).frequency}
-        return values
-
-    @field_validator("frequency")
-    @classmethod
-    def _frequency_is_known(cls, value: str | None) -> str:
-        if value == NO_WEEKDAY:
-            raise ValueError(_("Choose at least one day of the week."))
-        if value == NO_TIME:
-            raise ValueError(_("Enter a time, such as 02:30."))
-        if value:
-            _as_value_error(parse_frequency, value)
-        return value or ""
-
-    @field_validator("time_zone")
-    @classmethod
-    def _zone_is_known(cls, value: str) -> str:
-        _as_value_error(parse_zone, value or "UTC")
-        return value or "UTC"
 
     @field_validator("harvest_from", "harvest_to")
     @classmethod

@@ -14,6 +14,7 @@ import contextlib
 import json
 import logging
 import secrets
+import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Awaitable, Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -34,7 +35,8 @@ from web.site.paging import LARGEST_BIGINT, as_number
 from web.site.zones import live_in
 
 HEARTBEAT_SECONDS: Final = 15.0
-HEARTBEAT: Final = b": still here\n\n"
+HEARTBEAT: Final = b"event: alive\ndata: {}\n\n"
+"""An event, because scripts do not see comments; `zatva.js` reconnects after three missing heartbeats."""
 _NOTHING_SEEN: Final = -1
 _RETRY: Final = b"retry: 2000\n\n"
 _MOST_KEPT: Final = 64
@@ -202,22 +204,25 @@ class Hub:
         last_event_id: str | None,
         follower: Follower,
     ) -> AsyncGenerator[bytes, None]:
-        """Yield frames for one follower until the hub is closed; comments as heartbeats while idle."""
+        """Yield frames for one follower until the hub is closed; heartbeats while it has no news."""
         seen = self._seen(last_event_id)
         feeds = {topic: self._feed(topic, follower) for topic in topics}
         with self._watching(feeds.values()):
             yield _RETRY
+            sent_at = time.monotonic()
             while not self._closed:
                 # Taken together before anything is sent: rows may change while a frame is being sent.
                 changed, version, frames = self._changed, self._version, self._frames(feeds, seen)
+                if not frames and time.monotonic() >= sent_at + HEARTBEAT_SECONDS:
+                    frames = [HEARTBEAT]
                 for frame in frames:
                     yield frame
                 if all(feed.fresh for feed in feeds.values()):
                     seen = version
-                try:
-                    await asyncio.wait_for(changed.wait(), HEARTBEAT_SECONDS)
-                except TimeoutError:
-                    yield HEARTBEAT
+                # Changes of other lists wake this follower, too, and must not delay its heartbeats.
+                sent_at = time.monotonic() if frames else sent_at
+                with contextlib.suppress(TimeoutError):
+                    await asyncio.wait_for(changed.wait(), sent_at + HEARTBEAT_SECONDS - time.monotonic())
 
     def _feed(self, topic: str, follower: Follower) -> _Feed:
         reading = TopicReading(

@@ -149,6 +149,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "collection-changed": mark("The collection was changed."),
     "collection-removed": mark("The collection was removed. Its documents stay in the archive."),
     "rule-made": mark("The rule was saved. To use it, enter its file name in a schedule."),
+    "rule-saved-unused": mark("The rule was saved."),
     "rule-saved": mark("The rule was saved; the next harvest uses this version."),
     "rule-restored": mark("The earlier version was restored."),
     "rule-removed": mark("The rule was removed. Its file is kept."),

@@ -90,23 +90,53 @@
       status.hidden = false;
     };
     const topics = bodies.map((body) => body.dataset.live).join(",");
+    // The server sends an event at least every 15 seconds. Without any for three times as long, the connection is
+    // lost, even if the browser has not noticed.
+    const SILENCE = 45_000;
     let source = null;
+    let silence = null;
+    const heard = () => {
+      clearTimeout(silence);
+      silence = setTimeout(reconnect, SILENCE);
+    };
     // A hidden page follows nothing: browsers have six connections to a host without HTTP/2, for all pages.
     const listen = () => {
       source?.close();
+      clearTimeout(silence);
       if (document.visibilityState === "hidden") {
         return;
       }
       const opened = new EventSource(`/events?topics=${encodeURIComponent(topics)}`);
       for (const body of bodies) {
-        opened.addEventListener(body.dataset.live, (event) => apply(body, JSON.parse(event.data)));
+        opened.addEventListener(body.dataset.live, (event) => {
+          heard();
+          apply(body, JSON.parse(event.data));
+        });
       }
-      opened.onopen = () => say("on");
-      opened.onerror = () => say(opened.readyState === EventSource.CLOSED ? "ended" : "waiting");
+      opened.addEventListener("alive", heard);
+      opened.onopen = () => {
+        heard();
+        say("on");
+      };
+      opened.onerror = () => {
+        if (opened.readyState === EventSource.CLOSED) {
+          clearTimeout(silence);
+          say("ended");
+        } else {
+          say("waiting");
+        }
+      };
       source = opened;
+      heard();
+    };
+    const reconnect = () => {
+      say("waiting");
+      listen();
     };
     listen();
     document.addEventListener("visibilitychange", listen);
+    window.addEventListener("offline", reconnect);
+    window.addEventListener("online", reconnect);
     window.addEventListener("pagehide", () => source?.close());
     window.addEventListener("pageshow", (event) => event.persisted && window.location.reload());
   };

@@ -3,12 +3,11 @@
 from typing import Final
 
 from aiohttp import web
-from pydantic import Field, field_validator
+from pydantic import Field
 
 from harvester.models import Repository
 from harvester.store.models import StoreAudit
 from manager.models import StoreAuditSchedule
-from manager.schedules.frequency import parse_frequency, parse_zone
 from manager.store_audits import (
     find_audit,
     find_audits,
@@ -20,17 +19,20 @@ from manager.store_audits import (
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.repositories.forms import repository_choices
-from web.site.forms import Form, FormModel, empty_is_none, read_form
+from web.schedules.forms import TimedForm
+from web.schedules.timing import timing_in, weekday_names
+from web.site.forms import Form, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
 from web.site.params import BIG_NUMBER, NUMBER, chosen_repository, number_of
 from web.site.render import render
+from web.site.zones import here
 
 _LONGEST: Final = 200
 
 
-class AuditScheduleForm(FormModel):
+class AuditScheduleForm(TimedForm):
     """How often the store of a repository, or of all repositories, is audited."""
 
     repository_id: int | None = Field(
@@ -46,28 +48,12 @@ class AuditScheduleForm(FormModel):
 
     _empty_is_none = empty_is_none("repository_id")
 
-    @field_validator("frequency")
-    @classmethod
-    def _frequency_is_known(cls, value: str) -> str:
-        try:
-            parse_frequency(value)
-        except UsageError as error:
-            raise ValueError(error_text(error)) from None
-        return value
-
-    @field_validator("time_zone")
-    @classmethod
-    def _zone_is_known(cls, value: str) -> str:
-        try:
-            parse_zone(value or "UTC")
-        except UsageError as error:
-            raise ValueError(error_text(error)) from None
-        return value or "UTC"
-
 
 async def show(request: web.Request) -> web.Response:
     """Show the schedules and the audits, newest first; of one repository if the query names it."""
-    return await _page(request, Form(values={"time_zone": "UTC"}))
+    return await _page(
+        request, Form(values={"frequency": "weekly on saturday at 02:00", "time_zone": here().key})
+    )
 
 
 async def show_audit(request: web.Request) -> web.Response:
@@ -126,6 +112,8 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         page=page_of(audits, lambda view: view.audit.audit_id, behind=before),
         schedules=await database.run(list_schedules, among=among),
         chosen=chosen,
+        timing=timing_in(form.values),
+        weekdays=weekday_names(),
         choices=[
             *([("", _("all repositories"))] if who.sees_everything else []),
             *await repository_choices(request),
