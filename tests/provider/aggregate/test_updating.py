@@ -175,9 +175,7 @@ def test_changes_are_published_while_a_source_is_walked(harvested: Harvested, da
     assert seen[-1] == (False, 1)
 
 
-def test_adding_a_source_again_leaves_its_records_unchanged(
-    harvested: Harvested, database: Database
-) -> None:
+def test_adding_a_source_again_leaves_its_records_unchanged(harvested: Harvested, database: Database) -> None:
     with database.session() as session:
         harvested.write(session, "1")
         session.commit()
