@@ -22,7 +22,7 @@ def made() -> Iterator[Path]:
     """A data folder that is private only because of its parent folder; its server has a table."""
     with tempfile.TemporaryDirectory() as closed:
         folder = Path(closed) / "data"
-        _use(folder, "CREATE TABLE kept ()")
+        _use(folder, "CREATE SCHEMA apart; CREATE TABLE apart.kept ()")
         cluster = cluster_folder(folder)
         assert cluster.is_relative_to(folder) == (os.geteuid() != 0)
         yield folder
@@ -37,7 +37,7 @@ def data(made: Path) -> Iterator[Path]:
     keeper.stop(cluster_folder(made))
 
 
-def _use(data: Path, statement: str = "SELECT FROM kept") -> None:
+def _use(data: Path, statement: str = "SELECT FROM apart.kept") -> None:
     server = EmbeddedServer(data, going_seconds=0)
     try:
         server.acquire()
