@@ -240,6 +240,14 @@ async def test_reasons_of_rejected_lines_are_in_the_readers_language(curator: Br
     }
 
 
+async def test_a_part_of_a_form_without_a_readable_name_is_a_bad_request(curator: Browser) -> None:
+    body = b'--x\r\nContent-Disposition: form-data; name="a\r\n\r\n1\r\n--x--\r\n'
+    headers = {"Content-Type": "multipart/form-data; boundary=x", "X-CSRF-Token": await curator.token()}
+    async with curator.http.post(curator.base_url + _PATH, data=body, headers=headers) as answer:
+        assert answer.status == 400
+        assert "The form could not be read" in await answer.text()
+
+
 async def test_only_staff_of_the_archive_see_and_import_titles(
     server: Server, viewer: Browser, owner: Browser, administrator: Browser
 ) -> None:

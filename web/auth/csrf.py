@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 
 from aiohttp import web
 from aiohttp.http_exceptions import HttpProcessingError
+from aiohttp.multipart import BadContentDispositionHeader
 from aiohttp.typedefs import Handler
 from multidict import MultiMapping
 
@@ -87,8 +88,9 @@ async def _form(request: web.Request) -> MultiMapping[object]:
     try:
         # A clone has a limit of its own, and reads the same body.
         form = await (request if most is None else request.clone(client_max_size=most)).post()
-    except (ValueError, LookupError, HttpProcessingError, ConnectionResetError):
-        # Invalid UTF-8, an unknown charset, bad headers; or the client has gone in the middle of the body.
+    except (ValueError, LookupError, HttpProcessingError, ConnectionResetError, BadContentDispositionHeader):
+        # Invalid UTF-8, an unknown charset, bad headers (a warning, where these are errors); or the client
+        # has gone in the middle of the body.
         raise unreadable from None
     except web.HTTPRequestEntityTooLarge as error:
         text = _("The form contains more data than this page accepts.")
