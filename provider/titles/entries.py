@@ -20,7 +20,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_valida
 
 from oai.datestamps import utc_now
 from oai.errors import Phrase, UsageError
-from provider.titles.entry_errors import SHOWN, EntryError, said_of
+from provider.titles.entry_errors import SHOWN, EntryError, reason_of
 from provider.titles.models import SeedKind
 
 _MOST_NAMED: Final = 5
@@ -326,7 +326,7 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
     except ValidationError as error:
         found = error.errors(include_url=False)[0]
         where = ".".join(map(str, found["loc"]))
-        said = said_of(found)
+        said = reason_of(found)
         reason = Phrase("%(field)s: %(said)s", field=where, said=said) if where else said
         return Refused(place=place, reason=reason if isinstance(reason, str) else str(reason))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:

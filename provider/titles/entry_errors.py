@@ -32,7 +32,7 @@ _WORDS: Final = {
 """What is wrong with a value, by the beginning of Pydantic's kind of error."""
 
 
-def said_of(found: ErrorDetails) -> str | EntryError:
+def reason_of(found: ErrorDetails) -> str | EntryError:
     """Return what is wrong with a value; in Pydantic's words, which are English, if its kind is unknown."""
     facts = found.get("ctx", {})
     error = facts.get("error")

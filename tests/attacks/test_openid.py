@@ -372,7 +372,7 @@ async def test_sensitive_actions_require_a_recent_confirmation_by_the_provider(
     assert (status, "eduID.cz did not confirm that it is you" in text) == (403, True), "it did not ask"
     assert (provider.asked[-1]["prompt"], provider.asked[-1]["max_age"]) == ("login", "900")
     provider.claims = {"auth_time": None}
-    assert (await _sign_in(stranger, again))[0] == 403, "it does not tell when it did"
+    assert (await _sign_in(stranger, again))[0] == 403, "the provider did not state the time of the sign-in"
     provider.claims = {"sub": "somebody-else"}
     provider.account = {"sub": "somebody-else"}
     assert (await _sign_in(stranger, again))[0] == 403, "another account"

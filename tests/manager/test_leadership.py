@@ -55,7 +55,7 @@ async def standing_by(database: Database) -> AsyncIterator["asyncio.Task[int]"]:
 
 
 def duties(settings: Settings, database: Database, number: int) -> Duties:
-    """The duties of the leader of that number."""
+    """The duties of the leader with this number."""
     transactions = DatabaseExecutor(database, threads=2, name="manager-database")
     worker = Worker(settings, database, transactions)
     return Duties(settings, database, transactions, Fenced(transactions, number), worker)

@@ -245,12 +245,12 @@ class Hub:
             await _succeeds(self._read(topic, reading, list(same)))
 
     async def _with_rows(
-        self, busy_of: Callable[[Session, Collection[int]], Collection[int]], feeds: Sequence[_Feed]
+        self, find_busy: Callable[[Session, Collection[int]], Collection[int]], feeds: Sequence[_Feed]
     ) -> Sequence[_Feed]:
         """Empty the feeds of organisations that have no rows; return the others."""
         limited = [feed for feed in feeds if not feed.reading.sees_everything]
         organisations = {feed.reading.organisation_id for feed in limited}
-        busy = await self._database.run(busy_of, organisations) if limited else ()
+        busy = await self._database.run(find_busy, organisations) if limited else ()
         empty = [feed for feed in limited if feed.reading.organisation_id not in busy]
         self._update(empty, [{} for _ in empty])
         return [

@@ -119,7 +119,7 @@ async def notice_sender(
 ) -> AsyncIterator[Callable[[], Any]]:
     """Yield a function that ticks a notice sender once and waits until all that it began has ended.
 
-    The sender belongs to the leader of that number, by default to one that leads from now on.
+    The sender belongs to the leader with this number, by default to a new leader.
     """
     with DatabaseExecutor(database, threads=2, name="manager-database") as transactions:
         number = await transactions.run(take_over) if leader is None else leader
