@@ -9,90 +9,22 @@ from sqlalchemy import Row, text
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
-from harvester.harvest import approval, checkpoint
+from harvester.harvest import approval, checkpoint, disappearance
 from harvester.harvest.approval import SAMPLE, Held, HeldRunError, HoldKind
 from harvester.harvest.checkpoint import Checkpoint
+from harvester.harvest.disappearance import OURS, ListedRecords
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.verdict import PROPER, End, Verdict
 from harvester.models import Repository
 from harvester.store import deletions
-from harvester.store import records as arrays
 from harvester.store.deletions import DeletionTarget, Tombstone
 from harvester.store.records import RunKey
-from harvester.vocabulary import DeletionReason
 from oai.console import counted
 from oai.database import Database
 from oai.datestamps import format_datestamp, utc_now
 from oai.settings import Settings
 from oai.vocabulary import reports_deletions
 
-# A record may merely have left this set: another harvest of the same format covers it if that harvest is of
-# one of the record's sets or of the whole repository.
-_NAMED = """
-    EXISTS (
-        SELECT FROM oai_set_mapping AS mapping
-        WHERE mapping.record_id = record.record_id
-          AND (mapping.set_spec = :set_spec OR starts_with(mapping.set_spec, :set_spec || ':')))
-    """
-OURS = f"""
-    record.repository_id = :repository_id AND record.metadata_prefix = :prefix AND record.status = 'active'
-    AND (:set_spec = '' OR {_NAMED})
-    """
-_ELSEWHERE = """
-    :set_spec <> '' AND EXISTS (
-        SELECT FROM oai_harvest AS other
-        WHERE other.repository_id = :repository_id AND other.metadata_prefix = :prefix
-          AND other.harvest_id <> :harvest_id
-          AND (other.set_spec = '' OR EXISTS (
-              SELECT FROM oai_set_mapping AS mapping
-              WHERE mapping.record_id = record.record_id
-                AND (mapping.set_spec = other.set_spec
-                     OR starts_with(mapping.set_spec, other.set_spec || ':')))))
-    """
-_STAGE = text(
-    f"""
-    WITH unseen AS MATERIALIZED (
-    SELECT record.record_id, record.digest, {_ELSEWHERE} AS elsewhere
-    FROM oai_record AS record
-    WHERE {OURS}
-      AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
-    ), staged AS (
-    INSERT INTO oai_held_deletion (harvest_id, run_started, record_id, datestamp, reason, digest)
-    SELECT :harvest_id, :run_started, record_id, :datestamp,
-           CASE WHEN :certain OR EXISTS (
-               SELECT FROM oai_held_deletion AS earlier
-               WHERE earlier.harvest_id = :harvest_id AND earlier.record_id = unseen.record_id
-                 AND earlier.digest IS NOT DISTINCT FROM unseen.digest)
-           THEN :reason ELSE 'unconfirmed' END, digest
-    FROM unseen WHERE NOT elsewhere
-    ON CONFLICT DO NOTHING
-    RETURNING reason)
-    SELECT (SELECT count(*) FROM staged WHERE reason = :reason) AS disappeared,
-        (SELECT count(*) FROM staged WHERE reason <> :reason) AS unconfirmed,
-        (SELECT count(*) FROM unseen WHERE elsewhere) AS elsewhere,
-        (SELECT count(*) FROM oai_seen JOIN oai_record AS record USING (record_id)
-         WHERE :set_spec <> '' AND record.status = 'active' AND NOT {_NAMED}) AS unnamed
-    """  # noqa: S608 built from constants only
-)
-_SEEN = text(
-    """
-    INSERT INTO oai_sighting (harvest_id, run_started, record_ids)
-    VALUES (:harvest_id, :run_started, CAST(:ids AS bigint[]))
-    """
-)
-# A separate table, indexed and analysed before it is joined: otherwise PostgreSQL estimates ten rows and
-# compares each record with each.
-_GATHER = (
-    text(
-        """
-        CREATE TEMPORARY TABLE oai_seen ON COMMIT DROP AS
-        SELECT DISTINCT unnest(record_ids) AS record_id FROM oai_sighting
-        WHERE harvest_id = :harvest_id AND run_started = :run_started
-        """
-    ),
-    text("CREATE UNIQUE INDEX ON oai_seen (record_id)"),
-    text("ANALYZE oai_seen"),
-)
 _LEFT = text(
     """
     SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = :harvest_id) AS deletions,
@@ -106,8 +38,6 @@ _ANY_ACTIVE = text(
                    WHERE repository_id = :repository_id AND metadata_prefix = :prefix AND status = 'active')
     """
 )
-_FORGET = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id AND run_started <> :run_started")
-_FORGET_ALL = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id")
 _ACTIVE = text(
     f"""
     SELECT count(*) FROM oai_record AS record
@@ -120,62 +50,6 @@ def any_active(session: Session, *, repository_id: int, metadata_prefix: str) ->
     """Return whether the repository has active records in the format; false before the first harvest."""
     found = session.execute(_ANY_ACTIVE, {"repository_id": repository_id, "prefix": metadata_prefix})
     return bool(found.scalar_one())
-
-
-def note_seen(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
-    """Record that the run saw these records. The caller commits."""
-    if record_ids:
-        session.execute(_SEEN, {**_key(run), "ids": arrays.of_numbers(record_ids)})
-
-
-def forget_earlier(session: Session, run: RunKey) -> None:
-    """Delete the notes of what earlier runs of the harvest saw. The caller commits."""
-    session.execute(_FORGET, _key(run))
-
-
-def forget_seen(session: Session, run: RunKey) -> None:
-    """Delete the notes of what the harvest's runs saw. The caller commits."""
-    session.execute(_FORGET_ALL, {"harvest_id": run.harvest_id})
-
-
-def stage_disappeared(
-    session: Session,
-    run: RunKey,
-    *,
-    repository_id: int,
-    metadata_prefix: str,
-    set_spec: str,
-    datestamp: str,
-    certain: bool = True,
-) -> Row[Any]:
-    """Stage the deletion of records that the run should have seen but did not.
-
-    Return their number as `disappeared`, and as `elsewhere` the number of those that are left alone: when one
-    set is harvested, those that another harvest of the repository covers; as `unnamed` the number of seen
-    records whose headers do not name that set. Unless the list is `certain` to have skipped no record, only
-    records that the last full harvest did not see either disappear; `unconfirmed` is the number of the
-    others. The caller commits at once, and guarantees that the run saw everything.
-    """
-    for statement in _GATHER:
-        session.execute(statement, _key(run))
-    found = session.execute(
-        _STAGE,
-        {
-            **_key(run),
-            "repository_id": repository_id,
-            "prefix": metadata_prefix,
-            "set_spec": set_spec,
-            "datestamp": datestamp,
-            "certain": certain,
-            "reason": DeletionReason.DISAPPEARED.value,
-        },
-    ).one()
-    deletions.forget_unconfirmed(session, run)
-    return found
-
-
-def _key(run: RunKey) -> dict[str, object]:
-    return {"harvest_id": run.harvest_id, "run_started": run.run_started}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,6 +133,8 @@ class MassChangeGuard:
     """Whether headers name the sets, which are queries in other protocols than OAI-PMH."""
     reports_deletions: bool = False
     """Whether the repository says that it reports each deletion."""
+    confirmed: bool = False
+    """Whether the repository was asked for each record that the lists lack, and does not have it."""
     disappeared: int | None = None
     """Number of records that disappeared; None before the run has looked for them."""
     updates: int = 0
@@ -277,12 +153,32 @@ class MassChangeGuard:
         if self.any_staged and record_ids:
             deletions.unstage(session, self.run, record_ids)
         if self.looks:
-            note_seen(session, self.run, record_ids)
+            disappearance.note_seen(session, self.run, record_ids)
 
     def note_seen(self, session: Session, record_ids: Sequence[int]) -> None:
         """Record that the list contains the records, possibly as deleted: they have not disappeared."""
         if self.looks:
-            note_seen(session, self.run, record_ids)
+            disappearance.note_seen(session, self.run, record_ids)
+
+    def missing(self, database: Database, *, most: int) -> Sequence[tuple[int, str]]:
+        """Return ids and identifiers of active records that the lists lack, at most so many.
+
+        None if records cannot disappear in this run.
+        """
+        if not self.looks or not self.names_sets:
+            return []
+        with database.session() as session:
+            return disappearance.missing_records(session, self.run, self._listed, most=most)
+
+    def keep(self, database: Database, record_ids: Sequence[int], *, confirmed: bool) -> None:
+        """Keep records that the lists lack, but that the repository has; commits by itself.
+
+        `confirmed`: it does not have the other missing records.
+        """
+        self.confirmed = confirmed
+        with database.session() as session:
+            disappearance.note_seen(session, self.run, record_ids)
+            session.commit()
 
     def check_updates(self, session: Session, updates: int, sample: Sequence[str]) -> None:
         """Count a page's updates before any is stored. Raises HeldRunError if they are too many."""
@@ -336,6 +232,14 @@ class MassChangeGuard:
             session.commit()
         return replace(found, deleted=deleted)
 
+    @property
+    def _listed(self) -> ListedRecords:
+        return ListedRecords(
+            repository_id=self.target.repository_id,
+            metadata_prefix=self.target.metadata_prefix,
+            set_spec=self.set_spec,
+        )
+
     def _staged(self, session: Session) -> int:
         """Return the number of deletions that the run has staged."""
         return deletions.staged_count(session, self.run) if self.any_staged else 0
@@ -348,16 +252,14 @@ class MassChangeGuard:
             return self._found(self.disappeared)
         if not self.looks or verdict is not Verdict.COMPLETE:
             return Settlement()
-        found = stage_disappeared(
+        found = disappearance.stage_disappeared(
             session,
             self.run,
-            repository_id=self.target.repository_id,
-            metadata_prefix=self.target.metadata_prefix,
-            set_spec=self.set_spec,
+            self._listed,
             datestamp=response_date or format_datestamp(utc_now()),
-            certain=certain,
+            certain=certain or self.confirmed,
         )
-        forget_seen(session, self.run)
+        disappearance.forget_seen(session, self.run)
         checkpoint.note_disappeared(session, self.run.harvest_id, found.disappeared)
         self.any_staged = self.any_staged or bool(found.disappeared)
         unnamed = found.unnamed if self.names_sets else 0
@@ -429,7 +331,7 @@ def open_guard(
     if left.deletions:
         deletions.forget_stale(session, run)
     if left.sightings:
-        forget_earlier(session, run)
+        disappearance.forget_earlier(session, run)
     own, ours = repository, settings.harvester
     updates = ours.brake_updates if own.brake_updates is None else own.brake_updates
     return MassChangeGuard(

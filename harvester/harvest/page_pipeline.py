@@ -97,11 +97,11 @@ class RunThread:
     thread: ThreadPoolExecutor
     stop: asyncio.Event
 
-    async def in_thread(self, work: Callable[[], None]) -> None:
-        """Run `work`, which uses the database and files, after the work already submitted."""
+    async def in_thread(self, work: Callable[[], _T]) -> _T:
+        """Return what `work` returns, which uses the database and files, after the work already submitted."""
         # The executor has one thread: work never overlaps, and is done in the order in which it was
         # submitted.
-        await asyncio.get_running_loop().run_in_executor(self.thread, work)
+        return await asyncio.get_running_loop().run_in_executor(self.thread, work)
 
     async def or_stop(self, awaitable: Awaitable[_T]) -> _T:
         """Return the result; raise InterruptedRunError as soon as the run is asked to stop."""

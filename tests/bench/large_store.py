@@ -19,7 +19,7 @@ from typing import Final
 from sqlalchemy import select, text
 from sqlalchemy.orm import Session
 
-from harvester.harvest.mass_change_guard import note_seen, stage_disappeared
+from harvester.harvest.disappearance import ListedRecords, note_seen, stage_disappeared
 from harvester.listing import find_records
 from harvester.models import Record
 from harvester.rule_lab.samples import count_stored
@@ -317,9 +317,8 @@ def _disappeared(looks: _Looks) -> None:
     def end(session: Session) -> None:
         ids = select(Record.record_id).where(Record.repository_id == 10)
         note_seen(session, run, session.scalars(ids).all())
-        found = stage_disappeared(
-            session, run, repository_id=10, metadata_prefix=_PREFIX, set_spec="", datestamp=""
-        )
+        listed = ListedRecords(repository_id=10, metadata_prefix=_PREFIX, set_spec="")
+        found = stage_disappeared(session, run, listed, datestamp="")
         if found.disappeared:
             raise SystemExit(f"{found.disappeared} records disappeared")
 

@@ -18,7 +18,7 @@ from harvester.store.audit import Audit, Auditor, StoreFinding
 from oai.database import Database
 from oai.settings import Settings
 from tests.commands import zatva_beside
-from tests.harvester.fake_repository import FakeRepository, Item
+from tests.harvester.fake_repository import Answer, FakeRepository, Item
 
 
 class Library:
@@ -137,9 +137,15 @@ class Library:
         asked = [one for one in self.fake.lists() if "resumptionToken" not in one]
         return [(one.get("from"), one.get("until")) for one in asked]
 
-    def forgets(self) -> None:
-        """Make the repository report that it keeps no deletions."""
-        self.fake.fault = lambda _, good: good.replace(b">persistent<", b">no<")
+    def forgets(self, *, get_record: bool = True) -> None:
+        """Make the repository report that it keeps no deletions; `get_record`: it answers GetRecord."""
+
+        def answer(asked: dict[str, str], good: bytes) -> bytes | Answer:
+            if asked.get("verb") == "GetRecord" and not get_record:
+                return 501, {}, b"not implemented"
+            return good.replace(b">persistent<", b">no<")
+
+        self.fake.fault = answer
 
 
 def facts_of(run: History) -> dict[str, Any]:

@@ -1,0 +1,176 @@
+"""Records that a full list lacks: what a run saw, and what is taken to have disappeared."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from sqlalchemy import Row, text
+from sqlalchemy.orm import Session
+
+from harvester.store import deletions
+from harvester.store import records as arrays
+from harvester.store.records import RunKey
+from harvester.vocabulary import DeletionReason
+
+# A record may merely have left this set: another harvest of the same format covers it if that harvest is of
+# one of the record's sets or of the whole repository.
+_NAMED = """
+    EXISTS (
+        SELECT FROM oai_set_mapping AS mapping
+        WHERE mapping.record_id = record.record_id
+          AND (mapping.set_spec = :set_spec OR starts_with(mapping.set_spec, :set_spec || ':')))
+    """
+OURS = f"""
+    record.repository_id = :repository_id AND record.metadata_prefix = :prefix AND record.status = 'active'
+    AND (:set_spec = '' OR {_NAMED})
+    """
+_ELSEWHERE = """
+    :set_spec <> '' AND EXISTS (
+        SELECT FROM oai_harvest AS other
+        WHERE other.repository_id = :repository_id AND other.metadata_prefix = :prefix
+          AND other.harvest_id <> :harvest_id
+          AND (other.set_spec = '' OR EXISTS (
+              SELECT FROM oai_set_mapping AS mapping
+              WHERE mapping.record_id = record.record_id
+                AND (mapping.set_spec = other.set_spec
+                     OR starts_with(mapping.set_spec, other.set_spec || ':')))))
+    """
+_UNSEEN = f"""
+    {OURS} AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
+    """
+_MISSING = text(
+    f"""
+    SELECT record_id, identifier FROM oai_record AS record
+    WHERE {_UNSEEN} AND NOT ({_ELSEWHERE})
+    LIMIT :most
+    """  # noqa: S608 built from constants only
+)
+_STAGE = text(
+    f"""
+    WITH unseen AS MATERIALIZED (
+    SELECT record.record_id, record.digest, {_ELSEWHERE} AS elsewhere
+    FROM oai_record AS record
+    WHERE {_UNSEEN}
+    ), staged AS (
+    INSERT INTO oai_held_deletion (harvest_id, run_started, record_id, datestamp, reason, digest)
+    SELECT :harvest_id, :run_started, record_id, :datestamp,
+           CASE WHEN :certain OR EXISTS (
+               SELECT FROM oai_held_deletion AS earlier
+               WHERE earlier.harvest_id = :harvest_id AND earlier.record_id = unseen.record_id
+                 AND earlier.digest IS NOT DISTINCT FROM unseen.digest)
+           THEN :reason ELSE 'unconfirmed' END, digest
+    FROM unseen WHERE NOT elsewhere
+    ON CONFLICT DO NOTHING
+    RETURNING reason)
+    SELECT (SELECT count(*) FROM staged WHERE reason = :reason) AS disappeared,
+        (SELECT count(*) FROM staged WHERE reason <> :reason) AS unconfirmed,
+        (SELECT count(*) FROM unseen WHERE elsewhere) AS elsewhere,
+        (SELECT count(*) FROM oai_seen JOIN oai_record AS record USING (record_id)
+         WHERE :set_spec <> '' AND record.status = 'active' AND NOT {_NAMED}) AS unnamed
+    """  # noqa: S608 built from constants only
+)
+_SEEN = text(
+    """
+    INSERT INTO oai_sighting (harvest_id, run_started, record_ids)
+    VALUES (:harvest_id, :run_started, CAST(:ids AS bigint[]))
+    """
+)
+# A separate table, indexed and analysed before it is joined: otherwise PostgreSQL estimates ten rows and
+# compares each record with each.
+_GATHER = (
+    text(
+        """
+        CREATE TEMPORARY TABLE oai_seen ON COMMIT DROP AS
+        SELECT DISTINCT unnest(record_ids) AS record_id FROM oai_sighting
+        WHERE harvest_id = :harvest_id AND run_started = :run_started
+        """
+    ),
+    text("CREATE UNIQUE INDEX ON oai_seen (record_id)"),
+    text("ANALYZE oai_seen"),
+)
+_FORGET = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id AND run_started <> :run_started")
+_FORGET_ALL = text("DELETE FROM oai_sighting WHERE harvest_id = :harvest_id")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedRecords:
+    """What a full harvest lists: a set of a repository in one format, or everything with an empty set."""
+
+    repository_id: int
+    metadata_prefix: str
+    set_spec: str
+
+    @property
+    def parameters(self) -> Mapping[str, object]:
+        """Return the parameters of the statements."""
+        return {
+            "repository_id": self.repository_id, "prefix": self.metadata_prefix, "set_spec": self.set_spec
+        }  # fmt: skip
+
+
+def note_seen(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
+    """Record that the run saw these records. The caller commits."""
+    if record_ids:
+        session.execute(_SEEN, {**_key(run), "ids": arrays.of_numbers(record_ids)})
+
+
+def forget_earlier(session: Session, run: RunKey) -> None:
+    """Delete the notes of what earlier runs of the harvest saw. The caller commits."""
+    session.execute(_FORGET, _key(run))
+
+
+def forget_seen(session: Session, run: RunKey) -> None:
+    """Delete the notes of what the harvest's runs saw. The caller commits."""
+    session.execute(_FORGET_ALL, {"harvest_id": run.harvest_id})
+
+
+def stage_disappeared(
+    session: Session,
+    run: RunKey,
+    listed: ListedRecords,
+    *,
+    datestamp: str,
+    certain: bool = True,
+) -> Row[Any]:
+    """Stage the deletion of records that the run should have seen but did not.
+
+    Return their number as `disappeared`, and as `elsewhere` the number of those that are left alone: when one
+    set is harvested, those that another harvest of the repository covers; as `unnamed` the number of seen
+    records whose headers do not name that set. Unless the list is `certain` to have skipped no record, only
+    records that the last full harvest did not see either disappear; `unconfirmed` is the number of the
+    others. The caller commits at once, and guarantees that the run saw everything.
+    """
+    _gather(session, run)
+    found = session.execute(
+        _STAGE,
+        {
+            **_key(run),
+            **listed.parameters,
+            "datestamp": datestamp,
+            "certain": certain,
+            "reason": DeletionReason.DISAPPEARED.value,
+        },
+    ).one()
+    deletions.forget_unconfirmed(session, run)
+    return found
+
+
+def missing_records(
+    session: Session, run: RunKey, listed: ListedRecords, *, most: int
+) -> Sequence[tuple[int, str]]:
+    """Return ids and identifiers of the records that would disappear, at most so many.
+
+    The caller ends the transaction, and guarantees that the run saw everything.
+    """
+    _gather(session, run)
+    found = session.execute(_MISSING, {**_key(run), **listed.parameters, "most": most})
+    return [(number, identifier) for number, identifier in found]
+
+
+def _gather(session: Session, run: RunKey) -> None:
+    for statement in _GATHER:
+        session.execute(statement, _key(run))
+
+
+def _key(run: RunKey) -> dict[str, object]:
+    return {"harvest_id": run.harvest_id, "run_started": run.run_started}
