@@ -1,6 +1,7 @@
 """The parser of the command line: suggestions for mistyped words, examples, and an overview by purpose."""
 
 import argparse
+import contextlib
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -134,9 +135,14 @@ class CommandParser(argparse.ArgumentParser):
         """Print the error and how to get help, and exit."""
         self.exit(_USAGE, f"zatva: {message}\nRun `{self.prog} --help` for help.\n")
 
+    def exit(self, status: int = 0, message: str | None = None) -> NoReturn:
+        """End the program, after a message on standard error if one is given."""
+        _write_error(message or "")
+        sys.exit(status)
+
     def print_overview(self) -> None:
         """Print the help on standard error: a command is missing."""
-        self.print_help(sys.stderr)
+        _write_error(self.format_help())
 
     def format_help(self) -> str:
         """Return the help: of the whole program by purpose, otherwise argparse's, with the examples."""
@@ -156,6 +162,12 @@ class CommandParser(argparse.ArgumentParser):
             lines += [f"  {name:{width}}  {_short(choices[name].description, width)}" for name in names]
             lines.append("")
         return "\n".join(lines).rstrip() + "\n"
+
+
+def _write_error(text: str) -> None:
+    """Write to standard error, unless it is on a full disk: argparse of Python 3.11.2 fails then."""
+    with contextlib.suppress(OSError):
+        sys.stderr.write(text)
 
 
 def _short(description: str | None, width: int) -> str:

@@ -44,7 +44,8 @@ _RARE: Final = ("iframe", "noembed", "noframes", "noscript", "svg", "template", 
 _BEGIN_OF_RARE = re.compile(f"<(?:{'|'.join(_RARE)})".encode())
 _BEGIN_OF_NO_MARKUP = re.compile(b"|".join(_NO_MARKUP) + b"|" + _BEGIN_OF_RARE.pattern)
 _MOST_CANDIDATES: Final = 10
-_IN_VALUE = re.compile(rb"<[A-Za-z](?:[^\"'>]|\"[^\"]*+\"|'[^']*+')*+([\"'])[^>]*+")
+# An atomic group: before 3.11.5, Python fails to match a possessive quantifier of alternatives (gh-106052).
+_IN_VALUE = re.compile(rb"<[A-Za-z](?>(?:[^\"'>]|\"[^\"]*+\"|'[^']*+')*)([\"'])[^>]*+")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
 _META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml\s[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_:.-]{1,40})")
