@@ -17,7 +17,6 @@ from oai.errors import UsageError
 from oai.private_files import open_private
 from oai.settings import Settings, settings_file
 from oai.settings_view import settings_in_effect
-from web.auth.sign_in import LOCAL_DASHBOARD, make_link
 
 _HEADING = (
     "# Settings of Zatva. Each line shows a default; to change one, remove the # in front of it.\n# "
@@ -31,6 +30,9 @@ def init(invocation: Invocation) -> None:
 
     A data folder that is given as an option is written to the file.
     """
+    # The dashboard takes most of the time to import, and `zatva settings` does not need it.
+    from web.auth.sign_in import LOCAL_DASHBOARD, make_link  # noqa: PLC0415
+
     path = checked_output(settings_file(invocation.arguments.config))
     if path.exists() and not invocation.arguments.force:
         raise UsageError(f"{path} already exists; to overwrite it with the defaults, use --force")
