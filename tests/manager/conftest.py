@@ -13,16 +13,14 @@ import pytest
 from sqlalchemy import Row, text
 
 from manager import commands as running
-from oai.child import module_command
 from oai.database import Database
 from oai.sections import ManagerSettings
 from oai.settings import Settings
 from tests.commands import Process, forking
-from tests.manager.forked import fork_from
+from tests.manager.forked import STAND_IN, fork_from
 from tests.reused_database import backends, reused, settings
 
 __all__ = ["backends", "reused", "settings"]
-STAND_IN = module_command("tests.manager.stand_in")
 PATIENCE = 60.0
 QUICK = {"tick_seconds": 0.1, "retry_minutes": 0.001, "stop_seconds": 10, "lost_seconds": 3, "retries": 2}
 

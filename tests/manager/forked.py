@@ -15,6 +15,7 @@ from manager.worker.process import PreforkServer
 from oai import prefork
 from oai.child import module_command, words_of_module
 
+STAND_IN = module_command("tests.manager.stand_in")
 _BEGINNING = module_command("")[:-1]
 
 

@@ -28,7 +28,6 @@ from oai.error_translation import as_zatva_error
 from oai.settings import Settings
 from tests.manager.conftest import (
     PATIENCE,
-    STAND_IN,
     Tables,
     alive,
     managing,
@@ -36,6 +35,7 @@ from tests.manager.conftest import (
     running_process,
     until,
 )
+from tests.manager.forked import STAND_IN
 
 _END_OTHERS = (
     "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"

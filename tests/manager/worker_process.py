@@ -4,8 +4,7 @@ from manager.commands import run_until_signal, serve_worker
 from oai.database import open_database
 from oai.logs import configure
 from oai.settings import load_settings
-from tests.manager.conftest import STAND_IN
-from tests.manager.forked import fork_from_here
+from tests.manager.forked import STAND_IN, fork_from_here
 
 
 def main() -> None:

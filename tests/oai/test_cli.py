@@ -1,6 +1,5 @@
 """Commands: shared options, lazy handlers, and exit codes."""
 
-import asyncio
 import json
 import logging
 import os
@@ -8,17 +7,14 @@ import signal
 import subprocess
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from oai import logs
-from oai.cli import Invocation, add_command, add_group, run
+from oai.cli import add_command, run
 from oai.command_parser import CommandParser
-from oai.console import export_stream
-from oai.errors import ExitCode, StrictCheckError
-from oai.serving import stop_signal
+from oai.errors import ExitCode
+from tests.oai.cli_handlers import parser_of
 
 
 @pytest.fixture(autouse=True)
@@ -38,105 +34,12 @@ def _as_if_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[No
     logging.root.handlers[:] = logged
 
 
-def _parser(handler: str) -> CommandParser:
-    parser = CommandParser(prog="zatva")
-    commands = parser.add_subparsers(required=True)
-    add_command(
-        add_group(commands, "some", help="some"), "thing", help="do it", handler=f"{__name__}:{handler}"
-    )
-    return parser
-
-
-def done(invocation: Invocation) -> int:
-    invocation.console.result({"data": invocation.settings.data}, "done")
-    return ExitCode.DONE
-
-
-def refused(_: Invocation) -> int:
-    raise StrictCheckError("the third record has no identifier")
-
-
-def terminated(_: Invocation) -> int:
-    signal.raise_signal(signal.SIGTERM)
-    return ExitCode.DONE
-
-
-def loses_its_terminal(invocation: Invocation) -> int:
-    file = invocation.settings.data / "unfinished"
-    file.touch()
-    try:
-        signal.raise_signal(signal.SIGHUP)
-    finally:
-        signal.raise_signal(signal.SIGHUP)
-        file.unlink()
-    return ExitCode.DONE
-
-
-def serves(_: Invocation) -> int:
-    async def until_stopped() -> None:
-        stop = stop_signal()
-        signal.raise_signal(signal.SIGHUP)
-        await stop.wait()
-
-    asyncio.run(until_stopped())
-    signal.raise_signal(signal.SIGHUP)
-    return ExitCode.DONE
-
-
-def interrupted_badly(_: Invocation) -> int:
-    try:
-        signal.raise_signal(signal.SIGINT)
-    finally:
-        raise RuntimeError("another command is already in progress")
-
-
-def faulty(_: Invocation) -> int:
-    raise RuntimeError("a fault")
-
-
-def opens_a_file(invocation: Invocation) -> int:
-    with (invocation.settings.data / "opened").open("w") as file:
-        for stream in (sys.stdout, sys.stderr):
-            stream.write("for nobody\n")
-            stream.flush()
-        invocation.console.table([{"name": None}], {"name": "name"}, empty="")
-        with invocation.console.progress("working") as advance:
-            advance(1)
-        inherited = subprocess.run(["/bin/sh", "-c", "echo for nobody; echo for nobody >&2"], check=False)
-        file.write(f"{min(file.fileno(), 3)} {inherited.returncode}")
-    return ExitCode.DONE
-
-
-def notes(invocation: Invocation) -> int:
-    invocation.console.note("begun")
-    logs.pass_on("a line of another process\n", logging.getLogger(), {"process": 7})
-    return ExitCode.TRY_LATER
-
-
-def exports(_: Invocation) -> int:
-    export_stream().write(b"a record")
-    return ExitCode.DONE
-
-
-def names(invocation: Invocation) -> int:
-    invocation.console.result({"name": "Zatva … č"}, "Zatva … č")
-    return ExitCode.DONE
-
-
-def writes_a_time(invocation: Invocation) -> int:
-    from oai.languages import minute_in_utc  # noqa: PLC0415 Babel reads TZ when it is imported
-
-    written = minute_in_utc(datetime(2026, 11, 26, 9, 5, tzinfo=UTC), "en")
-    invocation.console.result({"time": written}, written)
-    return ExitCode.DONE
-
-
 def _in_a_process(
     handler: str, *words: str, redirected: str = "", code: int = ExitCode.DONE, **environment: str
 ) -> bytes:
     program = (
-        "import sys; from tests.oai import test_cli as t; "
-        f"sys.exit(t.run(t._parser({handler!r}), ['some', 'thing', *sys.argv[1:]]))"
+        "import sys; from oai.cli import run; from tests.oai.cli_handlers import parser_of; "
+        f"sys.exit(run(parser_of({handler!r}), ['some', 'thing', *sys.argv[1:]]))"
     )
     command = ["/bin/sh", "-c", f'exec "$@" {redirected}', "sh", sys.executable, "-c", program, *words]
     paths = {"PYTHONPATH": str(Path(__file__).parents[2])}
@@ -182,54 +85,54 @@ def test_another_tz_is_used_without_a_warning(value: str) -> None:
 
 
 def test_a_result_is_text_or_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    assert run(_parser("done"), ["some", "thing"]) == ExitCode.DONE
+    assert run(parser_of("done"), ["some", "thing"]) == ExitCode.DONE
     assert capsys.readouterr().out == "done\n"
-    assert run(_parser("done"), ["some", "thing", "--json", "--data", "there"]) == ExitCode.DONE
+    assert run(parser_of("done"), ["some", "thing", "--json", "--data", "there"]) == ExitCode.DONE
     assert json.loads(capsys.readouterr().out) == {"data": str(tmp_path / "there")}
 
 
 def test_an_error_is_printed_without_traceback_and_determines_the_exit_code(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run(_parser("refused"), ["some", "thing"]) == ExitCode.STRICT_CHECK
+    assert run(parser_of("refused"), ["some", "thing"]) == ExitCode.STRICT_CHECK
     assert capsys.readouterr().err == "zatva: the third record has no identifier\n"
 
 
 def test_the_traceback_is_printed_with_verbose(capsys: pytest.CaptureFixture[str]) -> None:
-    run(_parser("refused"), ["some", "thing", "-v"])
+    run(parser_of("refused"), ["some", "thing", "-v"])
     assert "Traceback" in capsys.readouterr().err
 
 
 def test_sigterm_is_handled_as_an_interruption() -> None:
-    assert run(_parser("terminated"), ["some", "thing"]) == ExitCode.INTERRUPTED
+    assert run(parser_of("terminated"), ["some", "thing"]) == ExitCode.INTERRUPTED
 
 
 def test_sighup_interrupts_a_command_once_and_lets_it_clean_up(tmp_path: Path) -> None:
-    assert run(_parser("loses_its_terminal"), ["some", "thing"]) == ExitCode.INTERRUPTED
+    assert run(parser_of("loses_its_terminal"), ["some", "thing"]) == ExitCode.INTERRUPTED
     assert list(tmp_path.iterdir()) == []
 
 
 def test_sighup_ends_a_server_like_sigterm() -> None:
-    assert run(_parser("serves"), ["some", "thing"]) == ExitCode.DONE
+    assert run(parser_of("serves"), ["some", "thing"]) == ExitCode.DONE
 
 
 def test_a_command_started_with_nohup_continues_without_its_terminal() -> None:
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
-    assert run(_parser("loses_its_terminal"), ["some", "thing"]) == ExitCode.DONE
+    assert run(parser_of("loses_its_terminal"), ["some", "thing"]) == ExitCode.DONE
 
 
 def test_an_error_during_an_interruption_gives_the_code_of_the_interruption() -> None:
-    assert run(_parser("interrupted_badly"), ["some", "thing"]) == ExitCode.INTERRUPTED
+    assert run(parser_of("interrupted_badly"), ["some", "thing"]) == ExitCode.INTERRUPTED
 
 
 def test_an_unexpected_exception_is_raised() -> None:
     with pytest.raises(RuntimeError, match="a fault"):
-        run(_parser("faulty"), ["some", "thing"])
+        run(parser_of("faulty"), ["some", "thing"])
 
 
 def test_invalid_settings_give_the_exit_code_not_ready(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ZATVA_PROVIDER__TOKEN_HOURS", "never")
-    assert run(_parser("done"), ["some", "thing"]) == ExitCode.NOT_READY
+    assert run(parser_of("done"), ["some", "thing"]) == ExitCode.NOT_READY
 
 
 _INTERRUPTED_IMPORT = """
