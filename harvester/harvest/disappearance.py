@@ -40,9 +40,8 @@ _UNSEEN = f"""
     """
 _MISSING = text(
     f"""
-    SELECT record_id, identifier FROM oai_record AS record
-    WHERE {_UNSEEN} AND NOT ({_ELSEWHERE})
-    LIMIT :most
+    WITH unseen AS MATERIALIZED (SELECT record_id, identifier FROM oai_record AS record WHERE {_UNSEEN})
+    SELECT record_id, identifier FROM unseen AS record WHERE NOT ({_ELSEWHERE}) LIMIT :most
     """  # noqa: S608 built from constants only
 )
 _STAGE = text(

@@ -5,6 +5,7 @@ from functools import partial
 
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Selection
+from harvester.harvest.confirmation import confirm_missing
 from harvester.harvest.fetch import PageFetcher, RequestBudget, check_alive, where
 from harvester.harvest.page_pipeline import PagePipeline, RunThread
 from harvester.harvest.plan import RunPlan
@@ -38,16 +39,11 @@ from harvester.reading.errors import (
 )
 from harvester.rules.validation import open_validator
 from harvester.vocabulary import Level
-from oai.console import counted
 from oai.errors import StrictCheckError, failure_of
 from oai.vocabulary import Granularity, Verb
 
 _TRIES_WHILE_SEARCHING = 1
 _FAILED_PROBES = 3
-_MOST_CONFIRMED = 100
-"""Records missing from the lists that are requested one by one."""
-_ABSENT = frozenset({"idDoesNotExist", "cannotDisseminateFormat", "noRecordsMatch"})
-"""The answers for a record that the repository does not have in the format."""
 _ENDS = {
     Remedy.NOTHING_THERE: End.NO_RECORDS_MATCH,
     Remedy.ENDED_EARLY: End.NO_RECORDS_MATCH_LATE,
@@ -133,8 +129,9 @@ class ListHarvester:
             end = await self._one_list(window)
             if end in {End.SAMPLE, End.GAVE_UP, End.BROKEN_OFF}:
                 return end
-        if state.may_have_skipped:
-            await self._confirm_missing()
+        # A single page skips nothing, and a run that left something out deletes nothing.
+        if self.run.state.counts["pages"] > state.totals["lists"] and not self.run.state.counts["invalid"]:
+            await confirm_missing(self.run, self.client, self._steps)
         return state.end
 
     @property
@@ -211,47 +208,6 @@ class ListHarvester:
         if end is not End.SAMPLE:
             await self._finish(window, end)
         return end
-
-    async def _confirm_missing(self) -> None:
-        """Request by itself each record that the lists lack, which they may only have skipped.
-
-        Where tokens count positions, a record that is removed while a list is read makes the list skip
-        another one. If too many are missing, or a request for one fails, the lists decide as before.
-        """
-        run, database = self.run, self.run.checkpointer.database
-        missing = await self._steps.in_thread(lambda: run.guard.missing(database, most=_MOST_CONFIRMED + 1))
-        if not missing or len(missing) > _MOST_CONFIRMED:
-            return
-        found: list[int] = []
-        failed = None
-        try:
-            for number, identifier in missing:
-                if await self._has(identifier):
-                    found.append(number)
-        except ClientError as error:
-            failed = error
-            run.prepared.warn(f"records missing from the list were not requested one by one: {error}")
-        await self._steps.in_thread(lambda: run.guard.keep(database, found, confirmed=failed is None))
-        if found:
-            run.prepared.warn(
-                f"{counted(len(found), 'record')} missing from the list, which changed while it was read,"
-                f" {'was' if len(found) == 1 else 'were'} found by GetRecord and kept"
-            )
-
-    async def _has(self, identifier: str) -> bool:
-        """Return whether the repository has the record, in the harvested set if one is harvested."""
-        request = self.run.request
-        asking = self.client.get_record(identifier, request.metadata_prefix, loose=self._loose)
-        try:
-            header = (await self._steps.or_stop(asking)).header
-        except OaiError as error:
-            if error.code in _ABSENT:
-                return False
-            raise
-        in_set = not request.set_spec or any(
-            spec == request.set_spec or spec.startswith(f"{request.set_spec}:") for spec in header.set_specs
-        )
-        return header.identifier == identifier and in_set and not header.deleted
 
     def _fetching(self, window: Window) -> PageFetcher:
         request = self.run.request

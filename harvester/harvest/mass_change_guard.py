@@ -163,9 +163,9 @@ class MassChangeGuard:
     def missing(self, database: Database, *, most: int) -> Sequence[tuple[int, str]]:
         """Return ids and identifiers of active records that the lists lack, at most so many.
 
-        None if records cannot disappear in this run.
+        None if records cannot disappear in this run, or if it has looked for them already.
         """
-        if not self.looks or not self.names_sets:
+        if not self.looks or not self.names_sets or self.disappeared is not None:
             return []
         with database.session() as session:
             return disappearance.missing_records(session, self.run, self._listed, most=most)

@@ -70,14 +70,6 @@ class RunProgress:
         """The current window; None if nothing is left to request."""
         return self.windows[0] if self.windows else None
 
-    @property
-    def may_have_skipped(self) -> bool:
-        """Whether an ended list may have skipped records because it changed while it was read.
-
-        A list that becomes shorter shows it by its stated size only.
-        """
-        return bool(self.totals["shortened"] or self.totals["unsized"])
-
     def cut(self, calendar: Calendar) -> None:
         """Cut the first piece off the current window, which is to be sliced."""
         first, rest = next_piece(self.windows[0], calendar)
@@ -160,7 +152,6 @@ class RunProgress:
         self.totals["repeated"] += watch.count_repeated()
         self.totals["missing"] += watch.missing
         self.totals["shortened"] += watch.changed
-        self.totals["unsized"] += watch.pages > 1 and not watch.confirmed
         self.totals["revised"] += watch.revised
         self.totals["empty_pages"] += watch.empty
         self.totals["abrupt"] += watch.abrupt(no_token=end is End.NO_TOKEN)

@@ -20,7 +20,7 @@ from harvester.store.changes import read_changes
 from harvester.vocabulary import Slice
 from oai.errors import ExitCode
 from tests.commands import Process
-from tests.harvester.fake_repository import Item, many
+from tests.harvester.fake_repository import Answer, Item, many
 from tests.harvester.library import Library
 from tests.plans import plans_of, repeated_scans
 
@@ -265,10 +265,9 @@ async def test_no_record_is_deleted_if_the_list_became_shorter_while_it_was_read
     assert (outcome.verdict, outcome.counts["disappeared"], len(library.living())) == ("complete", 0, 25)
     shortened, unknown, kept = outcome.warnings
     assert shortened.startswith("the list became shorter while it was read")
-    assert unknown.startswith("records missing from the list were not requested one by one: ")
+    assert unknown.startswith("not all records missing from the list could be requested: ")
     assert kept.startswith("1 record missing from the list was kept, because the list changed")
-    outcome = await library.run(full=True)
-    assert (outcome.warnings, outcome.counts["disappeared"]) == ((), 1)
+    assert (await library.run(full=True)).counts["disappeared"] == 1
     assert "oai:fake.example:0" not in library.living()
 
 
@@ -276,7 +275,7 @@ async def test_no_record_is_deleted_if_the_list_became_shorter_while_it_was_read
 async def test_a_record_that_a_list_skipped_is_kept_if_the_repository_has_it(
     library: Library, *, sizes: bool
 ) -> None:
-    """Without completeListSize, nothing but a request for the record shows that it was skipped."""
+    """Without completeListSize, only a request for the record shows that it was skipped."""
     library.forgets()
     library.fake.sizes = sizes
     await library.run()
@@ -285,7 +284,7 @@ async def test_a_record_that_a_list_skipped_is_kept_if_the_repository_has_it(
     outcome = await library.run(full=True)
     assert (outcome.verdict, outcome.counts["disappeared"]) == ("complete", 1)
     assert library.living() == {f"oai:fake.example:{number}" for number in range(25) if number != 15}
-    assert outcome.warnings[-1].startswith("1 record missing from the list, which changed while it was read")
+    assert outcome.warnings[-1].startswith("1 record missing from the list was found by GetRecord and kept")
     alone = [asked["identifier"] for asked in library.fake.asked if asked.get("verb") == "GetRecord"]
     assert sorted(alone) == [f"oai:fake.example:{number}" for number in (10, 15)]
 
@@ -302,19 +301,104 @@ async def test_a_record_that_left_the_harvested_set_is_deleted_although_the_repo
     assert (outcome.warnings, outcome.counts["disappeared"]) == ((), 1)
 
 
-async def test_missing_records_are_not_requested_if_there_are_many_or_the_size_shows_that_none_was_skipped(
+async def test_a_record_skipped_by_a_list_of_unchanged_size_is_kept(library: Library) -> None:
+    library.forgets()
+    await library.run()
+
+    async def replace_first(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith("10|"):
+            library.fake.items = [*library.fake.items[1:], newer(99)]
+
+    library.fake.before = replace_first
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.counts["disappeared"]) == ("complete", 0)
+    assert "oai:fake.example:10" in library.living()
+
+
+async def test_missing_records_are_not_requested_if_many_are_missing_or_the_list_has_one_page(
     library: Library,
 ) -> None:
     library.forgets()
     library.change_settings(brake_deletions=100)
     library.fake.items = many(150)
     await library.run()
-    del library.fake.items[20:24]
-    assert (await library.run(full=True)).counts["disappeared"] == 4
-    library.fake.sizes = False
     del library.fake.items[20:121]
     assert (await library.run(full=True)).counts["disappeared"] == 101
+    library.fake.page_size = 100
+    del library.fake.items[20]
+    assert (await library.run(full=True)).counts["disappeared"] == 1
     assert [asked for asked in library.fake.asked if asked.get("verb") == "GetRecord"] == []
+
+
+async def test_missing_records_are_not_requested_by_a_run_that_left_something_out(library: Library) -> None:
+    library.forgets()
+    await library.run()
+    del library.fake.items[15]
+    library.fake.fault = lambda _, good: good.replace(b">persistent<", b">no<").replace(b"Title 3", b"a & b")
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.counts["disappeared"]) == ("partial", 0)
+    alone = {asked["identifier"] for asked in library.fake.asked if asked.get("verb") == "GetRecord"}
+    assert alone == {"oai:fake.example:3"}
+
+
+def answer_get_record(library: Library, answers: dict[int, Answer]) -> None:
+    """Let the repository answer requests for these records so."""
+
+    def answer(asked: dict[str, str], good: bytes) -> bytes | Answer:
+        number = asked.get("identifier", ":").rpartition(":")[2]
+        if number and int(number) in answers:
+            return answers[int(number)]
+        return good.replace(b">persistent<", b">no<")
+
+    library.fake.fault = answer
+
+
+async def test_a_failed_request_for_a_missing_record_does_not_prevent_the_others(library: Library) -> None:
+    library.fake.sizes = False
+    await library.run()
+    answer_get_record(library, dict.fromkeys((20, 21, 22), (404, {}, b"not found")))
+    del library.fake.items[20:23]
+    remove_while_listed(library)
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.counts["disappeared"]) == ("complete", 3)
+    assert "oai:fake.example:10" in library.living()
+    unknown, kept = outcome.warnings
+    assert unknown.startswith("not all records missing from the list could be requested: ")
+    assert kept.startswith("1 record missing from the list was found by GetRecord and kept")
+
+
+async def test_a_repository_that_is_too_busy_for_get_record_does_not_stop_a_full_harvest(
+    library: Library,
+) -> None:
+    library.fake.sizes = False
+    await library.run()
+    answer_get_record(library, {20: (429, {"Retry-After": "36000"}, b"later")})
+    del library.fake.items[20]
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.counts["disappeared"]) == ("complete", 1)
+    assert len(outcome.warnings) == 1
+
+
+@pytest.mark.parametrize(
+    "other",
+    [(b"<identifier>oai", b"<identifier>OAI"), (b"<setSpec>maps</setSpec>", b"")],
+    ids=["identifier", "sets"],
+)
+async def test_an_answer_that_does_not_tell_whether_the_record_is_listed_confirms_nothing(
+    library: Library, other: tuple[bytes, bytes]
+) -> None:
+    library.fake.items = [replace(item, sets=("maps",)) for item in library.fake.items]
+    await library.run(set_spec="maps")
+
+    def answer(asked: dict[str, str], good: bytes) -> bytes:
+        changed = good.replace(*other) if asked.get("verb") == "GetRecord" else good
+        return changed.replace(b">persistent<", b">no<")
+
+    library.fake.fault = answer
+    remove_while_listed(library)
+    outcome = await library.run(set_spec="maps", full=True)
+    assert outcome.counts["disappeared"] == 0
+    assert "oai:fake.example:10" in library.living()
 
 
 def move_while_listed(library: Library, number: int) -> None:
@@ -350,7 +434,7 @@ async def test_a_list_that_repeats_records_deletes_only_those_missing_from_the_n
     assert (outcome.counts["disappeared"], outcome.counts["repeated"]) == (1, 1)
     assert [warning[:32] for warning in outcome.warnings] == [
         "the list repeated 1 record while",
-        "records missing from the list we",
+        "not all records missing from the",
         "1 record missing from the list w",
     ]
     assert library.living() == {f"oai:fake.example:{number}" for number in range(25) if number != 20}
