@@ -33,7 +33,7 @@ _LINE: Final = re.compile(
 )
 _MARC: Final = re.compile(r"LDR|[0-9X]{3}")
 _SIGNS: Final = frozenset("#+*&@%")
-_SIGNS_OF_WORDS: Final = re.compile(r"((?<=[\w\u0300-\u036f])[#+*&@%]+|[#+*&@%]+(?=\w))")
+_SIGNS_OF_WORDS: Final = re.compile(r"((?<=[\w\u0300-\u036f])[#+*&@%]++|(?<![#+*&@%])[#+*&@%]++(?=\w))")
 """Signs that belong to a word, as in `C#` and `R&D`; between blanks, they are punctuation of ISBD."""
 Matching = Callable[[Expression, str], bool]
 """Returns whether an expression occurs in a value; may raise TooMuchError."""

@@ -301,6 +301,8 @@ class _Batch:
 
     def __init__(self, number: int = 1) -> None:
         self.faults: list[Fault] = []
+        self.notes: list[str] = []
+        """What is to be said about its records."""
         self._number = number
         self._pieces: list[bytes] = []
         self._size = 0
@@ -318,7 +320,7 @@ class _Batch:
     def part(self, around: tuple[bytes, bytes], *, notes: tuple[str, ...]) -> Part:
         """Return the part."""
         body = around[0] + b"".join(self._pieces) + around[1]
-        return Part(number=self._number, body=body, faults=tuple(self.faults), notes=notes)
+        return Part(number=self._number, body=body, faults=tuple(self.faults), notes=(*notes, *self.notes))
 
     def next(self) -> "_Batch":
         """Return the batch for the next part."""
@@ -379,7 +381,7 @@ def _sound_parts(
             else None
         )
         if mended is not None:
-            notes = (*notes, note_of(mended))
+            batch.notes.append(note_of(mended))
         if fault is None or mended is not None:
             sound += 1
             batch.add(piece.raw if mended is None else mended.raw)

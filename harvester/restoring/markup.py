@@ -34,7 +34,11 @@ _REFRESH: Final = re.compile(
     r"(\s*+[0-9.]*+[\s;,]++(?:url\s*+=\s*+)?)([\"']?)(.*)", re.IGNORECASE | re.DOTALL | re.ASCII
 )
 _CANDIDATE: Final = re.compile(r"[\s,]*+(\S++)", re.ASCII)
-_DESCRIPTORS: Final = re.compile(r"(?:[^,(]|\([^)]*+\)|\()*+")
+# A bracket that is not closed takes the rest. An atomic group: before 3.11.5, Python matches possessive
+# quantifiers of alternatives wrongly (gh-106052).
+_DESCRIPTORS: Final = re.compile(r"(?>(?:[^,(]|\([^)]*+(?:\)|\Z))*)")
+_MOST_LEVELS: Final = 10
+"""Documents within `srcdoc` attributes of one another whose links are changed."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -82,10 +86,10 @@ def tags(text: str, *, xml: bool = False) -> Iterator[Tag]:
     while (found := _START.search(text, place)) is not None:
         begin, kind = found.start(), text[found.start() + 1]
         if kind in "!?/":
-            if kind == "?" and xml and (instruction := _tag(text, begin + 2, begin)):
+            place = _behind_other(text, begin, xml=xml)
+            if kind == "?" and xml and (instruction := _tag(text, begin + 2, begin, end=place)):
                 yield instruction
             foreign -= kind == "/" and _closes_foreign(text, begin)
-            place = _behind_other(text, begin, xml=xml)
             continue
         tag = _tag(text, begin + 1, begin)
         if tag is None:
@@ -101,15 +105,16 @@ def tags(text: str, *, xml: bool = False) -> Iterator[Tag]:
             return
 
 
-def _tag(text: str, place: int, begin: int) -> Tag | None:
-    """Return the tag whose name begins at the position; None for a tag that is never closed."""
-    name = _NAME.match(text, place)
+def _tag(text: str, place: int, begin: int, *, end: int | None = None) -> Tag | None:
+    """Return the tag whose name begins at the position; None for a tag that is not closed before `end`."""
+    end = len(text) if end is None else end
+    name = _NAME.match(text, place, end)
     if name is None:
         return None
     attributes: list[Attribute] = []
     place = name.end()
     while True:
-        found = _ATTRIBUTE.match(text, place)
+        found = _ATTRIBUTE.match(text, place, end)
         if found is None or found.end() == place or _is_open(text, found):
             return None
         place = found.end()
@@ -150,6 +155,8 @@ def _behind_other(text: str, begin: int, *, xml: bool) -> int:
         return _behind(text, "-->", begin + 4)
     if xml and text.startswith("<![CDATA[", begin):
         return _behind(text, "]]>", begin)
+    if xml and text.startswith("<?", begin):
+        return _behind(text, "?>", begin)
     return _behind(text, ">", begin)
 
 
@@ -235,19 +242,19 @@ def page_edits(text: str, links: PageLinks, page_codec: str, *, xml: bool = Fals
     yield from _edits(text, links, page_codec, xml=False)
 
 
-def _edits(text: str, links: PageLinks, page_codec: str, *, xml: bool) -> Iterator[Edit]:
+def _edits(text: str, links: PageLinks, page_codec: str, *, xml: bool, level: int = 0) -> Iterator[Edit]:
     for tag in tags(text, xml=xml):
         if tag.name == "base":
             yield from _aside(tag.get("href"))
             continue
         if tag.name == "meta":
             yield from _meta(tag, links)
-        yield from _attributes(tag, links, page_codec)
+        yield from _attributes(tag, links, page_codec, level)
         if tag.name == "style" and tag.content_end is not None:
             yield from style_edits(text, links.text, begin=tag.end, end=tag.content_end)
 
 
-def _attributes(tag: Tag, links: PageLinks, page_codec: str) -> Iterator[Edit]:
+def _attributes(tag: Tag, links: PageLinks, page_codec: str, level: int) -> Iterator[Edit]:
     local = False
     seen = set()
     for one in tag.attributes:
@@ -261,14 +268,14 @@ def _attributes(tag: Tag, links: PageLinks, page_codec: str) -> Iterator[Edit]:
             if one.name == "src" and tag.name == "script" and link is not None:
                 yield from _script_charset(tag, one, link, page_codec)
         else:
-            yield from _changed(one, _other_value(one, links, page_codec))
+            yield from _changed(one, _other_value(one, links, page_codec, level))
     for name in _STRICT_CHECKS if local else ():
         yield from _aside(tag.get(name))
     if tag.name == "html":
         yield from _aside(tag.get("manifest"))
 
 
-def _other_value(one: Attribute, links: PageLinks, page_codec: str) -> str | None:
+def _other_value(one: Attribute, links: PageLinks, page_codec: str, level: int) -> str | None:
     """Return the new value of an attribute that is not a plain link; None if it stays unchanged."""
     if one.name in _LAZY:
         link = links.restored(one.value)
@@ -277,8 +284,8 @@ def _other_value(one: Attribute, links: PageLinks, page_codec: str) -> str | Non
         return _srcset(one.value, links)
     if one.name == "style":
         return _edited(one.value, lambda text: style_edits(text, links.text))
-    if one.name == "srcdoc":
-        return _edited(one.value, lambda text: _edits(text, links, page_codec, xml=False))
+    if one.name == "srcdoc" and level < _MOST_LEVELS:
+        return _edited(one.value, lambda text: _edits(text, links, page_codec, xml=False, level=level + 1))
     return None
 
 

@@ -185,6 +185,7 @@ Find = Callable[[str], tuple[str, bool] | None]
 _NUMBERS: Final = "az"
 """Subfields of valid and cancelled numbers. Qualifiers of a missing number are kept unchanged."""
 _QUALIFIER: Final = re.compile(r"\(([^()]*)\)")
+_MOST_QUALIFIERS: Final = 10
 _STATES: Final = {"a": "valid", "l": "valid", "m": "cancelled", "y": "cancelled", "z": "cancelled"}
 _OTHER_SCHEMES: Final = {"0": "isrc", "1": "upc", "2": "ismn", "3": "ean", "4": "sici", "8": "other"}
 _SIMPLE: Final = {
@@ -200,7 +201,7 @@ def take_isbn(found: OpenField, draft: MarcDraft) -> None:
     """Read field 020."""
     if not found.has(_NUMBERS):
         return
-    qualifiers = [clean(value).strip("()") for value in found.take("q")]
+    qualifiers = _qualifiers(found)
     _take_checked(found, draft, "isbn", _NUMBERS, find_isbn, qualifiers)
 
 
@@ -216,7 +217,7 @@ def take_other(found: OpenField, draft: MarcDraft) -> None:
         return
     mark = found.indicators[0]
     scheme = found.first("2").lower() if mark == "7" else _OTHER_SCHEMES.get(mark, "other")
-    qualifiers = [clean(value).strip("()") for value in found.take("q")]
+    qualifiers = _qualifiers(found)
     if scheme == "ismn":
         _take_checked(found, draft, "ismn", _NUMBERS, find_ismn, qualifiers)
         return
@@ -231,9 +232,9 @@ def take_number(found: OpenField, draft: MarcDraft) -> None:
         return
     scheme = _SIMPLE[found.tag]
     source = found.first("2").lower() if found.tag in {"015", "016"} else ""
-    qualifiers = [clean(value).strip("()") for value in found.take("q")]
+    qualifiers = _qualifiers(found)
     if found.tag == "028":
-        qualifiers += [clean(value) for value in found.take("b")]
+        qualifiers += [clean(value) for value in found.take("b")[:_MOST_QUALIFIERS]]
     for code, value in found.pairs(_NUMBERS):
         _add(draft, source or scheme, value, value, _STATES[code], qualifiers)
 
@@ -245,6 +246,11 @@ def take_languages(found: OpenField, draft: MarcDraft) -> None:
     for code, value in found.pairs("adh"):
         codes = split_codes(value)
         draft.add_languages("041", codes, original=code == "h")
+
+
+def _qualifiers(found: OpenField) -> list[str]:
+    """Return the first qualifiers of a field; each of its numbers gets them."""
+    return [clean(value).strip("()") for value in found.take("q")[:_MOST_QUALIFIERS]]
 
 
 def _take_checked(

@@ -88,6 +88,11 @@ def test_signs_that_distinguish_words_are_compared_and_punctuation_is_ignored(
     assert found == selected
 
 
+def test_a_value_with_many_signs_is_compared() -> None:
+    value = RawField(name="653", values=(("a", "C++ " + "*" * 500_000),))
+    assert parse_condition("653$a contains C++").accepts([value])
+
+
 @pytest.mark.parametrize("match", list(Match))
 def test_any_needs_one_condition_and_all_need_each(match: Match) -> None:
     rules = Conditions(match=match, conditions=[parse_condition("245 exists"), parse_condition("900 exists")])

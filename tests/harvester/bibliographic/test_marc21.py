@@ -515,6 +515,12 @@ def test_each_isbn_of_a_list_in_one_subfield_is_an_identifier() -> None:
     ]
 
 
+def test_numbers_have_the_first_ten_qualifiers_of_their_field() -> None:
+    qualifiers = [f"q{number}" for number in range(12)]
+    record = converted(f"020 ## $a80-200-0129-8$q{'$q'.join(qualifiers)}", "245 10 $aX")
+    assert record.identifiers[0].qualifier == ", ".join(qualifiers[:10])
+
+
 def test_places_stay_with_their_publishers() -> None:
     record = converted(
         "245 10 $aX",

@@ -120,4 +120,12 @@ def test_a_large_answer_is_repaired_in_parts() -> None:
     pages = [unread.of(part).read() for part in parts]
     assert sum(len(page.records) for page in pages) == 20
     assert [fault for part in parts for fault in part.faults] == []
-    assert sum("repaired on arrival" in note for note in parts[-1].notes) == 10
+    assert sum("repaired on arrival" in note for part in parts for note in part.notes) == 10
+
+
+def test_each_part_of_a_large_answer_notes_the_repairs_of_its_own_records() -> None:
+    body = answer(*(record(number, b"x & y") for number in range(2000)))
+    unread = Unread(body, Verb.LIST_RECORDS, URL, "text/xml", True, repairs=(AMPERSAND,)).in_parts()  # noqa: FBT003
+    parts = list(unread.split().parts)
+    assert len(parts) > 1
+    assert sum("repaired on arrival" in note for part in parts for note in part.notes) == 2000

@@ -1,6 +1,7 @@
 """How documents are prepared for a browser: only links change."""
 
 import gzip
+from html import escape
 
 import pytest
 from hypothesis import example, given, settings
@@ -153,10 +154,25 @@ def test_a_page_without_links_keeps_every_byte(body: bytes) -> None:
         '<p style="' + "(" * 50_000, "<meta http-equiv=refresh content='" + " " * 50_000 + "'>",
         "<img srcset='" + "," * 50_000 + "'>", "<style>" + '\\"' * 50_000, "<style>" + "url(" * 30_000,
         "<style>url(" + " " * 50_000, "<style>" + "a" * 100_000, "<a href='&" + "a" * 50_000 + "'>",
+        "<img srcset='a " + "(" * 1_000_000 + "'>",
     ],
 )  # fmt: skip
 def test_hostile_pages_take_no_more_time_than_others(hostile: str) -> None:
     assert _html(hostile)
+
+
+def test_an_instruction_of_an_image_ends_at_its_first_closing_sign() -> None:
+    link = '<?xml-stylesheet href="/b.css"?>'
+    body = link + '<?a b=">" ' * 100_000 + "?><svg><?c d=x" + link.removeprefix("<") + "</svg>"
+    made = treated(_entry("image/svg+xml"), body.encode(), _SITE, "h.example/d/x.svg", most=_MOST).decode()
+    assert made.startswith('<?xml-stylesheet href="../b.css"?><?a ')
+
+
+def test_links_are_changed_in_ten_documents_within_one_another() -> None:
+    page = ""
+    for _ in range(300):
+        page = f'<a href=/a.html><iframe srcdoc="{escape(page)}">'
+    assert _html(page).count("../a.html") == 11
 
 
 def test_a_compressed_document_is_decompressed_once() -> None:
