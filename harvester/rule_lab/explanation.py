@@ -2,7 +2,8 @@
 
 import copy
 import difflib
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
@@ -25,6 +26,9 @@ _LONGEST_VALUE: Final = 200
 """The number of characters of a value that are shown."""
 _LONGEST_SIDE: Final = 20_000
 """The number of characters of a record that are shown."""
+_MOST_COMPARISONS: Final = 20_000
+_LONG: Final = 200
+"""Lines from which difflib leaves out frequent ones."""
 
 
 def read_rules(
@@ -179,9 +183,38 @@ def _explained(
 
 
 def difference(before: str, after: str, *, names: tuple[str, str] = ("as it is", "as it would be")) -> str:
-    """Return the difference between two records formatted by `indented`, as a unified diff."""
-    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), *names, n=2, lineterm="")
-    return "\n".join(lines)
+    """Return the difference between two texts, such as records formatted by `indented`, as a unified diff.
+
+    Of texts with too many equal lines to compare each with each, all from the first to the last difference
+    counts as replaced.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    if _comparisons(old, new) > _MOST_COMPARISONS:
+        return "\n".join(_replaced(old, new, names))
+    return "\n".join(difflib.unified_diff(old, new, *names, n=2, lineterm=""))
+
+
+def _comparisons(old: Sequence[str], new: Sequence[str]) -> int:
+    """Return how often a repeated line of one text meets the same line of the other in difflib.
+
+    It leaves out lines that make up more than a hundredth of a long text.
+    """
+    counts = Counter(new)
+    frequent = len(new) // 100 + 1 if len(new) >= _LONG else len(new)
+    return sum(counts[line] for line in old if 1 < counts[line] <= frequent)
+
+
+def _replaced(old: Sequence[str], new: Sequence[str], names: tuple[str, str]) -> Iterator[str]:
+    pairs = list(zip(old, new, strict=False))
+    begin = next((place for place, (one, other) in enumerate(pairs) if one != other), len(pairs))
+    ends = zip(reversed(old[begin:]), reversed(new[begin:]), strict=False)
+    rest = min(len(old), len(new)) - begin
+    same = next((place for place, (one, other) in enumerate(ends) if one != other), rest)
+    gone, come = old[begin : len(old) - same], new[begin : len(new) - same]
+    yield from (f"--- {names[0]}", f"+++ {names[1]}")
+    yield f"@@ -{begin + 1},{len(gone)} +{begin + 1},{len(come)} @@"
+    yield from (f"-{line}" for line in gone)
+    yield from (f"+{line}" for line in come)
 
 
 def indented(record: etree._Element) -> str:

@@ -4,7 +4,6 @@ Harvests read the file below the data folder, which is authoritative: saving wri
 transaction ends. A change made in the file by other means is stored as a version before the file is replaced.
 """
 
-import difflib
 import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from sqlalchemy.orm import Session
 
 from harvester.listing import Among
 from harvester.models import Repository
+from harvester.rule_lab import explanation
 from harvester.rule_lab.explanation import read_rules
 from harvester.rule_lab.files import adopted_path, free_path, read_file, write_file
 from harvester.rule_lab.models import Rule, RuleVersion
@@ -145,16 +145,8 @@ def difference(older: RuleVersion | None, newer: RuleVersion, *, title: str = "v
     """
     if older is None:
         return as_text(newer.content)
-    return "\n".join(
-        difflib.unified_diff(
-            as_text(older.content).splitlines(),
-            as_text(newer.content).splitlines(),
-            title % {"number": older.number},
-            title % {"number": newer.number},
-            n=2,
-            lineterm="",
-        )
-    )
+    names = (title % {"number": older.number}, title % {"number": newer.number})
+    return explanation.difference(as_text(older.content), as_text(newer.content), names=names)
 
 
 def as_text(content: bytes) -> str:
