@@ -11,7 +11,8 @@ from typing import Final
 from harvester.bibliographic.text import fold, tidy
 
 _LEADING: Final = re.compile(r"^(?:[:;,=/+\u060c\u061b]\s+|\.\s*-\s+|\s)+")
-_TRAILING: Final = re.compile(r"(?:\s*[:;,=/\u060c\u061b]|\s+\+|\s+[-\u2013\u2014]{1,2}|\s)+$")
+# Each character is matched by one alternative only: otherwise the work doubles with each sign.
+_TRAILING: Final = re.compile(r"(?:[:;,=/\u060c\u061b\s]|(?<=\s)\+|(?<=\s)[-\u2013\u2014]{1,2})+$")
 _SIGNS: Final = ":;,=/+-\u2013\u2014\u060c\u061b"
 _ROUND: Final = re.compile(r"^\((?P<inner>[^()]*)\)$")
 _LAST_WORD: Final = re.compile(r"(?P<before>[\W\d_]{0,2})(?P<word>[^\W\d_]+)$")

@@ -103,8 +103,10 @@ _CORE_FUNCTIONS: Final = frozenset({
 # fmt: on
 _NODE_TESTS: Final = frozenset({"comment", "node", "processing-instruction", "text"})
 
-_PREFIX: Final = re.compile(rf"({_NAME}):(?=[^\W\d]|\*)")
-_CALL: Final = re.compile(rf"({_NAME}(?::{_NAME})?)\s*\(")
+# A name is tried from its first character only, so that a long one takes linear time.
+_BEGIN: Final = r"(?<![\w.\-])[\d.\-]*+"
+_PREFIX: Final = re.compile(rf"{_BEGIN}({_NAME}+):(?=[^\W\d]|\*)")
+_CALL: Final = re.compile(rf"{_BEGIN}({_NAME}+(?::{_NAME}+)?)\s*\(")
 _VARIABLE: Final = re.compile(rf"\$\s*({_NAME})")
 _OWN_LIMIT: Final = re.compile("limit|memory", re.IGNORECASE)
 _NAMESPACE_AXIS: Final = re.compile(r"\bnamespace\s*::")

@@ -27,11 +27,12 @@ from oai.xml import DOCTYPE_REFUSED, parse
 
 _LINE_END: Final = re.compile(r"\r\n|\r|\n")
 _TAG: Final = re.compile(rb"<(?:[^<>\"']|\"[^\"]*\"|'[^']*')*>")
-_ATTRIBUTE: Final = re.compile(r"([^\s=/<>\"']+)\s*=\s*(?:\"[^\"]*\"|'[^']*')")
+# A name is tried from its first character only, so that a long one takes linear time.
+_ATTRIBUTE: Final = re.compile(r"(?<![^\s=/<>\"'])([^\s=/<>\"']++)\s*+=\s*+(?:\"[^\"]*+\"|'[^']*+')")
 MAX_BYTES: Final = 1024**2
 """The maximum size of a rule file in bytes."""
 _NAMESPACES: Final = "selectionNamespaces"
-_DECLARATION: Final = re.compile(r"xmlns(?::([^\W\d][\w.\-]*))?\s*=\s*(?:'([^'<]*)'|\"([^\"<]*)\")(?=\s|$)")
+_DECLARATION: Final = re.compile(r"xmlns(?::([^\W\d][\w.\-]*))?\s*=\s*(?:'([^'<]*)'|\"([^\"<]*)\")(?:\s++|$)")
 _TRUTHS: Final = {"true": True, "1": True, "false": False, "0": False}
 
 
@@ -366,14 +367,14 @@ def _namespaces(file: RuleFile) -> dict[str, str]:
 
 
 def _declarations(file: RuleFile, element: etree._Element) -> Iterator[tuple[str, str]]:
-    rest = text_of(element).strip()
-    while rest:
-        found = _DECLARATION.match(rest)
+    text, place = text_of(element).strip(), 0
+    while place < len(text):
+        found = _DECLARATION.match(text, place)
         if found is None:
             raise file.fault(
                 element,
                 "%(text)s is not a namespace declaration; write xmlns:prefix='uri'",
-                text=repr(rest[:60]),
+                text=repr(text[place : place + 60]),
             )
         prefix, uri = found[1], (found[2] or found[3] or "").strip()
         if not prefix:
@@ -387,4 +388,4 @@ def _declarations(file: RuleFile, element: etree._Element) -> Iterator[tuple[str
                 said=f"xmlns:{prefix}={uri!r}",
             )  # fmt: skip
         yield prefix, uri
-        rest = rest[found.end() :].lstrip()
+        place = found.end()

@@ -67,6 +67,13 @@ def test_a_final_full_stop_that_closes_the_field_is_removed(text: str, cleaned: 
     assert clean(text) == cleaned
 
 
+def test_many_signs_at_the_end_are_removed_unless_another_one_closes_the_field() -> None:
+    """Only the last 40 characters are examined; without care, even these took seconds for each field."""
+    assert clean("Title" + " :" * 19) == "Title"
+    closed = "Title" + " :" * 19 + "+"
+    assert [clean(closed) for _ in range(1000)] == [closed] * 1000
+
+
 def test_each_part_of_a_record_is_stored_without_punctuation() -> None:
     record = converted(
         "110 1# $aUnited States.$bCongress.$bSenate.",

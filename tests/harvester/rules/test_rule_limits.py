@@ -248,3 +248,24 @@ def test_a_signal_to_the_whole_group_does_not_cost_a_record() -> None:
 
     assert evaluator.on(record("a")).find(path) == first
     assert evaluator.worker.pid == pid
+
+
+@pytest.mark.parametrize(
+    "rule",
+    [
+        f"<filter {'a' * 500_000}='' xpath='//a' regexp='a'/>",
+        f"<filter xpath='{'a' * 500_000}()' regexp='a'/>",
+        f"<filter xpath='{'a' * 500_000}:b' regexp='a'/>",
+    ],
+    ids=["attribute", "function", "prefix"],
+)
+def test_a_rule_with_a_long_unknown_name_is_refused(rule: str) -> None:
+    with pytest.raises(RuleFileError):
+        parse_filters(f"<filters>{DECLARED}{rule}</filters>".encode(), source="filters.xml")
+
+
+def test_many_namespaces_can_be_declared() -> None:
+    declared = " ".join(f"xmlns:p{number}='http://example.org/{number}'" for number in range(20_000))
+    selection = f"<selectionNamespaces>{declared}</selectionNamespaces>"
+    rule = "<filter xpath='//p19999:a' regexp='a'/>"
+    assert parse_filters(f"<filters>{selection}{rule}</filters>".encode(), source="filters.xml")
