@@ -36,8 +36,9 @@ from oai.vocabulary import Verb
 _AT_ONCE = 4
 _MOST_NAMES = 20
 _NAME_IN_HEADER = re.compile(
-    rb"<(?:[\w.-]+:)?header(?=[\s>])[^>]*>[^<]*<(?:[\w.-]+:)?identifier>\s*([^<]{1,2000}?)\s*</"
+    rb"<(?:[\w.-]+:)?header(?=[\s>])[^<>]*+>[^<]*+<(?:[\w.-]+:)?identifier>([^<]*+)</"
 )
+_LONGEST_NAME = 2000
 _OF_THE_WAY = frozenset({TransportKind.TIMEOUT, TransportKind.DISCONNECTED, TransportKind.HTTP})
 _PAGE_BYTES = 16 * 1024
 """Bytes that a page counts for besides its records, so that empty pages reach the limit, too."""
@@ -330,7 +331,9 @@ def where(error: ClientError) -> tuple[str, bytes]:
 def _names(raw: bytes) -> Iterator[str]:
     """Yield the identifiers in the headers of broken records: worth requesting, but not trusted."""
     for match in _NAME_IN_HEADER.finditer(raw):
-        yield unescape(match.group(1).decode("utf-8", errors="replace"))
+        name = match.group(1).strip()
+        if 0 < len(name) <= _LONGEST_NAME:
+            yield unescape(name.decode("utf-8", errors="replace"))
 
 
 def _refusal(page: Page, fault: Fault, names: Sequence[str]) -> Refusal:

@@ -46,8 +46,8 @@ RUN_AGAIN: Final = "; run the same command again then"
 _SHOWN_BYTES = 120
 _HEAD_BYTES = 4096
 _BOT_CHECK_PAGE: Final = re.compile(
-    rb"<title[^>]*>[^<]*(not a bot|just a moment|attention required|checking your browser|human verification)"
-    rb"|anubis_version",
+    rb"<title[^<>]*+>[^<]*"
+    rb"(not a bot|just a moment|attention required|checking your browser|human verification)|anubis_version",
     re.IGNORECASE,
 )
 """In pages of Anubis, Cloudflare and AWS WAF."""

@@ -4,11 +4,11 @@ import re
 from dataclasses import dataclass
 
 _OPENING = re.compile(rb"<((?:[A-Za-z_][\w.-]*:)?)OAI-PMH(?=[\s>])")
-_DECLARATION = re.compile(rb"<\?xml\s[^>]*\?>")
-_QUOTED = rb"""(?:"[^"]*"|'[^']*')"""
+_DECLARATION = re.compile(rb"<\?xml\s[^<>]*\?>")
+_QUOTED = rb"""(?:"[^"]*+"|'[^']*+')"""
 _DOCTYPE = re.compile(
     rb"<!DOCTYPE\s+[^\s\[>]+(?:\s+(?:SYSTEM\s+%b|PUBLIC\s+%b\s+%b))?\s*"
-    rb"(?:\[(?P<subset>(?:[^\]\"'<]|%b|<!--.*?-->|<)*)\]\s*)?>" % ((_QUOTED,) * 4),
+    rb"(?:\[(?P<subset>(?>(?:[^\]\"'<]++|%b|<!--(?>.*?-->)|<(?!!--))*))\]\s*)?>" % ((_QUOTED,) * 4),
     re.DOTALL,
 )
 _CHANGES_CONTENT = re.compile(rb"<!ATTLIST|%")
@@ -36,8 +36,9 @@ def trimmed(body: bytes) -> Trimmed:
         return Trimmed(body=body)
     notes = []
     declaration = _DECLARATION.search(body, 0, opening.start())
-    doctype = _DOCTYPE.search(body, 0, opening.start())
-    if doctype is None and b"<!DOCTYPE" in body[: opening.start()]:
+    begin = body.find(b"<!DOCTYPE", 0, opening.start())
+    doctype = _DOCTYPE.match(body, begin, opening.start()) if begin >= 0 else None
+    if doctype is None and begin >= 0:
         return Trimmed(body=body)
     if doctype is not None and _CHANGES_CONTENT.search(doctype["subset"] or b""):
         return Trimmed(body=body)

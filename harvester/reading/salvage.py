@@ -64,10 +64,10 @@ class Fragment:
 
     def mended(self, reason: str) -> "Fragment | None":
         """Return the fragment without what the parser rejects for this reason; None if that is unclear."""
-        prefix = _UNDECLARED.search(reason)
+        prefix = _UNDECLARED.match(reason)
         if prefix is not None:
             return self._declaring(prefix[1])
-        raw = with_one_address_each(self.raw) if _NO_URI.search(reason) else self.raw
+        raw = with_one_address_each(self.raw) if _NO_URI.match(reason) else self.raw
         if raw == self.raw:
             return None
         return replace(
@@ -102,17 +102,22 @@ _SHOWN_BYTES = 1_000_000
 
 _DECLARATION = re.compile(rb"\s*<\?xml[^>]*\?>")
 _ROOT = re.compile(rb"<((?:[A-Za-z_][\w.-]*:)?)OAI-PMH(?:\s[^>]*)?>")
-_RESPONSE_DATE = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?responseDate(?:\s[^>]*)?>\s*([^<]*?)\s*</")
+_RESPONSE_DATE = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?responseDate(?:\s[^<>]*+)?>([^<]*+)</")
+# Expressions for answers match each byte in one way only, and do not read to the answer's end from each of
+# many places: a search holds the interpreter lock, so that neither a time limit nor a signal ends it. Atomic
+# groups, because before 3.11.5, Python fails to match a possessive quantifier of alternatives (gh-106052).
 _SKIPPED = rb"<!\[CDATA\[.*?(?:\]\]>|\Z)|<!--.*?(?:-->|\Z)|<\?.*?(?:\?>|\Z)"
 _ANY_TAG = re.compile(
-    _SKIPPED
-    + rb"""|<(?P<close>/?)(?P<name>[A-Za-z_][^\s/>]*)(?:[^<>"'/]|/(?!>)|"[^"]*"|'[^']*')*(?P<empty>/?)>""",
+    _SKIPPED + rb"""|<(?P<close>/?)(?P<name>[A-Za-z_][^\s<>"'/]*+)"""
+    rb"""(?>(?:[^<>"'/]++|/+(?!>)|"[^"]*+"|'[^']*+')*)(?P<empty>/?)>""",
     re.DOTALL,
 )
-_NOTHING = re.compile(rb"(?:\s|<!--.*?-->)*", re.DOTALL)
+_NOTHING = re.compile(rb"(?>(?:\s++|<!--(?>.*?-->))*)", re.DOTALL)
 _NAMES = {Verb.LIST_RECORDS: b"record", Verb.LIST_IDENTIFIERS: b"header", Verb.GET_RECORD: b"record"}
 _NAMESPACES = re.compile(rb"""\sxmlns(?::[\w.-]+)?\s*=\s*(?:"[^"<]*"|'[^'<]*')""")
 _PART = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?(?:record|header)[\s/>]")
+_IDENTIFIER = re.compile(rb"<(?:[A-Za-z_][\w.-]*:)?identifier>([^<]*+)</")
+_LONGEST_SHOWN = 500
 _BARE_AMPERSAND = re.compile(rb"&(?!(?:[A-Za-z]\w*|#[0-9]+|#x[0-9A-Fa-f]+);)")
 
 
@@ -158,11 +163,12 @@ class SplitAnswer:
 
 def cut(body: Source, verb: Verb) -> SplitAnswer | None:
     """Cut a broken answer to a list request; None if no list begins in it."""
-    root = _ROOT.search(body)
+    end = body.rfind(b">") + 1  # a search for the end of a tag always finds it up to there
+    root = _ROOT.search(body, 0, end)
     if root is None or b"<!DOCTYPE" in body[: root.start()]:
         return None
     prefix = root.group(1)
-    opening = re.compile(rb"<%b%b(?:\s[^>]*)?>" % (prefix, verb.encode())).search(body, root.end())
+    opening = re.compile(rb"<%b%b(?:\s[^>]*)?>" % (prefix, verb.encode())).search(body, root.end(), end)
     if opening is None:
         return None
     declaration = _DECLARATION.match(body)
@@ -170,10 +176,10 @@ def cut(body: Source, verb: Verb) -> SplitAnswer | None:
     result = SplitAnswer(
         before=(declaration.group().lstrip() if declaration else b"") + _bare(root) + _bare(opening),
         after=b"</%b%b></%bOAI-PMH>" % (prefix, verb.encode(), prefix),
-        response_date=date.group(1).decode("ascii", errors="replace") if date else "",
+        response_date=date.group(1).strip().decode("ascii", errors="replace") if date else "",
     )
     walk = _Walk(body, prefix, verb, result)
-    walk.run(opening.end())
+    walk.run(opening.end(), end)
     first, last = opening.end(), walk.tail if result.ended else -1
     result.pieces = _judged(body, result.pieces, first=first, last=last)
     result.pieces += _overlooked(body, result.pieces, first=first, last=last if last >= 0 else len(body))
@@ -272,6 +278,7 @@ class _Walk:
         self._start = -1
         self._inside = b""
         self._depth = 0
+        self._token: re.Match[bytes] | None = None
         names = b"|".join((name, b"metadata", b"about", b"resumptionToken", self._verb))
         self._tags = re.compile(
             _SKIPPED + rb"|<(?P<close>/?)%b(?P<name>%b)(?=[\s/>])[^>]*?(?P<empty>/?)>" % (prefix, names),
@@ -279,8 +286,8 @@ class _Walk:
         )
         self._ending = re.compile(rb"\s*</%bOAI-PMH\s*>\s*\Z" % prefix)
 
-    def run(self, position: int) -> None:
-        for tag in self._tags.finditer(self._body, position):
+    def run(self, position: int, end: int) -> None:
+        for tag in self._tags.finditer(self._body, position, end):
             if tag["name"] is None:
                 continue
             if self._inside:
@@ -313,28 +320,29 @@ class _Walk:
         if tag["name"] == self._name and not tag["close"]:
             self._start = tag.start()
         elif tag["name"] == b"resumptionToken" and not tag["close"]:
-            self._token(tag)
+            self._token = tag
         elif tag["name"] == self._verb and tag["close"]:
             self._end(tag)
             return False
         return True
 
-    def _token(self, tag: re.Match[bytes]) -> None:
-        end = tag.end()
-        if not tag["empty"]:
+    def _piece_of(self, token: re.Match[bytes]) -> Piece:
+        end = token.end()
+        if not token["empty"]:
             closing = self._body.find(b">", self._body.find(b"</", end))
             end = closing + 1 if closing >= 0 else len(self._body)
-        self._result.token = Piece(source=self._body, offset=tag.start(), end=end)
+        return Piece(source=self._body, offset=token.start(), end=end)
 
     def _end(self, tag: re.Match[bytes]) -> None:
         """Record the list's end; a token counts only directly before it."""
         self._result.ended = self._ending.match(self._body, tag.end()) is not None
-        token = self._result.token
+        token = self._piece_of(self._token) if self._token else None
         if token is not None and not (
             self._result.ended and _NOTHING.fullmatch(self._body[token.end : tag.start()])
         ):
-            self._result.token, self._result.ended = None, False
-        self.tail = tag.start() if self._result.token is None else self._result.token.offset
+            token, self._result.ended = None, False
+        self._result.token = token
+        self.tail = tag.start() if token is None else token.offset
 
     def _add(self, end: int, *, fault: str = "") -> None:
         piece = Piece(source=self._body, offset=self._start, end=end, fault=fault)
@@ -363,7 +371,7 @@ def only_child(cut_up: SplitAnswer, piece: Piece, verb: Verb, limits: AnswerLimi
             break
         except MalformedXmlError as error:
             mended = fragment.mended(error.reason)
-            if mended is None and only_uris and (found := _NO_URI.search(error.reason)):
+            if mended is None and only_uris and (found := _NO_URI.match(error.reason)):
                 only_uris, mended = False, replace(fragment, notes=(*fragment.notes, found[0]))
             if mended is None:
                 raise
@@ -407,5 +415,7 @@ def escaped_ampersands(raw: bytes) -> bytes:
 
 def identifiers(raw: bytes) -> Iterator[str]:
     """Yield the identifiers in a broken piece, for the report only."""
-    for match in re.finditer(rb"<(?:[A-Za-z_][\w.-]*:)?identifier>\s*([^<]{1,500}?)\s*</", raw):
-        yield match.group(1).decode("utf-8", errors="replace")
+    for match in _IDENTIFIER.finditer(raw):
+        identifier = match.group(1).strip()
+        if 0 < len(identifier) <= _LONGEST_SHOWN:
+            yield identifier.decode("utf-8", errors="replace")
