@@ -52,7 +52,7 @@ async def confirm_missing(run: Run, client: ProtocolClient, steps: RunThread) ->
 def _is_listed(header: Header, identifier: str, request: HarvestRequest, url: str) -> bool:
     """Return whether the header is of a record that the list should have.
 
-    Raises MalformedAnswerError if it does not tell.
+    Raises MalformedAnswerError if the header does not show it.
     """
     if header.identifier != identifier:
         raise MalformedAnswerError(url, f"GetRecord answered with the record {header.identifier!r}")

@@ -302,7 +302,7 @@ class _Batch:
     def __init__(self, number: int = 1) -> None:
         self.faults: list[Fault] = []
         self.notes: list[str] = []
-        """What is to be said about its records."""
+        """Repairs of its records."""
         self._number = number
         self._pieces: list[bytes] = []
         self._size = 0

@@ -54,7 +54,7 @@ def loses_its_terminal(invocation: Invocation) -> int:
 
 
 def serves(_: Invocation) -> int:
-    """Serve until SIGHUP, which comes once more afterwards."""
+    """Serve until SIGHUP; a second one follows."""
     from oai.serving import stop_signal  # noqa: PLC0415 slow to import, and for this handler only
 
     async def until_stopped() -> None:
@@ -84,12 +84,12 @@ def opens_a_file(invocation: Invocation) -> int:
     """Write to the standard streams, and write the number of a new descriptor into a file."""
     with (invocation.settings.data / "opened").open("w") as file:
         for stream in (sys.stdout, sys.stderr):
-            stream.write("for nobody\n")
+            stream.write("to no reader\n")
             stream.flush()
         invocation.console.table([{"name": None}], {"name": "name"}, empty="")
         with invocation.console.progress("working") as advance:
             advance(1)
-        inherited = subprocess.run(["/bin/sh", "-c", "echo for nobody; echo for nobody >&2"], check=False)
+        inherited = subprocess.run(["/bin/sh", "-c", "echo to no reader; echo to no reader >&2"], check=False)
         file.write(f"{min(file.fileno(), 3)} {inherited.returncode}")
     return ExitCode.DONE
 
