@@ -68,7 +68,7 @@ def test_a_final_full_stop_that_closes_the_field_is_removed(text: str, cleaned: 
 
 
 def test_many_signs_at_the_end_are_removed_unless_another_one_closes_the_field() -> None:
-    """Only the last 40 characters are read; in a time that doubles with each sign, they would take seconds."""
+    """Only the last 40 characters are read, but they took seconds: the time doubled with each sign."""
     assert clean("Title" + " :" * 19) == "Title"
     closed = "Title" + " :" * 19 + "+"
     assert [clean(closed) for _ in range(1000)] == [closed] * 1000
