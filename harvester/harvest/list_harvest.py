@@ -130,7 +130,7 @@ class ListHarvester:
             if end in {End.SAMPLE, End.GAVE_UP, End.BROKEN_OFF}:
                 return end
         # A single page skips nothing, and a run that left something out deletes nothing.
-        if self.run.state.counts["pages"] > state.totals["lists"] and not self.run.state.counts["invalid"]:
+        if state.totals["of_several_pages"] and not self.run.state.counts["invalid"]:
             await confirm_missing(self.run, self.client, self._steps)
         return state.end
 

@@ -152,6 +152,7 @@ class RunProgress:
         self.totals["repeated"] += watch.count_repeated()
         self.totals["missing"] += watch.missing
         self.totals["shortened"] += watch.changed
+        self.totals["of_several_pages"] += watch.pages > 1
         self.totals["revised"] += watch.revised
         self.totals["empty_pages"] += watch.empty
         self.totals["abrupt"] += watch.abrupt(no_token=end is End.NO_TOKEN)

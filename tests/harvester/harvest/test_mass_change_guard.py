@@ -271,9 +271,13 @@ async def test_no_record_is_deleted_if_the_list_became_shorter_while_it_was_read
     assert "oai:fake.example:0" not in library.living()
 
 
-@pytest.mark.parametrize("sizes", [True, False])
+@pytest.mark.parametrize(
+    ("sizes", "how"),
+    [(True, {}), (False, {}), (False, {"slice": Slice.MONTH})],
+    ids=["with sizes", "without sizes", "sliced"],
+)
 async def test_a_record_that_a_list_skipped_is_kept_if_the_repository_has_it(
-    library: Library, *, sizes: bool
+    library: Library, how: dict[str, Any], *, sizes: bool
 ) -> None:
     """Without completeListSize, only a request for the record shows that it was skipped."""
     library.forgets()
@@ -281,7 +285,7 @@ async def test_a_record_that_a_list_skipped_is_kept_if_the_repository_has_it(
     await library.run()
     del library.fake.items[15]
     remove_while_listed(library)
-    outcome = await library.run(full=True)
+    outcome = await library.run(full=True, **how)
     assert (outcome.verdict, outcome.counts["disappeared"]) == ("complete", 1)
     assert library.living() == {f"oai:fake.example:{number}" for number in range(25) if number != 15}
     assert outcome.warnings[-1].startswith("1 record missing from the list was found by GetRecord and kept")
