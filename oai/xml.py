@@ -34,7 +34,7 @@ _REPLACEMENTS: Final[dict[str, str]] = {
 _SPECIAL: Final = re.compile('[&<>"\x00-\x1f\ud800-\udfff\ufffe\uffff]')
 
 DOCTYPE_REFUSED: Final = "a document type declaration (DOCTYPE), which is not allowed"
-_PROLOG: Final = re.compile(rb"\s*(?:<\?.*?\?>\s*|<!--.*?-->\s*)*", re.DOTALL)
+_PROLOG: Final = re.compile(rb"\s*+(?>(?:<\?.*?\?>\s*+|<!--.*?-->\s*+)*)", re.DOTALL)
 _WIDE_ENCODINGS: Final = (
     (codecs.BOM_UTF32_LE, "utf-32"),
     (codecs.BOM_UTF32_BE, "utf-32"),
