@@ -61,7 +61,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def _processors() -> set[int]:
-    """Return the processors for this process and what it starts: one if it is of xdist, all if none is left.
+    """Return the processors to use: one for each process of xdist, all for others and for those beyond.
 
     A test, its servers and its database wait for each other in turn. On a virtual machine, waking a process
     on another processor takes several times as long as on the same one: `SELECT 1` took 290 µs and 75 µs.

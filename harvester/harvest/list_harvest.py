@@ -5,8 +5,8 @@ from functools import partial
 
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Selection
-from harvester.harvest.confirmation import confirm_missing
 from harvester.harvest.fetch import PageFetcher, RequestBudget, check_alive, where
+from harvester.harvest.missing_records import confirm_missing
 from harvester.harvest.page_pipeline import PagePipeline, RunThread
 from harvester.harvest.plan import RunPlan
 from harvester.harvest.progress import RunProgress, StateChange

@@ -163,7 +163,7 @@ class MassChangeGuard:
     def missing(self, database: Database, *, most: int) -> Sequence[tuple[int, str]]:
         """Return ids and identifiers of active records that the lists lack, at most so many.
 
-        None if records cannot disappear in this run, or if it has looked for them already.
+        Empty if records cannot disappear in this run, or if it has looked for them already.
         """
         if not self.looks or not self.names_sets or self.disappeared is not None:
             return []

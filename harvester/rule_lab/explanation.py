@@ -3,9 +3,10 @@
 import copy
 import difflib
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import takewhile
 from typing import Final
 
 from lxml import etree
@@ -185,8 +186,8 @@ def _explained(
 def difference(before: str, after: str, *, names: tuple[str, str] = ("as it is", "as it would be")) -> str:
     """Return the difference between two texts, such as records formatted by `indented`, as a unified diff.
 
-    Of texts with too many equal lines to compare each with each, all from the first to the last difference
-    counts as replaced.
+    If the texts have too many equal lines to compare each with each, everything from the first to the last
+    difference is shown as replaced.
     """
     old, new = before.splitlines(), after.splitlines()
     if _comparisons(old, new) > _MOST_COMPARISONS:
@@ -205,16 +206,18 @@ def _comparisons(old: Sequence[str], new: Sequence[str]) -> int:
 
 
 def _replaced(old: Sequence[str], new: Sequence[str], names: tuple[str, str]) -> Iterator[str]:
-    pairs = list(zip(old, new, strict=False))
-    begin = next((place for place, (one, other) in enumerate(pairs) if one != other), len(pairs))
-    ends = zip(reversed(old[begin:]), reversed(new[begin:]), strict=False)
-    rest = min(len(old), len(new)) - begin
-    same = next((place for place, (one, other) in enumerate(ends) if one != other), rest)
-    gone, come = old[begin : len(old) - same], new[begin : len(new) - same]
+    begin = _equal_lines(old, new)
+    end = _equal_lines(reversed(old[begin:]), reversed(new[begin:]))
+    removed, added = old[begin : len(old) - end], new[begin : len(new) - end]
     yield from (f"--- {names[0]}", f"+++ {names[1]}")
-    yield f"@@ -{begin + 1},{len(gone)} +{begin + 1},{len(come)} @@"
-    yield from (f"-{line}" for line in gone)
-    yield from (f"+{line}" for line in come)
+    yield f"@@ -{begin + 1},{len(removed)} +{begin + 1},{len(added)} @@"
+    yield from (f"-{line}" for line in removed)
+    yield from (f"+{line}" for line in added)
+
+
+def _equal_lines(one: Iterable[str], other: Iterable[str]) -> int:
+    """Return how many lines both begin with."""
+    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
 def indented(record: etree._Element) -> str:

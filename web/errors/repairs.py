@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
+from itertools import islice, takewhile
 from typing import Final
 
 from harvester.reading.repairs import Repair, propose
@@ -85,19 +85,14 @@ def _differences(one: str, other: str) -> Iterator[tuple[int, int, int, int]]:
     """
     begin = first = 0
     while True:
-        same = _agreeing(one[begin:], other[first:])
+        pairs = zip(one[begin:], other[first:], strict=False)
+        same = sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], pairs))
         begin, first = begin + same, first + same
         if begin == len(one) and first == len(other):
             return
         removed, added = _length_of_change(one[begin:], other[first:])
         yield begin, begin + removed, first, first + added
         begin, first = begin + removed, first + added
-
-
-def _agreeing(one: str, other: str) -> int:
-    """Return how many characters both begin with."""
-    pairs = enumerate(zip(one, other, strict=False))
-    return next((place for place, (a, b) in pairs if a != b), min(len(one), len(other)))
 
 
 def _length_of_change(one: str, other: str) -> tuple[int, int]:

@@ -24,7 +24,8 @@ _ABSENT: Final = frozenset({"idDoesNotExist", "cannotDisseminateFormat", "noReco
 async def confirm_missing(run: Run, client: ProtocolClient, steps: RunThread) -> None:
     """Keep the missing records that the repository has.
 
-    If more than 100 are missing, or a request fails, the lists decide about the others as without it.
+    More than 100 are not requested. After a failed request, the missing records that were not found are
+    treated as if none had been requested.
     """
     database = run.checkpointer.database
     missing = await steps.in_thread(lambda: run.guard.missing(database, most=_MOST + 1))
@@ -60,8 +61,7 @@ def _is_listed(header: Header, identifier: str, request: HarvestRequest, url: st
         return not header.deleted
     if not header.set_specs:
         raise MalformedAnswerError(url, "GetRecord answered without the sets of the record")
-    below = f"{request.set_spec}:"
-    return any(spec == request.set_spec or spec.startswith(below) for spec in header.set_specs)
+    return header.is_in(request.set_spec)
 
 
 def _warn(run: Run, found: int, failed: ZatvaError | None) -> None:
