@@ -331,7 +331,7 @@ class PublicationMark(Base):
     moment: Mapped[datetime]
     """Every change dated up to it is visible to whoever sees this row."""
     looked: Mapped[datetime]
-    """When it was last advanced, or could not be because a publisher holds it back."""
+    """When it was last advanced, or an attempt to advance it failed because a publisher holds it back."""
     timeline: Mapped[str | None] = mapped_column(Text)
     """The server's timeline at that time, eight hexadecimal digits; each promotion begins another one."""
 

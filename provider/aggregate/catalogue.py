@@ -173,11 +173,11 @@ def entries_of(session: Session, key: uuid.UUID, until: datetime) -> Sequence[En
     return _read(session, named.order_by(AggregateRecord.format_id))
 
 
-def list_size(session: Session, scope: AggregateScope, now: datetime) -> int | None:
+def list_size(session: Session, scope: AggregateScope, mark: datetime) -> int | None:
     """Return the number of records in the scope from the kept counts; None if too many are not due yet."""
     ahead = (
         select(scope.id)
-        .where(*scope.conditions, scope.datestamp > now, scope.datestamp < UNLISTED)
+        .where(*scope.conditions, scope.datestamp > mark, scope.datestamp < UNLISTED)
         .order_by(scope.datestamp.desc(), scope.id.desc())
         .limit(_MOST_AHEAD + 1)
         .subquery()
@@ -285,9 +285,9 @@ class AggregateCatalogue:
         """Return whether records were harvested in this format."""
         return any(prefix == offered.prefix for offered in self.formats(session))
 
-    def item(self, session: Session, identifier: str, now: datetime) -> "_Item | None":
+    def item(self, session: Session, identifier: str, mark: datetime) -> "_Item | None":
         """Return the records with this identifier, in all formats."""
-        found = entries_of(session, identifier_key(identifier), now)
+        found = entries_of(session, identifier_key(identifier), mark)
         return _Item(entries=found, catalogue=self, session=session) if found else None
 
     def extent(self, session: Session, prefix: str, set_spec: str | None) -> "_Extent | None":
@@ -402,8 +402,8 @@ class _Extent:
     ) -> Sequence[Entry]:
         return entry_page(self.session, self.scope, from_=from_, until=until, after=after, limit=limit)
 
-    def size(self, now: datetime) -> int | None:
-        return list_size(self.session, self.scope, now)
+    def size(self, mark: datetime) -> int | None:
+        return list_size(self.session, self.scope, mark)
 
     def records(self, found: Sequence[Entry]) -> list[str]:
         return _all(found, self.catalogue.record)

@@ -61,7 +61,7 @@ class ProviderList(Base):
     """Empty: all records."""
     from_date: Mapped[datetime | None]
     until_date: Mapped[datetime | None]
-    """As requested, or the time of the first request."""
+    """The upper bound: `until`, or the responseDate of the first answer if that is earlier."""
     started: Mapped[datetime]
     last_request: Mapped[datetime] = mapped_column(index=True)
     requests: Mapped[int] = mapped_column(BigInteger)

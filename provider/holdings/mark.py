@@ -1,14 +1,15 @@
 """The mark: a moment such that every change dated up to it is visible to whoever can see the mark.
 
-Every answer takes the mark, read in the answer's own snapshot, as its responseDate and as the upper bound of
-its list, instead of a clock. A change that becomes visible later is therefore dated later, however late its
-transaction commits, and on a streaming replica as well, whose snapshots are prefixes of the primary's log.
+Every answer from the holdings takes the mark, read in the answer's own snapshot, as its responseDate and as
+the upper bound of its list, instead of a clock. (A request that is refused before is dated by the clock.) A
+change that becomes visible later is therefore dated later, however late its transaction commits, and on a
+streaming replica as well, whose snapshots are prefixes of the primary's log.
 
 Publishers choose a datestamp above both clock and mark, and hold a shared advisory lock named by it until
-their transaction is over. Who advances the mark sets it to the clock, but below every datestamp that is still
-held. Both do that behind a gate, which publishers pass side by side and the writer alone: so either the
-writer sees the publisher's lock, or the publisher sees the committed mark and dates above it. A lock is given
-back only after its transaction is visible. No clock has to be right.
+their transaction is over. Whoever advances the mark sets it to the clock, but below every datestamp that is
+still held. Both take a gate lock first, which publishers share and the writer holds alone: so either the
+writer sees the publisher's lock, or the publisher sees the committed mark and dates above it. A lock is
+released only after its transaction is visible. No clock has to be right.
 """
 
 import logging
@@ -104,7 +105,7 @@ def reserve(session: Session, margin: float) -> datetime:
 
 @contextmanager
 def _gate(session: Session) -> Iterator[None]:
-    # Held by the connection, because it is given back before the transaction ends: the change itself may take
+    # Held by the connection, because it is released before the transaction ends: the change itself may take
     # long, and the writer must not wait for it.
     session.execute(text(_PASS))
     try:
@@ -117,21 +118,21 @@ def _gate(session: Session) -> Iterator[None]:
         raise
 
 
-def begin_at_mark(session: Session, *, reach: datetime | None = None) -> datetime:
+def begin_at_mark(session: Session, *, at_least: datetime | None = None) -> datetime:
     """Begin a read-only transaction with one snapshot, and return the mark in it, in whole seconds, UTC.
 
     A mark that was last advanced more than half a second ago is advanced first. If another process is doing
-    that, the present mark is used, which is only a little older. A moment to `reach` that is not in the
-    future is waited for; raises MarkBehindError if changes up to it are still being published.
+    that, the present mark is used, which is only a little older. If `at_least` is not in the future, wait
+    until the mark has reached it; raises MarkBehindError if changes up to it are still being published.
     """
     row = _read(session)
     if row.is_old and not row.is_replica:
         row = _advanced(session)
-    if reach is None or not row.moment < reach <= row.clock:
+    if at_least is None or not row.moment < at_least <= row.clock:
         return row.moment
     for _ in range(_LOOKS):
         row = _advanced(session)
-        if row.moment >= reach:
+        if row.moment >= at_least:
             return row.moment
         session.commit()
         time.sleep(_PAUSE_SECONDS)

@@ -97,7 +97,7 @@ async def _answer(request: web.Request, ask: Ask, landing_page: Page) -> web.Res
         return replace(answer, body=gzipped(answer.body, level))
 
     answer = await _answered(request, pairs, work, variant=(wants_gzip, readable))
-    request.app[METRICS].dated(answer.moment)
+    request.app[METRICS].dated(answer.response_date)
     request[OUTCOME] = RequestOutcome(
         verb=answer.verb or _verb(pairs), codes=answer.errors, progress=answer.progress
     )

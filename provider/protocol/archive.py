@@ -49,10 +49,10 @@ class ArchiveCatalogue:
         """Return whether the format is offered."""
         return prefix in self.prefixes
 
-    def item(self, session: Session, identifier: str, now: datetime) -> "_ArchiveItem | None":
+    def item(self, session: Session, identifier: str, mark: datetime) -> "_ArchiveItem | None":
         """Return the document with this identifier."""
         key = parse_oai_identifier(self.site.settings.namespace, identifier)
-        found = None if key is None else item_by_key(session, key, now)
+        found = None if key is None else item_by_key(session, key, mark)
         return None if found is None else _ArchiveItem(item=found, catalogue=self)
 
     def extent(self, session: Session, prefix: str, set_spec: str | None) -> "_ArchiveExtent | None":
@@ -106,8 +106,8 @@ class _ArchiveExtent:
     ) -> Sequence[Item]:
         return item_page(self.session, self.scope, from_=from_, until=until, after=after, limit=limit)
 
-    def size(self, now: datetime) -> int | None:
-        return list_size(self.session, self.scope, now)
+    def size(self, mark: datetime) -> int | None:
+        return list_size(self.session, self.scope, mark)
 
     def records(self, found: Sequence[Item]) -> list[str]:
         return [answers.record(item, self.site, self.format) for item in found]

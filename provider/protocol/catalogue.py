@@ -66,7 +66,7 @@ class Extent(Protocol):
         Each has `datestamp` (UTC, whole seconds) and `place`, the `id` of its position.
         """
 
-    def size(self, now: datetime) -> int | None:
+    def size(self, mark: datetime) -> int | None:
         """Return their number if it is known without counting."""
 
     def records(self, found: Sequence[Any]) -> list[str]:
@@ -89,7 +89,7 @@ class Catalogue(Protocol):
     def has_format(self, session: Session, prefix: str) -> bool:
         """Return whether the format is offered."""
 
-    def item(self, session: Session, identifier: str, now: datetime) -> CataloguedItem | None:
+    def item(self, session: Session, identifier: str, mark: datetime) -> CataloguedItem | None:
         """Return the item if a record of it is due; None otherwise."""
 
     def extent(self, session: Session, prefix: str, set_spec: str | None) -> Extent | None:

@@ -21,8 +21,8 @@ class Exchange:
     session: Session
     site: Site
     catalogue: Catalogue
-    moment: datetime
-    """The answer's responseDate, UTC; records with later datestamps are not visible yet."""
+    mark: datetime
+    """The answer's responseDate, UTC; records with later datestamps are not listed."""
     is_primary: bool = True
     """Whether this server decides about what does not exist; a replica may not have it yet."""
     tokens: Tokens

@@ -59,7 +59,7 @@ def _list_items(
     if not found and state.after is not None:
         # What was left has moved to later dates. Harvesters take noRecordsMatch here for a failure, and no
         # list may be empty: a record that the next harvest brings, or that was sent, ends this list.
-        found = extent.page(from_=state.from_, until=exchange.moment, after=None, limit=1)
+        found = extent.page(from_=state.from_, until=exchange.mark, after=None, limit=1)
     if not found:
         raise exchange.request.refusal(
             ProtocolError(ErrorCode.NO_RECORDS_MATCH, "no records match the set and the dates")
@@ -84,7 +84,7 @@ def _content(
     following: ItemList | SetList | None,
     elements: Sequence[str],
 ) -> Content:
-    token = None if following is None else exchange.tokens.write(following, exchange.moment)
+    token = None if following is None else exchange.tokens.write(following, exchange.mark)
     parts = [*elements, _token(exchange, state, token)]
     asked: dict[str, Any] = {}
     if isinstance(state, ItemList):
@@ -97,21 +97,20 @@ def _content(
 
 
 def _item_list(exchange: Exchange) -> ItemList:
-    """Return the list's position: that of the token, or its beginning with the upper bound fixed."""
-    request, now = exchange.request, exchange.moment
-    continued = _read_token(
-        exchange, lambda token, moment: exchange.tokens.read_items(token, request.verb, moment)
-    )
+    """Return the list's position: that of the token, or its beginning, up to `until` and at most the mark."""
+    request, mark = exchange.request, exchange.mark
+    continued = _read_token(exchange, lambda token, now: exchange.tokens.read_items(token, request.verb, now))
     bound = continued.until if continued else request.until
-    # Part of the list may not have arrived here yet. A date in the future is cut on the primary.
-    if bound is not None and bound > now and (continued or not exchange.is_primary):
+    # Records up to the bound may not be visible here yet. Only the primary cuts a date in the future to its
+    # mark.
+    if bound is not None and bound > mark and (continued or not exchange.is_primary):
         raise MarkBehindError("changes up to the end of the list are still being published")
     return continued or ItemList(
         verb=request.verb,
         metadata_prefix=request.arguments["metadataPrefix"],
         set_spec=request.arguments.get("set"),
         from_=request.from_,
-        until=min(request.until or now, now),
+        until=min(request.until or mark, mark),
     )
 
 
@@ -133,7 +132,7 @@ def _find_items(
     # The kept counts ignore dates, so they are a list's size only if the request has no date range.
     whole = exchange.request.from_ is None and exchange.request.until is None
     if state.after is None and whole and len(found) == limit:
-        state = replace(state, size=extent.size(exchange.moment))
+        state = replace(state, size=extent.size(exchange.mark))
     return state, found
 
 
@@ -143,7 +142,7 @@ def _read_token(exchange: Exchange, read: Callable[[str, datetime], _State]) -> 
     if token is None:
         return None
     try:
-        return read(token, exchange.moment)
+        return read(token, exchange.mark)
     except ProtocolError as error:
         raise exchange.request.refusal(error) from None
 
@@ -158,5 +157,5 @@ def _token(exchange: Exchange, state: ItemList | SetList, following: str | None)
         following,
         cursor=state.cursor,
         size=size,
-        expires=exchange.moment + exchange.tokens.lifetime,
+        expires=exchange.mark + exchange.tokens.lifetime,
     )

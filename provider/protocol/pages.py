@@ -131,19 +131,19 @@ def _page_of_title(begin: Begin, limit: int) -> Subquery:
     )
 
 
-def ahead_scan(scope: Scope, now: datetime, limit: int) -> Subquery:
+def ahead_scan(scope: Scope, mark: datetime, limit: int) -> Subquery:
     """Select at most `limit` ids of the scope that are not due yet.
 
     They are read from the far end of the index: without that order, a database without statistics would
     read the whole table.
     """
-    ahead_of_now = [scope.datestamp > now, scope.datestamp < UNLISTED]
+    ahead_of_mark = [scope.datestamp > mark, scope.datestamp < UNLISTED]
     if scope.hosts:
-        ahead = _of_each_host(scope.hosts, ahead_of_now, limit, backwards=True)
+        ahead = _of_each_host(scope.hosts, ahead_of_mark, limit, backwards=True)
         return ahead.limit(limit).subquery()
     return (
         select(scope.id.label("id"))
-        .where(*scope.conditions, *ahead_of_now)
+        .where(*scope.conditions, *ahead_of_mark)
         .order_by(scope.datestamp.desc(), scope.id.desc())
         .limit(limit)
         .subquery()
@@ -216,7 +216,7 @@ def item_by_key(session: Session, key: UUID, until: datetime) -> Item | None:
     return next(iter(_read(session, _BY_KEY, {"key": key, "until": until})), None)
 
 
-def list_size(session: Session, scope: Scope, now: datetime, *, most_ahead: int = _MOST_AHEAD) -> int | None:
+def list_size(session: Session, scope: Scope, mark: datetime, *, most_ahead: int = _MOST_AHEAD) -> int | None:
     """Return the number of items in the scope from the kept counts; None if it is not known exactly.
 
     The counts include documents that were just published and are not due. Those are counted here, up to
@@ -224,7 +224,7 @@ def list_size(session: Session, scope: Scope, now: datetime, *, most_ahead: int 
     """
     if scope.kept_size is None:
         return None
-    ahead = ahead_scan(scope, now, most_ahead + 1)
+    ahead = ahead_scan(scope, mark, most_ahead + 1)
     not_due = session.scalar(select(func.count()).select_from(ahead)) or 0
     kept = session.scalar(scope.kept_size)
     if kept is None or not_due > most_ahead:

@@ -33,8 +33,8 @@ class OaiAnswer:
 
     body: bytes
     """XML in UTF-8."""
-    moment: datetime
-    """Its responseDate, UTC."""
+    response_date: datetime
+    """UTC."""
     cached_seconds: int = 0
     """How long caches may keep it; 0 unless the list's date range is closed."""
     verb: Verb | None = None
@@ -69,6 +69,7 @@ class Repository:
         try:
             request = check_request(pairs, self.catalogue.prefixes)
         except RefusedRequestError as refusal:
+            # Without a database, so that wrong requests cost little; the date promises nothing about records.
             return self._refused(refusal, utc_now())
         tokens = self._tokens(request.arguments.get("resumptionToken"))
         if self.replicas is not None and request.verb in LIST_VERBS:
@@ -78,7 +79,7 @@ class Repository:
             if answer is not None:
                 return answer
         with self.database.reading() as session:
-            mark = begin_at_mark(session, reach=request.until)
+            mark = begin_at_mark(session, at_least=request.until)
             return self._answer(session, mark, request, tokens, is_primary=True)
 
     def _answer(
@@ -88,7 +89,7 @@ class Repository:
             session=session,
             catalogue=self.catalogue,
             site=self.site,
-            moment=mark,
+            mark=mark,
             is_primary=is_primary,
             tokens=tokens,
             request=request,
@@ -99,7 +100,7 @@ class Repository:
             return self._refused(refusal, mark)
         return OaiAnswer(
             body=self._envelope(mark, request.arguments, content.xml),
-            moment=mark,
+            response_date=mark,
             cached_seconds=self._cached_seconds(request, mark),
             verb=request.verb,
             progress=content.progress,
@@ -121,21 +122,21 @@ class Repository:
     def _lifetime(self) -> timedelta:
         return timedelta(hours=self.site.settings.token_hours)
 
-    def _refused(self, refusal: RefusedRequestError, moment: datetime) -> OaiAnswer:
+    def _refused(self, refusal: RefusedRequestError, response_date: datetime) -> OaiAnswer:
         return OaiAnswer(
-            body=self._envelope(moment, refusal.arguments, answers.errors(refusal.errors)),
-            moment=moment,
+            body=self._envelope(response_date, refusal.arguments, answers.errors(refusal.errors)),
+            response_date=response_date,
             verb=refusal.verb,
             errors=tuple(error.code for error in refusal.errors),
         )
 
-    def _envelope(self, moment: datetime, arguments: Mapping[str, str], content: str) -> bytes:
-        return answers.envelope(moment, self.site.base_url, arguments, content)
+    def _envelope(self, response_date: datetime, arguments: Mapping[str, str], content: str) -> bytes:
+        return answers.envelope(response_date, self.site.base_url, arguments, content)
 
-    def _cached_seconds(self, request: Request, moment: datetime) -> int:
+    def _cached_seconds(self, request: Request, mark: datetime) -> int:
         """Return the cache time: a cached page of a closed range only lacks documents that reappear later."""
         closed = "resumptionToken" in request.arguments or (
-            request.until is not None and request.until < moment
+            request.until is not None and request.until < mark
         )
         # A cached page contains a token, which must remain valid for a while.
         longest = min(_LONGEST_CACHED, self._lifetime / 2)

@@ -43,7 +43,7 @@ def identify(exchange: Exchange) -> Content:
         ("baseURL", exchange.site.base_url),
         ("protocolVersion", PROTOCOL_VERSION),
         *(("adminEmail", address) for address in settings.admin_emails),
-        ("earliestDatestamp", format_datestamp(_earliest(settings, min(datestamp, exchange.moment)))),
+        ("earliestDatestamp", format_datestamp(_earliest(settings, min(datestamp, exchange.mark)))),
         ("deletedRecord", DeletedRecord.PERSISTENT),
         ("granularity", Granularity.SECOND),
         ("compression", "gzip"),
@@ -110,7 +110,7 @@ def _opening(name: str, vocabulary: tuple[str, str], attributes: str = "") -> st
 def get_record(exchange: Exchange) -> Content:
     """Return one item in one format (section 4.1)."""
     identifier, prefix = (exchange.request.arguments[name] for name in ("identifier", "metadataPrefix"))
-    item = exchange.catalogue.item(exchange.session, identifier, exchange.moment)
+    item = exchange.catalogue.item(exchange.session, identifier, exchange.mark)
     faults = []
     if not exchange.catalogue.has_format(exchange.session, prefix):
         faults.append(unknown_format(prefix))
@@ -128,7 +128,7 @@ def list_metadata_formats(exchange: Exchange) -> Content:
     if identifier is None:
         formats = exchange.catalogue.formats(exchange.session)
     else:
-        item = exchange.catalogue.item(exchange.session, identifier, exchange.moment)
+        item = exchange.catalogue.item(exchange.session, identifier, exchange.mark)
         if item is None:
             raise exchange.request.refusal(_unknown_item(identifier))
         formats = item.formats()

@@ -39,7 +39,7 @@ class ObjectUrl:
 
     @property
     def is_s3(self) -> bool:
-        """Whether it is in an object store that speaks S3; otherwise it is behind HTTP."""
+        """Whether it is in an S3-compatible object store; otherwise it is behind HTTP."""
         return self.url.startswith(S3)
 
     @property

@@ -1,4 +1,4 @@
-"""Objects in a store that speaks S3 (`oai.s3`)."""
+"""Objects in an S3-compatible store (`oai.s3`)."""
 
 from collections.abc import Iterator
 from datetime import UTC

@@ -17,7 +17,7 @@ from provider.protocol.repository import OaiAnswer
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, Provider, small_pages
 
-_PAGE = OaiAnswer(body=b"a page", moment=datetime(2026, 1, 1, tzinfo=UTC))
+_PAGE = OaiAnswer(body=b"a page", response_date=datetime(2026, 1, 1, tzinfo=UTC))
 
 
 @pytest.fixture
