@@ -11,7 +11,7 @@ from oai.vocabulary import Verb
 
 
 class ProtocolClient(Protocol):
-    """A client of one repository, whatever protocol that speaks.
+    """A client of one repository, whatever its protocol.
 
     A record is a `<record>` of OAI-PMH with header and metadata, whatever its original form, so that rules,
     store and imports handle one kind only. Each method raises ClientError or TryLaterError

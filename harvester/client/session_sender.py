@@ -192,6 +192,8 @@ def _in_words(error: Exception) -> tuple[TransportKind, str]:
     if fault := tls_fault(error):
         plain = fault == NO_TLS
         return (TransportKind.NO_TLS, f"{fault}; try http://") if plain else (TransportKind.TLS, fault)
+    if isinstance(error, aiohttp.ClientConnectorError) and isinstance(error.os_error, ConnectionResetError):
+        return TransportKind.DISCONNECTED, _ENDED_EARLY
     for types, kind, words in _KINDS:
         if isinstance(error, types):
             detail = str(error)
@@ -199,6 +201,10 @@ def _in_words(error: Exception) -> tuple[TransportKind, str]:
     return TransportKind.DISCONNECTED, f"the connection was lost ({str(error) or type(error).__name__})"
 
 
+_ENDED_EARLY = (
+    "the server ended the connection before it received the request; "
+    "it may demand a client certificate, which harvests do not have"
+)
 _KINDS: tuple[tuple[tuple[type[Exception], ...], TransportKind, str], ...] = (
     ((aiohttp.ClientConnectorDNSError,), TransportKind.DNS, "the host name is not known; check the spelling"),
     ((aiohttp.InvalidURL, ValueError), TransportKind.ADDRESS, "not an address; write it as http://host/path"),

@@ -233,6 +233,19 @@ async def _kind(url: str) -> TransportKind:
     return caught.value.kind
 
 
+async def test_a_connection_that_ends_during_the_handshake_is_not_reported_as_refused() -> None:
+    async def end(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(1)
+        writer.transport.abort()
+
+    server = await asyncio.start_server(end, "127.0.0.1", 0)
+    url = f"https://127.0.0.1:{server.sockets[0].getsockname()[1]}/oai"
+    async with server, open_client(url, _QUICK) as client:
+        with pytest.raises(TransportError, match="may demand a client certificate") as caught:
+            await client.identify()
+    assert caught.value.kind is TransportKind.DISCONNECTED
+
+
 async def test_each_connection_failure_has_its_kind(repository: FakeRepository) -> None:
     port = repository.url.split(":")[2].split("/")[0]
     assert await _kind("http://no-such-host.invalid/oai") is TransportKind.DNS
