@@ -5,7 +5,11 @@ from typing import Final
 
 
 class FailureCode(StrEnum):
-    """What failed. The values are stored in rows and must not change; the comments list the facts of each."""
+    """What failed. The values are stored in rows and must not change; the comments list the facts of each.
+
+    A further code needs words in `oai/translations/`, a kind in `oai.failures` and, if it describes a run, a
+    place in the groups of codes below and in `web.errors.letter` and `manager.schedules.failures`.
+    """
 
     # Connection to the repository. Facts: url, if the request is known.
     HOST_UNKNOWN = "host_unknown"

@@ -21,6 +21,8 @@ _TIMES: Final = frozenset({"at", "first", "last", "until", "end"})
 """Facts that are times."""
 _UNKNOWN: Final = "?"
 
+_NO_RUNS: Final = ("record_", "archive_", "store_", "export_")
+"""Beginnings of codes that no run fails with."""
 _CODES_OF_KINDS: Final = {
     "name": "host_unknown",
     "refused": "connection_refused",
@@ -54,11 +56,18 @@ _CODES_OF_KINDS: Final = {
     "disk": "disk_full disk_floor disk_inodes",
     "fault": "internal_error",
     "process": "process_lost process_not_started process_signalled process_exited process_not_ready",
+    "other": (
+        "address_invalid address_moved repository_error recovery_time list_shortened list_repeated"
+        " requests_spent records_undated records_filtered records_not_valid quota_records quota_bytes"
+        " place_unusable other job_stopped job_paused job_restarted manager_ended process_stopped"
+        " process_paused process_deleted process_killed process_restarted process_ended_with_manager"
+        " import_lost run_skipped run_missed schedule_failing schedule_over waiting"
+    ),
 }
 _KINDS: Final[Mapping[FailureCode, str]] = {
     FailureCode(code): kind for kind, codes in _CODES_OF_KINDS.items() for code in codes.split()
-}
-"""`failure_kind` in mails, webhooks and hooks; it is coarser and must not change. Others have `other`."""
+} | {code: "other" for code in FailureCode if code.startswith(_NO_RUNS)}
+"""`failure_kind` in mails, webhooks and hooks; it is coarser than the code and must not change."""
 
 # Numbers that serve as names are written without thousands separators.
 _SEPARATORS: Final = {"cs": "\N{NO-BREAK SPACE}", "sk": "\N{NO-BREAK SPACE}"}
@@ -213,7 +222,7 @@ class Failure:
     @property
     def kind(self) -> str:
         """`failure_kind` in notifications, webhooks and hooks."""
-        return _KINDS.get(self.code, FailureCode.OTHER.value)
+        return _KINDS[self.code]
 
     @property
     def is_limit(self) -> bool:

@@ -1,4 +1,4 @@
-"""Buckets of stores that speak S3, by the library obstore (extra `s3`): connecting, writing, errors.
+"""Buckets of S3-compatible stores, by the library obstore (extra `s3`): connecting, writing, errors.
 
 Credentials come from where the tools of Amazon look for them: the variables AWS_…, a profile in
 ~/.aws/credentials and ~/.aws/config, a web identity, or the machine's own role. None are stored.

@@ -18,6 +18,7 @@ import manager.leader.lock
 import manager.models
 import manager.notices.models
 import manager.queue
+import oai.failure_codes
 import oai.migrations
 import oai.rights
 import oai.vocabulary
@@ -47,6 +48,7 @@ _ENUMS: dict[str, type[Enum]] = {
     "end of a list": harvester.harvest.verdict.End,
     "export's format": provider.export.models.ExportForm,
     "export's state": provider.export.models.ExportState,
+    "failure": oai.failure_codes.FailureCode,
     "fault of a file in the store": harvester.store.audit.StoreFindingKind,
     "fault of an archived document": provider.holdings.fixity.Fault,
     "harvest method": harvester.vocabulary.Method,

@@ -31,6 +31,11 @@ def test_each_code_has_a_different_explanation_in_each_language(code: FailureCod
     assert {bool(one.todo) for one in words} in ({True}, {False})
 
 
+@pytest.mark.parametrize("code", FailureCode)
+def test_each_code_has_a_kind(code: FailureCode) -> None:
+    assert filled(code).kind
+
+
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_all_codes_have_different_explanations(language: str) -> None:
     words = [explained(Failure(code=code), language).what for code in FailureCode]

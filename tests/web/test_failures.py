@@ -8,6 +8,7 @@ import pytest
 from lxml import html
 from sqlalchemy import text
 
+from harvester.reading.errors import TransportError, TransportKind
 from harvester.vocabulary import MADE_UP, RunStatus
 from manager.jobs.estimates import JobProgress
 from manager.models import RecurringState
@@ -15,7 +16,7 @@ from oai.failures import Failure, FailureCode
 from oai.languages import SOURCE
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
-from web.site.failures import explain, in_words, noted
+from web.site.failures import explain, in_words, noted, problem_of
 from web.site.i18n import use_language
 
 _TIMEOUT = (
@@ -35,6 +36,16 @@ def czech() -> Iterator[None]:
 
 async def _reads_czech(browser: Browser) -> None:
     await browser.post("/account/language", {"language": "cs"})
+
+
+@pytest.mark.parametrize("kind", TransportKind)
+def test_each_kind_of_lost_connection_has_a_code_and_an_explanation(kind: TransportKind) -> None:
+    error = TransportError("https://telc.example/oai", kind, "the technical reason")
+    assert error.failure is not None
+    assert error.failure.code in FailureCode
+    problem = problem_of(error)
+    assert problem.title
+    assert problem.lines[-1] == "https://telc.example/oai: the technical reason"
 
 
 def _shown(page: str, row: str) -> list[tuple[str, str]]:
