@@ -1,4 +1,4 @@
-"""Argument parsers for the commands of manager and workers; the handlers are in `commands.py`."""
+"""Describes the commands `manager`, `worker`, `job`, `schedule`, `rule` and `notify`."""
 
 import argparse
 from typing import TYPE_CHECKING

@@ -68,7 +68,7 @@ class TransportKind(StrEnum):
     REFUSED = "refused"
     TLS = "tls"
     NO_TLS = "no_tls"
-    """The server speaks no https on this port."""
+    """The server does not use https on this port."""
     TIMEOUT = "timeout"
     DISCONNECTED = "disconnected"
     HTTP = "http"

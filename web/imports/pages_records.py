@@ -36,9 +36,9 @@ from web.site.render import render
 
 _ADDRESSES: Final = ("http://", "https://")
 _NOBODYS: Final = 0
+"""An id that no repository has: a user without visible repositories finds nothing."""
 _OBVIOUS: Final = frozenset({"kind: unknown", "function: publication"})
 """Qualifiers that say nothing to readers."""
-"""An id that no repository has: a user without visible repositories finds nothing."""
 _COLUMNS: Final = columns_of(
     "bibliographic_id", "repository_id", "title", "subtitle", "statement", "contributors", "kind", "place",
     "publisher", "date_text", "year_from", "year_to", "languages",

@@ -153,7 +153,7 @@ async def _start(call: Call) -> DiagnosticsOut:
     """Start diagnostics of how the repository answers harvesters."""
     repository = await call.row(Repository, "repository")
     if access_of(repository.protocol).query is not None:
-        raise ApiError(409, f"repository {repository.repository_id} does not speak OAI-PMH; use /probe")
+        raise ApiError(409, f"repository {repository.repository_id} does not use OAI-PMH; use /probe")
     call.request.config_dict[DIAGNOSTICS].begin(repository.repository_id, repository.base_url)
     return _shown(call, repository)
 

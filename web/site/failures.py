@@ -105,7 +105,7 @@ _TRANSPORT: Final[Mapping[TransportKind, tuple[str, str]]] = {
         mark("The certificate or the TLS configuration is not valid; the administrator has to correct it."),
     ),
     TransportKind.NO_TLS: (
-        mark("The server speaks no https on this port."),
+        mark("The server does not use https on this port."),
         mark("Try the address with http:// instead of https://, or another port."),
     ),
     TransportKind.TIMEOUT: (
@@ -193,8 +193,8 @@ def _answer(error: ZatvaError) -> tuple[str, str]:
         return (
             _("The repository supports only OAI-PMH 1.1, which is obsolete."),
             _(
-                "Harvest it with loose validation, or ask the repository's administrator for an address that "
-                "supports version 2.0."
+                "Harvest it with lenient validation, or ask the repository's administrator for an address "
+                "that supports version 2.0."
             ),
         )
     if isinstance(error, NotOaiPmhError):
