@@ -28,7 +28,7 @@ class Order(StrEnum):
     NEXT = "next"
 
 
-class RepositoryState(StrEnum):
+class RepositoryFilter(StrEnum):
     """States to choose repositories by."""
 
     TROUBLE = "trouble"
@@ -43,7 +43,7 @@ Place = tuple[int | str, int]
 """Value that the list is sorted by, and number of the repository: where a page ends."""
 _NEVER_DUE: Final = 2**62
 _OF_LAST_RUN: Final = frozenset(
-    {Order.STATE, Order.RECORDS, Order.LAST, RepositoryState.TROUBLE, RepositoryState.NEVER}
+    {Order.STATE, Order.RECORDS, Order.LAST, RepositoryFilter.TROUBLE, RepositoryFilter.NEVER}
 )
 """Orders and states that need each repository's last run."""
 
@@ -54,7 +54,7 @@ class RepositoryChoice:
 
     among: Among = None
     search: str | None = None
-    state: RepositoryState | None = None
+    state: RepositoryFilter | None = None
     metadata_prefix: str | None = None
     """A format that has been harvested."""
     organisation_id: int | None = None
@@ -145,11 +145,11 @@ def _microseconds(moment: Any) -> ColumnElement[int]:  # noqa: ANN401 an SQL exp
 
 def _chosen(query: Select[Any], choice: RepositoryChoice, last: Any) -> Select[Any]:  # noqa: ANN401 an SQL expression
     number = Repository.repository_id
-    if choice.state is RepositoryState.TROUBLE:
+    if choice.state is RepositoryFilter.TROUBLE:
         query = query.where(needs_attention(last.c))
-    elif choice.state is RepositoryState.NEVER:
+    elif choice.state is RepositoryFilter.NEVER:
         query = query.where(last.c.status.is_(None))
-    elif choice.state is RepositoryState.PAUSED:
+    elif choice.state is RepositoryFilter.PAUSED:
         paused = exists().where(
             RecurringJob.repository_id == number, RecurringJob.state == RecurringState.PAUSED
         )

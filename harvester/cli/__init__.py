@@ -1,4 +1,4 @@
-"""The harvester's commands: their parsers are in `parsers` and `harvest_parser`, their handlers elsewhere."""
+"""The harvester's commands: described in `parsers` and `harvest_parser`, which name their handlers here."""
 
 from typing import TYPE_CHECKING
 

@@ -172,12 +172,12 @@ def _shown(session: Session, found: SourceSettings) -> dict[str, Any]:
 
 
 def _last(found: ImportFacts | None) -> dict[str, Any]:
-    """Return when a source was last imported, by whom, and how many records (thesis, 2.3.1)."""
+    """Return when a source was last imported, by whom, and how many records."""
     names = ("import_id", "state", "started", "started_by", *imports.COUNTS, "total", "failure_reason")
     return {name: getattr(found, name) if found is not None else None for name in names}
 
 
-def list_all(invocation: Invocation) -> None:
+def list_sets(invocation: Invocation) -> None:
     """List the sets."""
     with invocation.session() as session:
         rows = [_facts(one) for one in filtering_sets.list_sets(session)]
@@ -194,14 +194,14 @@ def list_all(invocation: Invocation) -> None:
     invocation.console.table(rows, _COLUMNS, empty=empty)
 
 
-def show(invocation: Invocation) -> None:
+def show_set(invocation: Invocation) -> None:
     """Show a set."""
     with invocation.session() as session:
         found = filtering_sets.get_set(session, invocation.arguments.name)
     invocation.console.result(_facts(found), _set_in_words(found))
 
 
-def add(invocation: Invocation) -> None:
+def add_set(invocation: Invocation) -> None:
     """Create a set."""
     arguments = invocation.arguments
     conditions = [parse_condition(line) for line in arguments.where or ()]
@@ -216,7 +216,7 @@ def add(invocation: Invocation) -> None:
     invocation.console.result(_facts(made), _set_in_words(made))
 
 
-def edit(invocation: Invocation) -> None:
+def edit_set(invocation: Invocation) -> None:
     """Change a set; --where replaces all its conditions."""
     arguments = invocation.arguments
     with invocation.transaction() as session:
@@ -230,7 +230,7 @@ def edit(invocation: Invocation) -> None:
     invocation.console.result(_facts(changed), _set_in_words(changed))
 
 
-def remove(invocation: Invocation) -> None:
+def remove_set(invocation: Invocation) -> None:
     """Remove a set."""
     name = invocation.arguments.name
     with invocation.transaction() as session:
@@ -238,7 +238,7 @@ def remove(invocation: Invocation) -> None:
     invocation.console.result({"removed": name}, f"filtering set {name!r} removed")
 
 
-def attempt(invocation: Invocation) -> None:
+def try_set(invocation: Invocation) -> None:
     """Try a set, or conditions, on stored records."""
     arguments = invocation.arguments
     with invocation.session() as session:

@@ -1,4 +1,4 @@
-"""The parsers of the commands for repositories, imports, restores and the store; handlers load lazily."""
+"""Describes the commands `import`, `probe`, `repository`, `restore` and `store`; each names its handler."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,7 +27,7 @@ def add_import(commands: "Subcommands") -> None:
     _add_run(group)
     _add_source(group)
     _add_sets(add_group(group, "set", help="manage filtering sets, which select the records to import"))
-    _add_catalogue(group)
+    _add_search(group)
     _add_marc(group)
 
 
@@ -84,14 +84,14 @@ def _add_source(group: "Subcommands") -> None:
 
 
 def _add_sets(sets: "Subcommands") -> None:
-    add_command(sets, "list", help="list filtering sets", handler=f"{_IMPORTS}list_all")
-    show = add_command(sets, "show", help="show a set with its conditions", handler=f"{_IMPORTS}show")
+    add_command(sets, "list", help="list filtering sets", handler=f"{_IMPORTS}list_sets")
+    show = add_command(sets, "show", help="show a set with its conditions", handler=f"{_IMPORTS}show_set")
     remove = add_command(
-        sets, "remove", help="remove a set that is not used by a source", handler=f"{_IMPORTS}remove"
+        sets, "remove", help="remove a set that is not used by a source", handler=f"{_IMPORTS}remove_set"
     )
-    add = add_command(sets, "add", help="add a set", handler=f"{_IMPORTS}add")
+    add = add_command(sets, "add", help="add a set", handler=f"{_IMPORTS}add_set")
     edit = add_command(
-        sets, "edit", help="change a set; the next imports apply it", handler=f"{_IMPORTS}edit"
+        sets, "edit", help="change a set; the next imports apply it", handler=f"{_IMPORTS}edit_set"
     )
     for parser in (show, remove, add, edit):
         parser.add_argument("name", metavar="NAME", help="name of the set")
@@ -102,7 +102,7 @@ def _add_sets(sets: "Subcommands") -> None:
         sets,
         "try",
         help="test a set, or conditions, on stored records; changes no data",
-        handler=f"{_IMPORTS}attempt",
+        handler=f"{_IMPORTS}try_set",
     )
     trial.add_argument("name", metavar="NAME", nargs="?", help="name of a set")
     _add_conditions(trial)
@@ -113,13 +113,13 @@ def _add_sets(sets: "Subcommands") -> None:
     )  # fmt: skip
 
 
-def _add_catalogue(group: "Subcommands") -> None:
+def _add_search(group: "Subcommands") -> None:
     search = add_command(
         group, "search", help="search the imported records", handler=f"{_IMPORTS}search_records"
     )
     search.add_argument("text", nargs="*", metavar="WORD", help='words, "phrases", -words to exclude, or')
     _add_repositories(search)
-    _add_conditions_of_hits(search)
+    _add_search_filters(search)
     _add_paging(search)
     show = add_command(
         group, "show", help="show a record with all its details", handler=f"{_IMPORTS}show_record"
@@ -162,7 +162,7 @@ def _add_marc_source(parser: "ArgumentParser") -> None:
     )
 
 
-def _add_conditions_of_hits(search: "ArgumentParser") -> None:
+def _add_search_filters(search: "ArgumentParser") -> None:
     search.add_argument(
         "--language", action="append", default=[], metavar="CODE", help="cze, slo …; may be repeated"
     )
@@ -222,7 +222,7 @@ def add_probe(commands: "Subcommands") -> None:
         commands,
         "probe",
         help="probe a repository: its identity, formats, sets and problems",
-        handler=f"{_REPOSITORIES}probe_repository",
+        handler="harvester.cli.probe:probe_repository",
     )
     probe.add_argument("url", metavar="URL", help="base URL")
     add_protocol(probe)
@@ -245,13 +245,13 @@ def add_repository(commands: "Subcommands") -> None:
     )  # fmt: skip
     add_protocol(add)
     add_command(group, "list", help="list repositories", handler=f"{_REPOSITORIES}repository_list")
-    for name, what in (
-        ("show", "show a repository with its sets and formats"),
-        ("remove", "remove a repository and its database rows; its files stay"),
-        ("refresh", "update the identity, sets and formats of a repository"),
-        ("unlock", "delete the rows of oai_repository_lock that keep harvests off a repository"),
+    for name, what, handler in (
+        ("show", "show a repository with its sets and formats", "repository_show"),
+        ("remove", "remove a repository and its database rows; its files stay", "repository_remove"),
+        ("refresh", "update the identity, sets and formats of a repository", "repository_refresh"),
+        ("unlock", "remove the locks that other programs have put on a repository", "repository_unlock"),
     ):
-        one = add_command(group, name, help=what, handler=f"{_REPOSITORIES}repository_{name}")
+        one = add_command(group, name, help=what, handler=f"{_REPOSITORIES}{handler}")
         one.add_argument("id", metavar="ID", type=int, help="number of the repository")
     _add_edit(group)
     _add_doctor(group)
@@ -294,7 +294,7 @@ def _add_doctor(group: "Subcommands") -> None:
         group,
         "doctor",
         help="diagnose a repository and recommend how to harvest it",
-        handler=f"{_REPOSITORIES}diagnose_repository",
+        handler=f"{_REPOSITORIES}repository_doctor",
     )
     doctor.add_argument(
         "which", type=name_or_number, metavar="ID|URL", help="number of a repository, or any base URL"
@@ -417,7 +417,11 @@ def _add_export(group: "Subcommands") -> None:
         group, "export", help="export records into one file", handler=f"{_STORE}export_records"
     )
     export.add_argument(
-        "repository", metavar="REPOSITORY", type=int, nargs="?", help="all records of this repository"
+        "repository",
+        metavar="REPOSITORY",
+        type=int,
+        nargs="?",
+        help="number of the repository whose records are exported",
     )
     export.add_argument("--run", type=bigint, metavar="HISTORY_ID", help="the records that this run changed")
     export.add_argument(

@@ -1,7 +1,7 @@
-"""Handlers of `zatva repository` and `zatva probe`."""
+"""Handlers of `zatva repository`."""
 
 import asyncio
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -10,16 +10,11 @@ from sqlalchemy.orm import Session
 
 from harvester import repositories
 from harvester.access import access_of
-from harvester.cli.harvest import overridden
-from harvester.client.probe import ProbeExchange, ProbeFindings
 from harvester.locks import clear_locks, find_lock, find_locks
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository, RepositoryLock
 from harvester.probing.diagnose import diagnose
 from harvester.probing.findings import Report
-from harvester.probing.look import look
 from harvester.probing.report import in_lines, keep_report, letter
-from harvester.protocols import protocol_of
-from harvester.reading.answers import Page, Record, title_of
 from harvester.recognition import RepositoryFacts, check_base_url, identify_repository
 from harvester.removal import remove_repository
 from harvester.repositories import change_repository, get_repository
@@ -31,28 +26,23 @@ from oai.models import columns_of
 from oai.reach import is_same_place
 
 _COLUMNS = {"repository_id": "ID", "repository_name": "Name", "base_url": "Base URL", "base_dir": "Folder"}
-_AS_SET = frozenset({"", "default"})
-_TAKEN_BACK: Final[Mapping[str, frozenset[str]]] = {
+_RESET = frozenset({"", "default"})
+_OPTIONS: Final[Mapping[str, frozenset[str]]] = {
     "repository_name": frozenset({""}),
     "base_url": frozenset(),
     "deletion_policy": frozenset(),
-    "brake_deletions": _AS_SET,
-    "brake_updates": _AS_SET,
+    "brake_deletions": _RESET,
+    "brake_updates": _RESET,
     "repairs": frozenset(),
 }
-"""The columns that options change, with the values that reset an option."""
+"""The columns that options change, each with the values that reset it."""
 _SHOWN = 10
-_TITLE_CHARACTERS = 60
-_MAX_WAIT = 30.0
-_MAX_WAIT_TOTAL = 120.0
-"""Seconds; a person is waiting for the probe."""
 
 
 def repository_add(invocation: Invocation) -> None:
-    """Run `zatva repository add`."""
+    """Identify a repository and add it. Its faults are notes, and no reason to refuse it."""
     arguments = invocation.arguments
-    asking = identify_repository(arguments.url, invocation.settings, protocol=arguments.protocol)
-    facts = asyncio.run(asking)
+    facts = asyncio.run(identify_repository(arguments.url, invocation.settings, protocol=arguments.protocol))
     with invocation.session() as session:
         added = repositories.add_repository(
             session,
@@ -75,7 +65,7 @@ def _show_described(invocation: Invocation, shown: Mapping[str, Any], facts: Rep
 
 
 def repository_list(invocation: Invocation) -> None:
-    """Run `zatva repository list`."""
+    """List the repositories, each with the lock that another program has put on it."""
     with invocation.session() as session:
         locks = find_locks(session)
         rows = [
@@ -87,17 +77,16 @@ def repository_list(invocation: Invocation) -> None:
 
 
 def repository_show(invocation: Invocation) -> None:
-    """Run `zatva repository show`."""
+    """Show a repository without its diagnostics, which `repository doctor --last` shows."""
     with invocation.session() as session:
         facts = _facts(session, repositories.get_repository(session, invocation.arguments.id))
-        # `repository doctor --last` shows the diagnostics.
         shown = {name: value for name, value in facts.items() if name != "examination"}
         shown |= _lists_in_words(session, facts)
     invocation.console.facts(facts, shown)
 
 
 def repository_remove(invocation: Invocation) -> None:
-    """Run `zatva repository remove`."""
+    """Remove a repository with its rows; refused while it is harvested."""
     repository_id = invocation.arguments.id
     with open_database(invocation.settings) as database:
         remove_repository(database, repository_id)
@@ -107,11 +96,12 @@ def repository_remove(invocation: Invocation) -> None:
 
 
 def repository_refresh(invocation: Invocation) -> None:
-    """Run `zatva repository refresh`."""
+    """Request the identity, sets and formats of a repository again."""
     with invocation.session() as session:
         repository = repositories.get_repository(session, invocation.arguments.id)
-        asking = identify_repository(repository.base_url, invocation.settings, protocol=repository.protocol)
-        facts = asyncio.run(asking)
+        facts = asyncio.run(
+            identify_repository(repository.base_url, invocation.settings, protocol=repository.protocol)
+        )
         repositories.note_facts(session, repository.repository_id, facts)
         session.commit()
         shown = _facts(session, repository)
@@ -119,7 +109,7 @@ def repository_refresh(invocation: Invocation) -> None:
 
 
 def repository_unlock(invocation: Invocation) -> None:
-    """Run `zatva repository unlock`."""
+    """Remove the locks that other programs have put on a repository."""
     repository_id = invocation.arguments.id
     with invocation.transaction() as session:
         get_repository(session, repository_id)
@@ -193,9 +183,9 @@ def _facts(session: Session, repository: Repository) -> dict[str, Any]:
 
 
 def _lists_in_words(session: Session, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the formats and the first sets for people. A harvest reads neither list."""
+    """Return the formats and the first sets as text; a harvest does not update either list."""
     repository_id, number = facts["repository_id"], facts["sets"]
-    # Every OAI-PMH repository has a format.
+    # No format and no set: the lists were never requested, because every OAI-PMH repository has a format.
     if not facts["formats"] and not number and access_of(facts["protocol"]).query is None:
         unread = f"not known yet; run `zatva repository refresh {repository_id}`"
         return {"formats": unread, "sets": unread}
@@ -215,139 +205,17 @@ def _lock(lock: RepositoryLock | None) -> dict[str, Any] | None:
 def _given(invocation: Invocation) -> dict[str, Any]:
     """Return the columns for the given options; None for an option that is reset."""
     options = vars(invocation.arguments)
-    given = {name: options[name] for name in _TAKEN_BACK if options.get(name) is not None}
+    given = {name: options[name] for name in _OPTIONS if options.get(name) is not None}
     if given.get("repairs") == ["none"]:
         given["repairs"] = []
     return {
-        name: None if isinstance(value, str) and value in _TAKEN_BACK[name] else value
+        name: None if isinstance(value, str) and value in _OPTIONS[name] else value
         for name, value in given.items()
     }
 
 
-def probe_repository(invocation: Invocation) -> None:
-    """Run `zatva probe`."""
-    arguments = invocation.arguments
-    protocol = protocol_of(arguments.url, arguments.protocol)
-    base_url = check_base_url(arguments.url, protocol)
-    settings = overridden(invocation.settings, arguments).interactive
-
-    patient = settings.harvester
-    waits = {
-        "max_wait": min(patient.max_wait, _MAX_WAIT),
-        "max_wait_total": min(patient.max_wait_total, _MAX_WAIT_TOTAL),
-    }
-    settings = settings.model_copy(update={"harvester": patient.model_copy(update=waits)})
-    limit_memory(patient.max_memory)
-    on_wait = invocation.console.waiting
-    looked = asyncio.run(look(base_url, settings, protocol=protocol, set_spec=arguments.set, on_wait=on_wait))
-    shown = _as_json(looked.findings) | {"odd": list(looked.odd)}
-    invocation.console.result(shown, "\n".join(_lines(shown)))
-
-
-def _as_json(found: ProbeFindings) -> dict[str, Any]:
-    identity = found.identity
-    return {
-        "base_url": found.base_url,
-        "repository_name": identity.repository_name if identity else None,
-        "identify_base_url": identity.base_url if identity else None,
-        "protocol_version": identity.protocol_version if identity else None,
-        "admin_emails": list(identity.admin_emails) if identity else [],
-        "granularity": identity.granularity if identity else None,
-        "deleted_record": identity.deleted_record if identity else None,
-        "earliest_datestamp": identity.earliest_datestamp if identity else None,
-        "formats": [
-            {"metadata_prefix": form.metadata_prefix, "schema": form.schema, "namespace": form.namespace}
-            for form in found.formats
-        ],
-        "sets": [
-            {"set_spec": one.set_spec, "set_name": one.set_name}
-            for one in (found.sets.sets[:_SHOWN] if found.sets else ())
-        ],
-        "more_sets": found.sets is not None
-        and (len(found.sets.sets) > _SHOWN or bool(found.sets.token and found.sets.token.value)),
-        "metadata_prefix": found.metadata_prefix,
-        **_page(found.page),
-        "requests": [_request(exchange) for exchange in found.exchanges],
-    }
-
-
-def _page(page: Page | None) -> dict[str, Any]:
-    token = page.token if page else None
-    return {
-        "records": [_record(record) for record in (page.records[:_SHOWN] if page else ())],
-        "records_per_page": len(page.records) if page else None,
-        "complete_list_size": page.complete_list_size if page else None,
-        "resumption_token": token.value if token else None,
-    }
-
-
-def _record(record: Record) -> dict[str, Any]:
-    return {
-        "identifier": record.header.identifier,
-        "datestamp": record.header.datestamp,
-        "deleted": record.header.deleted,
-        "title": title_of(record.element) or None,
-    }
-
-
-def _request(exchange: ProbeExchange) -> dict[str, Any]:
-    reply = exchange.reply
-    return {
-        "verb": exchange.verb,
-        "status": reply.status,
-        "seconds": round(exchange.seconds, 3),
-        "bytes": len(reply.body),
-        "compression": list(reply.compression),
-        "content_type": reply.headers.get("Content-Type"),
-        "redirects": list(reply.hops),
-    }
-
-
-def _lines(shown: Mapping[str, Any]) -> Iterator[str]:
-    yield f"{shown['repository_name'] or 'A repository without a name'}, {shown['base_url']}"
-    for name in ("protocol_version", "granularity", "deleted_record", "earliest_datestamp"):
-        yield f"  {name.replace('_', ' ')}: {shown[name] or 'unknown'}"
-    yield f"  admin e-mail: {', '.join(shown['admin_emails']) or 'none'}"
-    yield f"Formats: {len(shown['formats'])}"
-    yield from (f"  {form['metadata_prefix']}  {form['namespace']}" for form in shown["formats"])
-    more = "; these are the first" if shown["more_sets"] else ""
-    yield f"Sets: {len(shown['sets']) or 'none'}{more}"
-    yield from (f"  {one['set_spec']}  {one['set_name']}" for one in shown["sets"])
-    yield _records_heading(shown)
-    yield from map(_record_line, shown["records"])
-    if shown["requests"]:
-        yield "Requests"
-    yield from map(_request_line, shown["requests"])
-    yield from _odd_lines(shown["odd"])
-
-
-def _records_heading(shown: Mapping[str, Any]) -> str:
-    if shown["records_per_page"] is None:
-        return f"Records in {shown['metadata_prefix']}: not available"
-    size = shown["complete_list_size"]
-    of_all = f" of {size:,}" if size is not None else ""
-    page = f"{shown['records_per_page']:,}{of_all} on the first page"
-    return f"Records in {shown['metadata_prefix']}: {page}; the first {len(shown['records'])}"
-
-
-def _record_line(record: Mapping[str, Any]) -> str:
-    title = "(deleted)" if record["deleted"] else " ".join((record["title"] or "").split())
-    return f"  {record['identifier']}  {record['datestamp']}  {title[:_TITLE_CHARACTERS]}".rstrip()
-
-
-def _request_line(request: Mapping[str, Any]) -> str:
-    compression = f", {', '.join(request['compression'])}" if request["compression"] else ""
-    size = f"{request['bytes']:,} bytes{compression}"
-    return f"  {request['verb']}: HTTP {request['status']}, {request['seconds']:.2f} s, {size}"
-
-
-def _odd_lines(odd: Sequence[str]) -> Iterator[str]:
-    yield "Problems" if odd else "No problems found."
-    yield from (f"  - {words}" for words in odd)
-
-
-def diagnose_repository(invocation: Invocation) -> None:
-    """Run `zatva repository doctor`: for a number it stores the report, for an address it only shows it."""
+def repository_doctor(invocation: Invocation) -> None:
+    """Diagnose a repository: for a number the report is stored, for an address it is only shown."""
     which: str = invocation.arguments.which
     report = _of_number(invocation, int(which)) if which.isdecimal() else _of_address(invocation, which)
     words = letter(report) if invocation.arguments.letter else "\n".join(in_lines(report))

@@ -39,7 +39,7 @@ _ENDING = b"OAI-PMH>"
 _TAIL_BYTES = 4096
 
 
-class WaitReason(str):
+class ClientWait(str):
     """Why a client waits, as technical text; `failure` is the same as a code with facts."""
 
     __slots__ = ("failure",)
@@ -161,7 +161,7 @@ class Retrying:
         return getattr(lookup, "errno", None) != socket.EAI_AGAIN
 
     async def _wait(self, seconds: float, reason: str, failure: Failure | None) -> None:
-        self.on_wait(seconds, WaitReason(reason, failure))
+        self.on_wait(seconds, ClientWait(reason, failure))
         await self.sleep(seconds)
 
     def _delay(self, number: int) -> float:

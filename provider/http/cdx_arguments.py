@@ -28,8 +28,8 @@ from provider.holdings.index_reads import ReadOrder
 from provider.holdings.lookup import LookupPlace, MatchType, Query
 from provider.http import cdx_ordering
 from provider.http.cdx_dialects import EARLIEST, LATEST, RANGE, Dialect, columns_of
-from provider.http.cdx_lines import Output
 from provider.http.cdx_ordering import Step
+from provider.http.cdx_output import Output
 from provider.models import Access
 
 _TIMESTAMP: Final = re.compile(r"[0-9]{4}(?:[0-9]{2}){0,5}", re.ASCII)

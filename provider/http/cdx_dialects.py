@@ -2,7 +2,7 @@
 
 The same arguments mean different things to pywb, outbackcdx and OpenWayback's CDX server, above all the
 marks of filters. Each dialect here is a row of facts that `provider.http.cdx_arguments` follows; the texts
-are in `provider.http.cdx_lines`. Sources: pywb 2.10 (`warcserver/index`), outbackcdx 1.2 (`Query`,
+are in `provider.http.cdx_output`. Sources: pywb 2.10 (`warcserver/index`), outbackcdx 1.2 (`Query`,
 `Filter`, `WbCdxApi`), OpenWayback (`CDXServer`, `FieldRegexFilter`, README of wayback-cdx-server).
 """
 
@@ -24,14 +24,14 @@ from provider.holdings.capture import (
 )
 from provider.holdings.index_reads import ReadOrder
 from provider.holdings.lookup import MatchType, read_wildcard
-from provider.http.cdx_lines import (
+from provider.http.cdx_output import (
     NONE,
     Output,
     cdxj_lines,
     json_lines,
-    outback_cdxj,
-    outback_objects,
-    outback_rows,
+    outbackcdx_cdxj,
+    outbackcdx_objects,
+    outbackcdx_rows,
     pywb_cdxj,
     pywb_json,
     text_lines,
@@ -258,9 +258,9 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         names=_BOTH_FAMILIES,
         outputs=_outputs(
             cdx=("text/plain", text_lines),
-            json=("application/json", outback_rows),
-            jsondict=("application/json", outback_objects),
-            cdxj=("text/x-cdxj", outback_cdxj),
+            json=("application/json", outbackcdx_rows),
+            jsondict=("application/json", outbackcdx_objects),
+            cdxj=("text/x-cdxj", outbackcdx_cdxj),
         ),
         key_header="outbackcdx-urlkey",
     ),

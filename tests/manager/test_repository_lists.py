@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from harvester.models import History, Repository
 from harvester.vocabulary import RunStatus
 from manager.models import RecurringState
-from manager.repository_lists import Order, RepositoryChoice, RepositoryState, list_repositories
+from manager.repository_lists import Order, RepositoryChoice, RepositoryFilter, list_repositories
 from oai.database import Database
 from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
 
@@ -78,6 +78,6 @@ def test_repositories_are_sorted_by_each_order_and_filtered_by_state(session: Se
     assert _numbers(session, order=Order.STATE) == [f, n, g]
     assert _numbers(session, order=Order.RECORDS, descending=True) == [f, g, n]
     assert _numbers(session, order=Order.LAST, descending=True) == [g, f, n]
-    assert _numbers(session, state=RepositoryState.TROUBLE) == [f]
-    assert _numbers(session, state=RepositoryState.NEVER) == [n]
-    assert _numbers(session, state=RepositoryState.PAUSED) == [g]
+    assert _numbers(session, state=RepositoryFilter.TROUBLE) == [f]
+    assert _numbers(session, state=RepositoryFilter.NEVER) == [n]
+    assert _numbers(session, state=RepositoryFilter.PAUSED) == [g]

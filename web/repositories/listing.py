@@ -13,7 +13,7 @@ from manager.repository_lists import (
     Order,
     Place,
     RepositoryChoice,
-    RepositoryState,
+    RepositoryFilter,
     list_repositories,
 )
 from manager.repository_states import repository_states
@@ -84,7 +84,7 @@ def filters_of(request: web.Request) -> Filters:
     sort = choice_in(request, "sort", [f"{down}{order}" for order in Order for down in ("", _DOWN)])
     return Filters(
         find=text_in(request, "find").strip(),
-        state=choice_in(request, "state", list(RepositoryState)),
+        state=choice_in(request, "state", list(RepositoryFilter)),
         prefix=text_in(request, "format").strip(),
         # Partners see one organisation, and learn nothing of others.
         organisation=id_in(request, "organisation") if who_asks(request).sees_everything else None,
@@ -99,7 +99,7 @@ def choice_of(request: web.Request) -> RepositoryChoice:
     return RepositoryChoice(
         among=visible_repositories(who_asks(request)),
         search=filters.find or None,
-        state=RepositoryState(filters.state) if filters.state else None,
+        state=RepositoryFilter(filters.state) if filters.state else None,
         metadata_prefix=filters.prefix or None,
         organisation_id=filters.organisation,
         order=filters.order,
@@ -143,9 +143,9 @@ async def list_page(request: web.Request, fault: str = "") -> web.Response:
             *_reversed(filters.sort),
         ],
         choices=[
-            (RepositoryState.TROUBLE, _("any problem")),
-            (RepositoryState.PAUSED, _("with a paused schedule")),
-            (RepositoryState.NEVER, _("never harvested")),
+            (RepositoryFilter.TROUBLE, _("any problem")),
+            (RepositoryFilter.PAUSED, _("with a paused schedule")),
+            (RepositoryFilter.NEVER, _("never harvested")),
         ],
     )
 
