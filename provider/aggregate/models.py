@@ -180,6 +180,9 @@ class AggregateUnreadable(Base):
     """When publishing last tried to read it."""
 
 
+Index("ix_aggregate_unreadable_looked_at", AggregateUnreadable.looked_at.nulls_first())
+
+
 class AggregateFeed(Base):
     """Position in the harvester's change feed; at most one row."""
 

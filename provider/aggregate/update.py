@@ -30,6 +30,7 @@ from provider.holdings.publication import Check, no_check, publish
 
 _TOGETHER: Final = 500
 
+# An index gives them in this order. As a condition of the scan, the time would be tried with every row.
 _OLDEST: Final = """
 SELECT record_id FROM (
     SELECT record_id, looked_at FROM aggregate_unreadable ORDER BY looked_at NULLS FIRST LIMIT :most
@@ -71,12 +72,20 @@ ON CONFLICT DO NOTHING
 """
 _OF_FOLDERS: Final = 100_000
 """Maximum number of records that one statement notices; the next refused page leads to the others."""
-_NEW: Final = "SELECT EXISTS (SELECT FROM aggregate_unreadable WHERE looked_at IS NULL)"
+_NEW: Final = """
+SELECT looked_at IS NULL FROM aggregate_unreadable ORDER BY looked_at NULLS FIRST LIMIT 1
+"""
 _READABLE: Final = "DELETE FROM aggregate_unreadable WHERE record_id = ANY(:ids)"
 LOCK: Final = 0x7A_61_67_67  # "zagg": one process publishes at a time
 _FEED_TOGETHER: Final = 2000
 """Maximum number of records per transaction."""
-_JOINED: Final = ("oai_record", "oai_set_mapping", "aggregate_record", "aggregate_membership")
+_JOINED: Final = (
+    "oai_record",
+    "oai_set_mapping",
+    "aggregate_record",
+    "aggregate_membership",
+    "aggregate_unreadable",
+)
 
 
 def notice_unreadable(session: Session, reasons: Mapping[int, str]) -> None:

@@ -12,11 +12,23 @@ from oai.database import Database
 from provider.aggregate.catalogue import UnreadablePageError
 from provider.aggregate.stored_records import MissingFolderError, read_stored
 from provider.aggregate.update import Updater, notice_unreadable, updater
+from tests.plans import work_of
 from tests.provider.aggregate.harvested_rows import OAI, Harvested
 from tests.provider.served import until
 
 RECORDS = 60
 PIECE = 10
+
+UNREADABLE = """
+WITH record AS (
+    INSERT INTO aggregate_record (repository_id, format_id, identifier, identifier_key, harvested_identifier,
+        harvested_key, datestamp, harvested_datestamp, harvest_time, deleted, altered, set_ids)
+    SELECT 1, 1, n, md5(n::text)::uuid, n, md5(n::text)::uuid, '9999-01-01', '', now(), false, false, '{}'
+    FROM generate_series(1, :number) AS n
+    RETURNING id
+)
+INSERT INTO aggregate_unreadable (record_id, reason, looked_at) SELECT id, 'gone', now() FROM record
+"""
 
 Walk = Callable[[], list[str]]
 
@@ -57,15 +69,19 @@ def _refuse(walk: Walk, database: Database) -> UnreadablePageError:
     return refused.value
 
 
+def _update_in_pieces(harvested: Harvested) -> int:
+    with updater(harvested.database.engine, harvested.settings) as found:
+        assert isinstance(found, Updater)
+        return replace(found, together=PIECE).run().records
+
+
 @pytest.mark.parametrize("folder", ["deep", "deep/lost"])
 def test_after_one_refused_page_no_other_page_is_refused_for_the_same_lost_folder(
     harvested: Harvested, database: Database, walk: Walk, folder: str
 ) -> None:
     shutil.rmtree(harvested.folder / folder)
     assert len(_refuse(walk, database).reasons) < 5
-    with updater(database.engine, harvested.settings) as found:
-        assert isinstance(found, Updater)
-        assert replace(found, together=PIECE).run().records == RECORDS / 2
+    assert _update_in_pieces(harvested) == RECORDS / 2
     listed = walk()
     assert not [name for name in listed if "lost" in name]
     assert len(listed) >= RECORDS / 2
@@ -120,3 +136,17 @@ def test_requests_for_a_missing_base_directory_do_not_keep_an_update_busy(
         assert isinstance(found, Updater)
         assert found.run().records == 0
     assert checks
+
+
+@pytest.mark.copied_database("rows that plans go through are counted")
+@pytest.mark.parametrize("number", [1000, 4000])
+def test_an_update_reads_few_of_many_unreadable_records(
+    harvested: Harvested, database: Database, number: int
+) -> None:
+    harvested.update()
+    with database.session() as session:
+        session.execute(text(UNREADABLE), {"number": number})
+        session.commit()
+    with work_of(database, "aggregate_unreadable") as work:
+        assert _update_in_pieces(harvested) == 0
+    assert 0 < sum(work) < 5 * PIECE
