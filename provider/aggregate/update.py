@@ -204,10 +204,17 @@ class Updated:
 
 
 @contextlib.contextmanager
-def updater(engine: Engine, settings: Settings, check: Check = no_check) -> Iterator["Updater | None"]:
+def updater(
+    engine: Engine,
+    settings: Settings,
+    check: Check = no_check,
+    compared: dict[int, datetime | None] | None = None,
+) -> Iterator["Updater | None"]:
     """Yield the only updater among all processes for the block; None if another process has the lock.
 
-    `check` is called between two parts of the work and may raise to end it.
+    `check` is called between two parts of the work and may raise to end it. `compared` is what earlier
+    updates know of the sources (`sources.Identified`), and is kept up to date; without it, the names of all
+    sets are compared.
     """
     with engine.connect() as connection:
         # A session-level lock of the connection that does the work: if the connection is lost, so is the
@@ -219,7 +226,8 @@ def updater(engine: Engine, settings: Settings, check: Check = no_check) -> Iter
             return
         try:
             with Session(connection) as session:
-                yield Updater(session=session, settings=settings, check=check)
+                known = {} if compared is None else compared
+                yield Updater(session=session, settings=settings, check=check, compared=known)
         finally:
             _free(connection)
 
@@ -244,6 +252,8 @@ class Updater:
     together: int = _FEED_TOGETHER
     namespaces: dict[int, str] = field(default_factory=dict)
     """See `Gatherer`."""
+    compared: dict[int, datetime | None] = field(default_factory=dict)
+    """See `updater`."""
 
     def run(self) -> Updated:
         """Do all outstanding work."""
@@ -280,7 +290,7 @@ class Updater:
 
     def _prepare(self) -> None:
         """Apply changes to sources, and ensure that following the feed misses no change."""
-        sources.refresh_sources(self.session)
+        identified = sources.refresh_sources(self.session, self.compared)
         keep_days = self.settings.harvester.keep_changes
         if not keep_days:
             sources.begin_walks_without_feed(self.session)
@@ -288,6 +298,7 @@ class Updater:
             sources.walk_everything(self.session)
             sources.follow_from_here(self.session)
         self.session.commit()
+        self.compared.update(identified)
 
     def _walks(self) -> Iterator[Callable[[], int | None]]:
         walking = select(AggregateSource.repository_id).where(AggregateSource.walk.is_not(None))
