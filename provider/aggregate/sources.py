@@ -142,6 +142,7 @@ def _new_source(
         title=repository.title,
         base_url=repository.base_url,
         identifiers=identifiers,
+        namespace="",
     )
     session.add(made)
     session.flush()

@@ -250,8 +250,6 @@ class Updater:
     settings: Settings
     check: Check = no_check
     together: int = _FEED_TOGETHER
-    namespaces: dict[int, str] = field(default_factory=dict)
-    """See `Gatherer`."""
     compared: dict[int, datetime | None] = field(default_factory=dict)
     """See `updater`."""
 
@@ -356,7 +354,6 @@ class Updater:
             session=self.session,
             store=self.settings.store,
             namespace=self.settings.provider.namespace,
-            namespaces=self.namespaces,
         )
 
     def _publish(self, change: Callable[[datetime], int]) -> int:
