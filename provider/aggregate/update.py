@@ -200,7 +200,7 @@ class Updated:
     """The result of an update."""
 
     records: int
-    """Number of published records that changed."""
+    """Number of listed records that changed, including those that are not listed any more."""
 
 
 @contextlib.contextmanager
