@@ -40,7 +40,13 @@ from provider.aggregate.models import (
     AggregateSource,
 )
 from provider.aggregate.sources import list_sources, oldest_identifier
-from provider.aggregate.stored_records import UnreadableRecordError, provenance, read_stored, within_answer
+from provider.aggregate.stored_records import (
+    MissingFolderError,
+    UnreadableRecordError,
+    provenance,
+    read_stored,
+    within_answer,
+)
 from provider.models import UNLISTED
 from provider.protocol.catalogue import Identity, OfferedFormat, SetRow
 from provider.protocol.formats.format import Site
@@ -413,14 +419,23 @@ class _Extent:
 
 
 def _all(entries: Sequence[Entry], write: Callable[[Entry], str]) -> list[str]:
-    """Return every record, or raise for the page: a harvester would never request a missing record again."""
+    """Return every record, or raise for the page: a harvester would never request a missing record again.
+
+    After one file, the other files of a missing base directory are not tried: each may take seconds.
+    """
     written = []
     reasons = {}
+    missing: dict[str | None, str] = {}
     for entry in entries:
+        if entry.base_dir in missing:
+            reasons[entry.id] = missing[entry.base_dir]
+            continue
         try:
             written.append(write(entry))
         except UnreadableRecordError as error:
             reasons[entry.id] = str(error)
+            if isinstance(error, MissingFolderError):
+                missing[entry.base_dir] = str(error)
     if reasons:
         raise UnreadablePageError(reasons)
     return written

@@ -167,11 +167,16 @@ _FILE: Final = (
     """,
 )
 _ANALYZE_TOUCHED: Final = "ANALYZE touched"
-_TOUCHED: Final = "SELECT count(*) FROM touched"
+# Of records that another source's precedence hides, harvesters see no change.
+_CHANGED: Final = """
+SELECT count(DISTINCT (record.identifier_key, record.format_id))
+FROM touched JOIN aggregate_record AS record USING (id)
+WHERE touched.was_listed OR record.datestamp < :unlisted
+"""
 
 
 def merge(session: Session, rows: Iterable[Staged], datestamp: datetime) -> int:
-    """Merge the rows into the aggregate and return the number of published records that changed.
+    """Merge the rows into the aggregate and return the number of listed records that changed.
 
     No two rows may have the same source, format and identifier.
     """
@@ -190,7 +195,7 @@ def merge(session: Session, rows: Iterable[Staged], datestamp: datetime) -> int:
     session.execute(text(_CHOOSE), values)
     for statement in (*_DATE, _ANALYZE_TOUCHED, *_FILE):
         session.execute(text(statement), {"unlisted": UNLISTED} if ":unlisted" in statement else {})
-    return session.scalar(text(_TOUCHED)) or 0
+    return session.scalar(text(_CHANGED), {"unlisted": UNLISTED}) or 0
 
 
 def _plain(row: Staged) -> dict[str, object]:

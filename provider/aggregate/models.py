@@ -46,6 +46,9 @@ class AggregateSource(Base):
     """The repository's base URL, used in provenance."""
     identifiers: Mapped[str] = mapped_column(Text)
     """original: as harvested; own: below this provider's namespace."""
+    namespace: Mapped[str | None] = mapped_column(Text)
+    """The namespace of its own identifiers, whatever the setting is now: published records keep it. Empty
+    before the first such identifier; none if only its records show it, since an earlier version."""
     altered: Mapped[bool] = mapped_column(server_default=text("false"))
     """Its records are reported as altered since they were harvested, whatever its schedules say."""
     added: Mapped[datetime] = mapped_column(server_default=func.now())
@@ -178,6 +181,9 @@ class AggregateUnreadable(Base):
     noticed: Mapped[datetime] = mapped_column(server_default=func.now())
     looked_at: Mapped[datetime | None]
     """When publishing last tried to read it."""
+
+
+Index("ix_aggregate_unreadable_looked_at", AggregateUnreadable.looked_at.nulls_first())
 
 
 class AggregateFeed(Base):

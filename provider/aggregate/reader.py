@@ -162,8 +162,6 @@ class Gatherer:
     """The folder that relative base directories are resolved against."""
     namespace: str
     """The namespace of own identifiers of sources that have not published any yet."""
-    namespaces: dict[int, str]
-    """The namespaces of own identifiers by repository, as far as they are known; shared by transactions."""
 
     def after(self, source: AggregateSource, most: int) -> Sequence[Row[Any]]:
         """Return at most `most` harvested records of the source after the position of its walk."""
@@ -235,18 +233,18 @@ class Gatherer:
         return _deleted(self.session.execute(wanted).all())
 
     def _given(self, source: AggregateSource, identifier: str) -> str:
-        namespace = partial(self._namespace, source.repository_id)
+        namespace = partial(self._namespace, source)
         return given_identifier(identifier, how=source.identifiers, namespace=namespace, source=source.name)
 
-    def _namespace(self, repository_id: int) -> str:
-        """Return the namespace in which the source's own identifiers were published, whatever it is now.
+    def _namespace(self, source: AggregateSource) -> str:
+        """Return the namespace of the source's own identifiers; from the first one on, it stays the same.
 
         A published record is only found by its identifier.
         """
-        if repository_id not in self.namespaces:
-            published = published_namespace(self.session, repository_id)
-            self.namespaces[repository_id] = published or self.namespace
-        return self.namespaces[repository_id]
+        if source.namespace is None:
+            source.namespace = published_namespace(self.session, source.repository_id)
+        source.namespace = source.namespace or self.namespace
+        return source.namespace
 
     def _is_normalised(self, repository_id: int) -> bool:
         """Return whether a schedule of the repository changes records by normalise rules."""

@@ -1,7 +1,8 @@
 """The aggregate's source repositories: adding, withdrawing, listing. The caller commits."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, Final
 
 from sqlalchemy import func, select, text, update
@@ -40,15 +41,19 @@ CROSS JOIN LATERAL (
 ) AS public
 WHERE repository.repository_id = source.repository_id
     AND (source.title, source.base_url) IS DISTINCT FROM (public.title, public.base_url)
+RETURNING source.name, source.title
 """
+_OWN_SET_NAMED: Final = "UPDATE aggregate_set SET name = :title WHERE set_spec = :name"
+_IDENTIFIED: Final = """
+SELECT repository_id, identified FROM aggregate_source JOIN oai_repository USING (repository_id)
+"""
+# With `;`, the character after `:`, the sets below a source's own are a range of the index.
 _SET_NAMES_CHANGED: Final = """
-UPDATE aggregate_set AS known SET name = current.name
-FROM (
-    SELECT repository_id, '' AS set_spec, title AS name FROM aggregate_source
-    UNION ALL SELECT repository_id, set_spec, set_name FROM oai_set WHERE set_name <> ''
-) AS current
-WHERE current.repository_id = known.repository_id AND current.set_spec = known.harvested_spec
-    AND current.name <> known.name
+UPDATE aggregate_set AS known SET name = current.set_name
+FROM aggregate_source AS source JOIN oai_set AS current USING (repository_id)
+WHERE source.repository_id = ANY(:repositories) AND current.set_name <> ''
+    AND known.set_spec > source.name || ':' AND known.set_spec < source.name || ';'
+    AND current.set_spec = known.harvested_spec AND current.set_name <> known.name
 """
 _VANISHED: Final = """
 UPDATE aggregate_source AS source SET withdrawn = now(), walk = :withdrawal
@@ -56,6 +61,9 @@ WHERE withdrawn IS NULL
     AND NOT EXISTS (SELECT FROM oai_repository AS repository
                     WHERE repository.repository_id = source.repository_id)
 """
+
+Identified = Mapping[int, datetime | None]
+"""When each repository last identified itself; its sets are listed then."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,6 +142,7 @@ def _new_source(
         title=repository.title,
         base_url=repository.base_url,
         identifiers=identifiers,
+        namespace="",
     )
     session.add(made)
     session.flush()
@@ -210,11 +219,21 @@ def list_sources(session: Session) -> Sequence[AggregateSource]:
     return session.scalars(select(AggregateSource).order_by(AggregateSource.name)).all()
 
 
-def refresh_sources(session: Session) -> None:
-    """Copy changed names and base URLs, and withdraw sources whose repository has been removed."""
-    session.execute(text(_NAMES_CHANGED), {"credentials": CREDENTIALS})
-    session.execute(text(_SET_NAMES_CHANGED))
+def refresh_sources(session: Session, compared: Identified) -> Identified:
+    """Copy changed names and base URLs, and withdraw sources whose repository has been removed.
+
+    Names of sets are copied of repositories that have identified themselves since they were `compared`.
+    Returns the times for the next call, valid after the commit.
+    """
+    for renamed in session.execute(text(_NAMES_CHANGED), {"credentials": CREDENTIALS}).mappings().all():
+        session.execute(text(_OWN_SET_NAMED), dict(renamed))
+    # Read before the names: those that are stored in between are copied the next time.
+    identified = {number: moment for number, moment in session.execute(text(_IDENTIFIED))}  # noqa: C416 rows
+    changed = [one for one in identified if one not in compared or compared[one] != identified[one]]
+    if changed:
+        session.execute(text(_SET_NAMES_CHANGED), {"repositories": changed})
     session.execute(text(_VANISHED), {"withdrawal": WITHDRAWAL})
+    return identified
 
 
 def begin_walks_without_feed(session: Session) -> None:

@@ -68,6 +68,10 @@ class UnreadableRecordError(ZatvaError):
     """A harvested record's file is missing, or does not contain the record."""
 
 
+class MissingFolderError(UnreadableRecordError):
+    """The base directory of a repository is missing, for example because a disk is not mounted."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class StoredRecord:
     """The contents of a file besides the header."""
@@ -83,11 +87,16 @@ class StoredRecord:
 
 
 def read_stored(base: Path, filename: str, identifier: str) -> StoredRecord:
-    """Return the record with this identifier from a file below `base`. Raises UnreadableRecordError."""
+    """Return the record with this identifier from a file below `base`.
+
+    Raises UnreadableRecordError, and MissingFolderError if `base` itself is missing.
+    """
     path = base / filename
     try:
         root = parse(path.read_bytes(), source=str(path))
     except OSError as error:
+        if not base.is_dir():
+            raise MissingFolderError(f"the folder {base} is missing; mount or restore it") from None
         raise UnreadableRecordError(f"{path}: {error.strerror}") from None
     except MalformedXmlError as error:
         raise UnreadableRecordError(str(error)) from None

@@ -6,12 +6,12 @@ ends, no part is half done and the next process continues from there. Repeating 
 
 import contextlib
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from functools import partial
 from itertools import groupby
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from sqlalchemy import Connection, Engine, Row, select, text
@@ -30,35 +30,62 @@ from provider.holdings.publication import Check, no_check, publish
 
 _TOGETHER: Final = 500
 
+# An index gives them in this order. As a condition of the scan, the time would be tried with every row.
+_OLDEST: Final = """
+SELECT record_id FROM (
+    SELECT record_id, looked_at FROM aggregate_unreadable ORDER BY looked_at NULLS FIRST LIMIT :most
+) AS oldest
+WHERE looked_at IS NULL OR looked_at < clock_timestamp() - interval '1 minute'
+"""
+_LOOKED_AT: Final = """
+UPDATE aggregate_unreadable SET looked_at = clock_timestamp() WHERE record_id = ANY(:ids)
+"""
 _DUE: Final = """
-SELECT unreadable.record_id, record.repository_id, format.harvested_prefix, record.harvested_identifier,
+SELECT record.id AS record_id, record.repository_id, format.harvested_prefix, record.harvested_identifier,
     current.filename, current.status, repository.base_dir
-FROM aggregate_unreadable AS unreadable
-JOIN aggregate_record AS record ON record.id = unreadable.record_id
+FROM aggregate_record AS record
 JOIN aggregate_format AS format ON format.id = record.format_id
 JOIN aggregate_source AS source ON source.repository_id = record.repository_id AND source.withdrawn IS NULL
 JOIN oai_repository AS repository ON repository.repository_id = record.repository_id
 LEFT JOIN oai_record AS current ON current.repository_id = record.repository_id
     AND current.metadata_prefix = format.harvested_prefix AND current.identifier_key = record.harvested_key
-WHERE unreadable.looked_at IS NULL OR unreadable.looked_at < clock_timestamp() - interval '1 minute'
-ORDER BY unreadable.looked_at NULLS FIRST, record.repository_id, format.harvested_prefix
-LIMIT :most
-"""
-_LOOKED_AT: Final = """
-UPDATE aggregate_unreadable SET looked_at = clock_timestamp() WHERE record_id = ANY(:ids)
+WHERE record.id = ANY(:ids)
 """
 _NOTICE: Final = """
 INSERT INTO aggregate_unreadable (record_id, reason)
 SELECT record.id, noticed.reason
 FROM unnest(CAST(:ids AS bigint[]), CAST(:reasons AS text[])) AS noticed(id, reason)
 JOIN aggregate_record AS record ON record.id = noticed.id AND NOT record.deleted
-ON CONFLICT (record_id) DO UPDATE SET reason = excluded.reason, looked_at = NULL
+ON CONFLICT (record_id) DO UPDATE SET reason = excluded.reason
+"""
+# In the order of the lists.
+_NOTICE_FOLDERS: Final = """
+INSERT INTO aggregate_unreadable (record_id, reason)
+SELECT record.id, CAST(:base AS text) || record.filename || ': No such file or directory'
+FROM aggregate_record AS record
+WHERE record.repository_id = :repository_id AND NOT record.deleted
+    AND record.filename ^@ ANY(CAST(:folders AS text[]))
+    AND NOT EXISTS (SELECT FROM aggregate_unreadable AS known WHERE known.record_id = record.id)
+ORDER BY record.format_id, record.datestamp, record.id
+LIMIT :most
+ON CONFLICT DO NOTHING
+"""
+_OF_FOLDERS: Final = 100_000
+"""Maximum number of records that one statement notices; the next refused page leads to the others."""
+_NEW: Final = """
+SELECT looked_at IS NULL FROM aggregate_unreadable ORDER BY looked_at NULLS FIRST LIMIT 1
 """
 _READABLE: Final = "DELETE FROM aggregate_unreadable WHERE record_id = ANY(:ids)"
 LOCK: Final = 0x7A_61_67_67  # "zagg": one process publishes at a time
 _FEED_TOGETHER: Final = 2000
 """Maximum number of records per transaction."""
-_JOINED: Final = ("oai_record", "oai_set_mapping", "aggregate_record", "aggregate_membership")
+_JOINED: Final = (
+    "oai_record",
+    "oai_set_mapping",
+    "aggregate_record",
+    "aggregate_membership",
+    "aggregate_unreadable",
+)
 
 
 def notice_unreadable(session: Session, reasons: Mapping[int, str]) -> None:
@@ -68,29 +95,57 @@ def notice_unreadable(session: Session, reasons: Mapping[int, str]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Reread:
+    """Records whose files were read again."""
+
+    settled: Sequence[Row[Any]]
+    """Those whose base directory is there."""
+    readable: Collection[int]
+    """Ids of those that need no file, or have a readable one."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class Rereader:
-    """Reads unreadable files again, each at most once a minute."""
+    """Reads unreadable files again, each at most once a minute. For use in one update."""
 
     session: Session
     store: Path
     """The folder that relative base directories are resolved against."""
+    together: int
+    """Maximum number of records that are read at a time."""
+    lost: set[tuple[int, str]] = field(default_factory=set)
+    """Folders that this update found missing, by repository, with a slash at the end."""
 
-    def any_due(self) -> bool:
-        """Return whether a record is due for another attempt."""
-        return bool(self.session.execute(text(_DUE), {"most": 1}).first())
+    def any_new(self) -> bool:
+        """Return whether there are records that no update has tried to read yet."""
+        return bool(self.session.scalar(text(_NEW)))
 
-    def take(self, gatherer: Gatherer) -> list[Staged]:
-        """Return the due records, staged to be listed or not depending on the result.
+    def read_due(self) -> Reread | None:
+        """Read the due records, and commit; None if none is due.
+
+        Files may be slow, and publishing has to be short: they are not read in its transaction. If the
+        folder of one of them is missing, all other records of that folder are due, too: otherwise each page
+        of the list would be refused for those of its own.
+        """
+        oldest = self.session.scalars(text(_OLDEST), {"most": self.together}).all()
+        if not oldest:
+            return None
+        rows = self.session.execute(text(_DUE), {"ids": oldest}).all()
+        self.session.execute(text(_LOOKED_AT), {"ids": oldest})
+        self.session.commit()
+        settled = [row for row in rows if (self.store / row.base_dir).is_dir()]
+        readable = {row.record_id for row in settled if self._is_settled(row)}
+        self._notice_folders([row for row in settled if row.record_id not in readable])
+        return Reread(settled=settled, readable=readable)
+
+    def take(self, gatherer: Gatherer, reread: Reread) -> list[Staged]:
+        """Return the records that were read, staged to be listed or not depending on the result.
 
         If a whole base directory is missing, for example because a disk is not mounted, its records are
         unchanged. A record that is now published under another identifier is staged as deleted.
         """
-        rows = self.session.execute(text(_DUE), {"most": _TOGETHER}).all()
-        self.session.execute(text(_LOOKED_AT), {"ids": [row.record_id for row in rows]})
-        settled = [row for row in rows if (self.store / row.base_dir).is_dir()]
-        readable = [row.record_id for row in settled if self._is_settled(row)]
-        self.session.execute(text(_READABLE), {"ids": readable})
-        settled.sort(key=_format)
+        self.session.execute(text(_READABLE), {"ids": list(reread.readable)})
+        settled = sorted(reread.settled, key=_format)
         found = [
             staged
             for (repository_id, prefix), group in groupby(settled, key=_format)
@@ -112,6 +167,25 @@ class Rereader:
             return False
         return True
 
+    def _notice_folders(self, unreadable: Sequence[Row[Any]]) -> None:
+        """Record the other records in missing folders of these files as unreadable, and commit."""
+        folders: dict[tuple[int, str], list[str]] = {}
+        for row in unreadable:
+            folder = _missing_folder(self.store / row.base_dir, row.filename or "")
+            if folder is not None and (row.repository_id, folder) not in self.lost:
+                self.lost.add((row.repository_id, folder))
+                folders.setdefault((row.repository_id, row.base_dir), []).append(folder)
+        for (repository_id, base_dir), names in folders.items():
+            values = {"repository_id": repository_id, "base": f"{self.store / base_dir}/", "folders": names}
+            self.session.execute(text(_NOTICE_FOLDERS), {**values, "most": _OF_FOLDERS})
+        self.session.commit()
+
+
+def _missing_folder(base: Path, filename: str) -> str | None:
+    """Return the uppermost missing folder above the file, with a slash at the end; None if all exist."""
+    missing = [folder for folder in PurePosixPath(filename).parents if not (base / folder).is_dir()]
+    return f"{missing[-1]}/" if missing else None
+
 
 def _format(row: Row[Any]) -> tuple[int, str]:
     return row.repository_id, row.harvested_prefix
@@ -126,14 +200,21 @@ class Updated:
     """The result of an update."""
 
     records: int
-    """Number of published records that changed."""
+    """Number of listed records that changed, including those that are not listed any more."""
 
 
 @contextlib.contextmanager
-def updater(engine: Engine, settings: Settings, check: Check = no_check) -> Iterator["Updater | None"]:
+def updater(
+    engine: Engine,
+    settings: Settings,
+    check: Check = no_check,
+    compared: dict[int, datetime | None] | None = None,
+) -> Iterator["Updater | None"]:
     """Yield the only updater among all processes for the block; None if another process has the lock.
 
-    `check` is called between two parts of the work and may raise to end it.
+    `check` is called between two parts of the work and may raise to end it. `compared` is what earlier
+    updates know of the sources (`sources.Identified`), and is kept up to date; without it, the names of all
+    sets are compared.
     """
     with engine.connect() as connection:
         # A session-level lock of the connection that does the work: if the connection is lost, so is the
@@ -145,7 +226,8 @@ def updater(engine: Engine, settings: Settings, check: Check = no_check) -> Iter
             return
         try:
             with Session(connection) as session:
-                yield Updater(session=session, settings=settings, check=check)
+                known = {} if compared is None else compared
+                yield Updater(session=session, settings=settings, check=check, compared=known)
         finally:
             _free(connection)
 
@@ -168,8 +250,8 @@ class Updater:
     settings: Settings
     check: Check = no_check
     together: int = _FEED_TOGETHER
-    namespaces: dict[int, str] = field(default_factory=dict)
-    """See `Gatherer`."""
+    compared: dict[int, datetime | None] = field(default_factory=dict)
+    """See `updater`."""
 
     def run(self) -> Updated:
         """Do all outstanding work."""
@@ -177,6 +259,9 @@ class Updater:
             self.session.rollback()
             return Updated(records=0)
         self._prepare()
+        rereader = Rereader(
+            session=self.session, store=self.settings.store, together=min(_TOGETHER, self.together)
+        )
         records, end = 0, horizon(self.session)
         walks = deque(self._walks())
         while walks:
@@ -188,10 +273,14 @@ class Updater:
                 walks.rotate(-1)
             # Walks may take hours: changes of other sources and deleted files do not wait for their end.
             end = horizon(self.session)
-            records += (self._step(partial(self._follow, end)) or 0) + self._reread()
+            records += (self._step(partial(self._follow, end)) or 0) + self._reread(rereader)
         while (number := self._step(partial(self._follow, end))) is not None:
             records += number
-        return Updated(records=records + self._reread())
+        records += self._reread(rereader)
+        # A lost folder has many. Those that are tried again wait for the next update.
+        while rereader.any_new():
+            records += (self._step(partial(self._follow, end)) or 0) + self._reread(rereader)
+        return Updated(records=records)
 
     def _step(self, step: Callable[[], int | None]) -> int | None:
         self.check()
@@ -199,7 +288,7 @@ class Updater:
 
     def _prepare(self) -> None:
         """Apply changes to sources, and ensure that following the feed misses no change."""
-        sources.refresh_sources(self.session)
+        identified = sources.refresh_sources(self.session, self.compared)
         keep_days = self.settings.harvester.keep_changes
         if not keep_days:
             sources.begin_walks_without_feed(self.session)
@@ -207,6 +296,7 @@ class Updater:
             sources.walk_everything(self.session)
             sources.follow_from_here(self.session)
         self.session.commit()
+        self.compared.update(identified)
 
     def _walks(self) -> Iterator[Callable[[], int | None]]:
         walking = select(AggregateSource.repository_id).where(AggregateSource.walk.is_not(None))
@@ -248,14 +338,15 @@ class Updater:
         self.session.commit()
         return goes_on
 
-    def _reread(self) -> int:
+    def _reread(self, rereader: Rereader) -> int:
         """Retry records that could not be read."""
-        rereader = Rereader(session=self.session, store=self.settings.store)
-        if not rereader.any_due():
-            return 0
         self.check()
+        reread = rereader.read_due()
+        if reread is None:
+            self.session.rollback()
+            return 0
         return self._publish(
-            lambda datestamp: merge(self.session, rereader.take(self._gatherer()), datestamp)
+            lambda datestamp: merge(self.session, rereader.take(self._gatherer(), reread), datestamp)
         )
 
     def _gatherer(self) -> Gatherer:
@@ -263,7 +354,6 @@ class Updater:
             session=self.session,
             store=self.settings.store,
             namespace=self.settings.provider.namespace,
-            namespaces=self.namespaces,
         )
 
     def _publish(self, change: Callable[[datetime], int]) -> int:

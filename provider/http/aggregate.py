@@ -158,12 +158,13 @@ class _Publisher:
         self._engine = engine
         self._settings = settings
         self._figures = figures
+        self._compared: dict[int, datetime | None] = {}
         self.stopping = False
 
     def publish(self) -> None:
         """Publish all outstanding changes; errors are logged and the work is retried the next time."""
         try:
-            with updater(self._engine, self._settings, self._check) as mine:
+            with updater(self._engine, self._settings, self._check, self._compared) as mine:
                 if mine is not None:
                     # Only this thread writes these figures; the metrics read each one in a single access.
                     self._figures.records += mine.run().records

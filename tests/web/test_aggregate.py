@@ -2,16 +2,35 @@
 
 import re
 
-from sqlalchemy import update
+import pytest
+from playwright.async_api import Page
+from sqlalchemy import text, update
 
 from harvester.models import Repository
 from provider.aggregate.sources import add_source, find_repository
 from tests.provider.aggregate.harvested_rows import Harvested
-from tests.web.conftest import Browser, Server
+from tests.web.conftest import Browser, Server, enter
 from tests.web.rows import a_repository
 from web.archive.address import aggregate_address
 from web.auth.organisations import give_repository
 from web.models import User
+
+FORMATS = """
+INSERT INTO aggregate_format (prefix, harvested_prefix, namespace, schema)
+SELECT 'format' || n, n, n, '' FROM generate_series(1, 8) AS n
+"""
+COUNTS = """
+INSERT INTO aggregate_count
+SELECT one.id, format.id, 1234567 FROM aggregate_set AS one, aggregate_format AS format
+ON CONFLICT DO NOTHING
+"""
+LINES_OF_WORDS = """
+name => [...name.childNodes].filter(node => node.nodeType === Node.TEXT_NODE).map(word => {
+    const range = document.createRange();
+    range.selectNodeContents(word);
+    return range.getClientRects().length;
+})
+"""
 
 
 def _publish_records(server: Server) -> None:
@@ -24,11 +43,19 @@ def _publish_records(server: Server) -> None:
     harvested.update()
 
 
+def _execute(server: Server, *statements: str) -> None:
+    with server.database.session() as session:
+        for statement in statements:
+            session.execute(text(statement))
+        session.commit()
+
+
 async def test_the_aggregate_page_shows_its_sources_and_its_delay(
     server: Server, administrator: Browser
 ) -> None:
     _, empty = await administrator.get("/archive/aggregate")
     _publish_records(server)
+    _execute(server, "UPDATE aggregate_feed SET followed = now() - interval '15 minutes'")
 
     _, page = await administrator.get("/archive/aggregate")
     async with administrator.http.get(server.base_url + "/api/v1/archive/aggregate") as answer:
@@ -39,10 +66,29 @@ async def test_the_aggregate_page_shows_its_sources_and_its_delay(
     assert "http://o/" in page
     assert "original" in page
     assert "oai_dc" in page
-    assert " ago</span>" in page
+    assert re.findall(r"[\d:]+ min ago", page) == ["15 min ago"]
     assert body["records"] == 3
     assert body["followed"] is not None
     assert [(one["set_spec"], one["formats"]) for one in body["sources"]] == [("one", {"oai_dc": 3})]
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+async def test_names_of_sets_break_only_between_their_words(server: Server, page: Page, width: int) -> None:
+    _publish_records(server)
+    _execute(
+        server,
+        "UPDATE aggregate_source SET name = 'muzeum_vychodnich_cech.hradec'",
+        "UPDATE aggregate_set SET set_spec = 'muzeum_vychodnich_cech.hradec'",
+        FORMATS,
+        COUNTS,
+    )
+    await page.set_viewport_size({"width": width, "height": 900})
+    await enter(page, server, path="/archive/aggregate")
+
+    name = page.locator(".set-name .mono")
+
+    assert await name.inner_text() == "muzeum_vychodnich_cech.hradec"
+    assert await name.evaluate(LINES_OF_WORDS) == [1, 1, 1, 1]
 
 
 async def test_partners_cannot_open_the_aggregate_page(owner: Browser) -> None:

@@ -8,7 +8,6 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
-from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.rights import Right
 from provider.aggregate.identifiers import Identifiers
@@ -130,7 +129,6 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         unseen=set() if who_asks(request).sees_everything else others.keys(),
         base_url=aggregate_address(request.config_dict[SETTINGS]),
         prefixes=list(dict.fromkeys(prefix for source in found.sources for prefix in source.formats)),
-        lag=(utc_now() - found.followed).total_seconds() if found.followed else None,
         identifiers={"original": _("original"), "own": _("new (own)")},
         states={
             "followed": _("up to date"),
