@@ -5,6 +5,7 @@ elements are published whole. They declare every namespace in scope, because pre
 attribute values and texts, where the serializer cannot see them.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -69,7 +70,7 @@ class UnreadableRecordError(ZatvaError):
 
 
 class MissingFolderError(UnreadableRecordError):
-    """The base directory of a repository is missing, for example because a disk is not mounted."""
+    """The base directory of a repository is missing or empty, for example because a disk is not mounted."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,17 +87,26 @@ class StoredRecord:
     """Whether it was repaired when it was harvested."""
 
 
+def has_files(base: Path) -> bool:
+    """Return whether a base directory is there; an empty one may be the mount point of a missing disk."""
+    try:
+        with os.scandir(base) as entries:
+            return any(entries)
+    except OSError:
+        return False
+
+
 def read_stored(base: Path, filename: str, identifier: str) -> StoredRecord:
     """Return the record with this identifier from a file below `base`.
 
-    Raises UnreadableRecordError, and MissingFolderError if `base` itself is missing.
+    Raises UnreadableRecordError, and MissingFolderError if `base` itself is missing or empty.
     """
     path = base / filename
     try:
         root = parse(path.read_bytes(), source=str(path))
     except OSError as error:
-        if not base.is_dir():
-            raise MissingFolderError(f"the folder {base} is missing; mount or restore it") from None
+        if not has_files(base):
+            raise MissingFolderError(f"the folder {base} is missing or empty; mount or restore it") from None
         raise UnreadableRecordError(f"{path}: {error.strerror}") from None
     except MalformedXmlError as error:
         raise UnreadableRecordError(str(error)) from None

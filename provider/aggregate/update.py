@@ -25,7 +25,7 @@ from provider.aggregate.feed import Follower, horizon, is_lost, walk
 from provider.aggregate.merge import Staged, merge
 from provider.aggregate.models import AggregateSource
 from provider.aggregate.reader import Gatherer, list_leaving
-from provider.aggregate.stored_records import UnreadableRecordError, read_stored
+from provider.aggregate.stored_records import UnreadableRecordError, has_files, read_stored
 from provider.holdings.publication import Check, no_check, publish
 
 _TOGETHER: Final = 500
@@ -133,7 +133,7 @@ class Rereader:
         rows = self.session.execute(text(_DUE), {"ids": oldest}).all()
         self.session.execute(text(_LOOKED_AT), {"ids": oldest})
         self.session.commit()
-        settled = [row for row in rows if (self.store / row.base_dir).is_dir()]
+        settled = [row for row in rows if has_files(self.store / row.base_dir)]
         readable = {row.record_id for row in settled if self._is_settled(row)}
         self._notice_folders([row for row in settled if row.record_id not in readable])
         return Reread(settled=settled, readable=readable)

@@ -100,12 +100,16 @@ def test_files_that_are_missing_from_an_existing_folder_hide_no_other_record(
     assert "oai:one:deep/lost/3" in walk()
 
 
+@pytest.mark.parametrize("is_mount_point", [False, True])
 def test_a_page_is_refused_for_its_missing_base_directory_and_not_for_each_file(
-    harvested: Harvested, database: Database, walk: Walk
+    harvested: Harvested, database: Database, walk: Walk, *, is_mount_point: bool
 ) -> None:
     harvested.folder.rename(harvested.folder.with_name("away"))
+    if is_mount_point:
+        harvested.folder.mkdir()
     refused = _refuse(walk, database)
-    assert set(refused.reasons.values()) == {f"the folder {harvested.folder} is missing; mount or restore it"}
+    reason = f"the folder {harvested.folder} is missing or empty; mount or restore it"
+    assert set(refused.reasons.values()) == {reason}
     assert len(refused.reasons) == 5
     assert harvested.update() == 0
     harvested.folder.with_name("away").rename(harvested.folder)
@@ -115,6 +119,7 @@ def test_a_page_is_refused_for_its_missing_base_directory_and_not_for_each_file(
 def test_a_missing_base_directory_is_distinguished_from_a_missing_file(harvested: Harvested) -> None:
     with pytest.raises(MissingFolderError):
         read_stored(harvested.settings.store / "two", "1.xml", "oai:one:1")
+    (harvested.folder / "2.xml").touch()
     with pytest.raises(Exception, match="No such file") as found:
         read_stored(harvested.folder, "1.xml", "oai:one:1")
     assert not isinstance(found.value, MissingFolderError)

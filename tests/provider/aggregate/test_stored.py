@@ -83,6 +83,7 @@ def test_a_file_without_the_expected_record_is_refused_with_name_and_reason(
 
 
 def test_the_error_names_a_missing_file(tmp_path: Path) -> None:
+    (tmp_path / "1.xml").touch()
     with pytest.raises(UnreadableRecordError, match=r"gone\.xml: No such file"):
         read_stored(tmp_path, "gone.xml", "oai:x:1")
 
