@@ -104,6 +104,15 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "a refused token at the same place again": (
         {"error": EXPIRED, "watch": replace(SHORT, before=25), "orderly": True}, Remedy.NO_NEXT_PAGE
     ),
+    "a refused token of a short first page, in a divided list": (
+        {
+            "error": EXPIRED,
+            "watch": ListWatch(pages=1, listed=5, longest_page=5, last_page=5, full_page=10),
+            "window": Window(halvings=1),
+            "restarts": 3,
+        },
+        Remedy.TOKENS_REFUSED,
+    ),
     "a refused token at another place, often before": (
         {"error": EXPIRED, "watch": replace(SHORT, before=20), "restarts": 3}, Remedy.DIVIDE
     ),
