@@ -19,6 +19,7 @@ from harvester.harvest.recovery import (
     SplitWindow,
     begin_again,
     is_of_first_page,
+    is_stuck,
     remedy,
     take_up,
 )
@@ -59,6 +60,10 @@ _WHY_ENDED = {
     Remedy.TOKENS_REFUSED: "the repository refuses its own resumption tokens, so the list ends here",
 }
 """The warnings of these remedies."""
+_STUCK = (
+    "{error}; the list was started again {restarts:,} times and came no further than this page, so it is not"
+    " requested again. A lenient harvest (--validation loose) works around the page; --full starts again"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,6 +300,8 @@ class ListHarvester:
                 unanswered = broken.first and not window.halvings
                 return await self._divide(window, error, unanswered=unanswered)
             case Remedy.NONE:
+                if is_stuck(broken):
+                    self.run.prepared.warn(_STUCK.format(error=error, restarts=broken.restarts))
                 await self._give_in(error)
         return state.end
 
