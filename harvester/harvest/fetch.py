@@ -247,7 +247,7 @@ class PageFetcher:
         refused: list[Refusal] = []
         mended: list[Entry] = []
         for fault in page.faults:
-            names = list(dict.fromkeys(_names(fault.raw)))[:_MOST_NAMES]
+            names = list(dict.fromkeys(names_in(fault.raw)))[:_MOST_NAMES]
             # A record that is too large within a page is also too large by itself.
             all_refused = page.cut_off or fault.failure.is_limit
             results = [] if all_refused else [await self._try(name, notes) for name in names]
@@ -343,7 +343,7 @@ def where(error: ClientError) -> tuple[str, bytes]:
     return getattr(error, "url", ""), raw
 
 
-def _names(raw: bytes) -> Iterator[str]:
+def names_in(raw: bytes) -> Iterator[str]:
     """Yield the identifiers in the headers of broken records: worth requesting, but not trusted."""
     for match in _NAME_IN_HEADER.finditer(raw):
         name = match.group(1).strip()
