@@ -291,8 +291,8 @@ async def test_after_a_first_harvest_from_a_date_the_next_one_requests_everythin
     library: Library,
 ) -> None:
     """Older records were never requested, so the first harvest leaves no start for the next one."""
-    for parameters in ({"harvest_from": "2024-01-01"}, {}, {}):
-        assert (await library.run(**parameters)).verdict == "complete"
+    for harvest_from in ("2024-01-01", None, None):
+        assert (await library.run(harvest_from=harvest_from)).verdict == "complete"
     begun = [one.get("from") for one in library.fake.lists() if "resumptionToken" not in one]
     assert begun == ["2024-01-01T00:00:00Z", None, "2024-06-01T11:59:00Z"]
 
