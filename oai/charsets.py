@@ -15,7 +15,7 @@ _SUPERSETS: Final = {
     "iso8859-1": "cp1252", "iso8859-9": "cp1254", "iso8859-11": "cp874", "shift_jis": "cp932",
     "tis-620": "cp874", "utf-16": "utf-16-le",
 }  # fmt: skip
-# Labels of the same section that Python does not know, and x-mac-ce.
+# Labels of the same section that Python does not know, x-mac-ce, and misspelt ones whose meaning is obvious.
 _LABELS: Final = {
     "cn-big5": "big5", "cseuckr": "cp949",
     "cseucpkdfmtjapanese": "euc_jp", "csgb2312": "gbk", "csiso88596e": "iso8859-6",
@@ -32,6 +32,9 @@ _LABELS: Final = {
     "x-mac-ce": "mac_latin2", "x-mac-cyrillic": "mac_cyrillic", "x-mac-roman": "mac_roman",
     "x-mac-ukrainian": "mac_cyrillic", "x-sjis": "cp932", "x-unicode20utf8": "utf-8",
     "x-user-defined": "cp1252", "x-x-big5": "big5",
+    "utf8mb3": "utf-8", "utf8mb4": "utf-8",
+    **{f"latin-{number}": f"latin{number}" for number in range(1, 11)},
+    **{f"{word}{page}": f"cp{page}" for word in ("windows", "cp-") for page in (874, *range(1250, 1259))},
     **{f"iso8859{part}": f"iso8859-{part}" for part in (*range(1, 12), 13, 14, 15)},
     **{f"x-cp{page}": f"cp{page}" for page in range(1250, 1259)},
 }  # fmt: skip

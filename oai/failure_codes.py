@@ -73,6 +73,8 @@ class FailureCode(StrEnum):
     """noRecordsMatch instead of a last page."""
     LIST_UNCONFIRMED = "list_unconfirmed"
     """An answer was malformed, and the repository does not state how many records there are."""
+    TOKENS_REFUSED = "tokens_refused"
+    """The repository refuses the resumption tokens that it sends."""
     LIST_PARTLY_READ = "list_partly_read"
     """Date ranges that the repository could not list; facts: for, the first cause as `Failure.as_json`; url,
     the request that failed; of a run count, of a date range range."""

@@ -44,7 +44,8 @@ _CODES_OF_KINDS: Final = {
     "set": "no_sets",
     "invalid": "invalid",
     "large": "answer_bytes answer_ratio part_bytes part_elements part_depth memory",
-    "missing": "records_missing list_ended_abruptly list_ended_by_error list_unconfirmed list_partly_read",
+    "missing": "records_missing list_ended_abruptly list_ended_by_error list_unconfirmed tokens_refused"
+    " list_partly_read",
     "records": "records_refused",
     "held": "held",
     "released": "released",

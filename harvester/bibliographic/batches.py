@@ -40,6 +40,9 @@ from harvester.bibliographic.record import (
     TitleVariant,
 )
 from harvester.bibliographic.text import fold
+from harvester.rules.rule_expressions import TooMuchError
+from harvester.rules.rule_limits import Evaluator, RuleLimits
+from oai.errors import UsageError
 
 _WORDS: Final = 50_000
 """Bytes that are indexed of each weight, and of the numbers: a tsvector has at most a megabyte, of which a
@@ -251,10 +254,13 @@ class Converting:
 
     folder: Path
     chooser: Chooser
+    limits: RuleLimits = field(default_factory=RuleLimits)
+    """What the conditions may use on one record; its number of records counts for each batch."""
 
     def batch(self, candidates: Sequence[Candidate]) -> ImportBatch:
         """Process each record; an error in one record does not affect the others."""
-        draft = _Draft(folder=self.folder, counts=Counter(seen=len(candidates)))
+        evaluator = Evaluator(self.limits)
+        draft = _Draft(folder=self.folder, counts=Counter(seen=len(candidates)), evaluator=evaluator)
         with _nothing_collected():
             for place in range(0, len(candidates), _TOGETHER):
                 read = list(self._read(draft, candidates[place : place + _TOGETHER]))
@@ -289,15 +295,18 @@ class Converting:
             if reason:
                 draft.omit(candidate, basis, "refused", reason)
                 draft.counts[LEFT_OUT] += 1
-            elif self._passes_over(converter, metadata):
+            elif self._passes_over(converter, metadata, draft.evaluator):
                 draft.omit(candidate, basis, "filtered", "")
             else:
                 return task, converter.convert(metadata)
         return None
 
-    def _passes_over(self, converter: Converter, metadata: etree._Element) -> bool:
+    def _passes_over(self, converter: Converter, metadata: etree._Element, evaluator: Evaluator) -> bool:
         rules = self.chooser.rules
-        return bool(rules.conditions) and not rules.accepts(list(converter.fields(metadata)))
+        if not rules.conditions:
+            return False
+        matching = evaluator.on(metadata).matches
+        return not rules.accepts(list(converter.fields(metadata)), matching)
 
 
 class _Task(NamedTuple):
@@ -315,6 +324,7 @@ class _Draft:
 
     folder: Path
     counts: Counter[str]
+    evaluator: Evaluator
     rows: list[RecordRows] = field(default_factory=list)
     same: list[UnchangedRecord] = field(default_factory=list)
     omitted: list[Omitted] = field(default_factory=list)
@@ -322,11 +332,23 @@ class _Draft:
 
     @contextlib.contextmanager
     def omitting_failures(self, task: _Task) -> Iterator[None]:
-        """Omit the record if its converter fails in the block: an error must not lose the other records."""
+        """Omit the record if its converter fails in the block: an error must not lose the other records.
+
+        Raises UsageError if the conditions exceed a limit on too many records.
+        """
         try:
             yield
         except MemoryError:
             self.omit_too_large(task.candidate, task.basis)
+        except TooMuchError as error:
+            self.omit(task.candidate, task.basis, UNREADABLE, f"the conditions exceed a limit: {error}")
+            if self.evaluator.too_often():
+                raise UsageError(
+                    "the conditions of the filtering set exceed a limit on more than %(count)s records "
+                    "(%(error)s); write simpler regular expressions",
+                    count=self.evaluator.limits.records,
+                    error=error,
+                ) from None
         except Exception as error:  # noqa: BLE001 whatever the error is
             cause = f"{type(error).__name__}: {error}"
             reason = f"the converter {task.converter.name} ended with an internal error: {cause}"

@@ -165,9 +165,9 @@ class Conditions:
     match: Match
     conditions: Sequence[Condition]
 
-    def accepts(self, fields: Sequence[RawField]) -> bool:
+    def accepts(self, fields: Sequence[RawField], matching: Matching = Expression.matches) -> bool:
         """Return whether the record is accepted; without conditions, every record is."""
-        return self.joined(condition.accepts(fields) for condition in self.conditions)
+        return self.joined(condition.accepts(fields, matching) for condition in self.conditions)
 
     def joined(self, held: Iterable[bool]) -> bool:
         """Return whether a record is accepted for which the conditions hold or not, in their order."""

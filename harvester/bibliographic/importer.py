@@ -39,6 +39,7 @@ from harvester.bibliographic.imports import ImportBusyError, ImportFacts, only_i
 from harvester.bibliographic.row_writer import Table, is_refusal
 from harvester.bibliographic.sources import after_harvest, choose_prefix, source_settings
 from harvester.repositories import base_folder, get_repository
+from harvester.rules.rule_limits import RuleLimits
 from harvester.vocabulary import RunStatus
 from oai.database import Database, make_statistics
 from oai.disk import open_floor
@@ -170,7 +171,8 @@ class _Work:
             session.commit()
         floor = open_floor(self.settings)
         self._forget(import_id, scope)
-        converting = Converting(folder=folder, chooser=chooser)
+        limits = RuleLimits(seconds=self.settings.harvester.rule_seconds)
+        converting = Converting(folder=folder, chooser=chooser, limits=limits)
         work = convert_all(self._pages(scope), converting, processes=processes_for(expected))
         with contextlib.closing(work) as batches:
             for batch in batches:

@@ -179,12 +179,13 @@ class ListWatch:
     def seems_ended(self) -> bool:
         """Whether its last page, which has a token, may be the end: it is empty, or shorter than another one.
 
-        Not if the server states sizes, which are better evidence, nor if the number of entries may be the
-        most that it lists.
+        Not if the server states sizes, which are better evidence, unless the size is that of a single page;
+        nor if the number of entries may be the most that it lists.
         """
         short = self.last_page < max(self.longest_page, self.full_page) or not self.last_page
         at_most = self.in_all > 0 and self.in_all % _ROUND == 0
-        return self.pages > 0 and short and not self.largest and not at_most
+        unsized = not self.largest or (self.pages == 1 and self.listed == self.largest)
+        return self.pages > 0 and short and unsized and not at_most
 
     @property
     def has_nothing_more(self) -> bool:

@@ -18,6 +18,8 @@ from harvester.harvest.recovery import (
     Remedy,
     SplitWindow,
     begin_again,
+    is_of_first_page,
+    is_stuck,
     remedy,
     take_up,
 )
@@ -49,13 +51,19 @@ _ENDS = {
     Remedy.ENDED_EARLY: End.NO_RECORDS_MATCH_LATE,
     Remedy.CONFIRMED: End.NO_TOKEN,
     Remedy.NO_NEXT_PAGE: End.NO_NEXT_PAGE,
+    Remedy.TOKENS_REFUSED: End.NO_NEXT_PAGE,
 }
 """How the list ended, by the remedies that end it."""
 _WHY_ENDED = {
     Remedy.CONFIRMED: "as many records as announced were received, so the list ended",
     Remedy.NO_NEXT_PAGE: "nothing more was listed, so the list probably ended",
+    Remedy.TOKENS_REFUSED: "the repository refuses its own resumption tokens, so the list ends here",
 }
 """The warnings of these remedies."""
+_STUCK = (
+    "{error}; the list was started again {restarts:,} times and came no further than this page, so it is not"
+    " requested again. A lenient harvest (--validation loose) works around the page; --full starts again"
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -222,7 +230,8 @@ class ListHarvester:
             around_fault=bool(window.halvings or window.taken_up or self._progress.totals["restarts"]),
             one_by_one=window.one_by_one,
             skip=self._skipped() if window.one_by_one else Known(),
-            most=None if most is None else most - self.run.state.counts["records"],
+            most=None if most is None else most - self.run.state.sampled,
+            received=Known() if most is None else Known(self._progress.watch.marks),
         )
 
     def _skipped(self) -> Known:
@@ -292,6 +301,8 @@ class ListHarvester:
                 unanswered = broken.first and not window.halvings
                 return await self._divide(window, error, unanswered=unanswered)
             case Remedy.NONE:
+                if is_stuck(broken):
+                    self.run.prepared.warn(_STUCK.format(error=error, restarts=broken.restarts))
                 await self._give_in(error)
         return state.end
 
@@ -301,6 +312,7 @@ class ListHarvester:
             self.run.prepared.warn(f"{error}; {_WHY_ENDED[chosen]}")
         if isinstance(error, OaiError):
             self.run.state.note_date(error.response_date)
+        self._progress.totals["tokens_refused"] += chosen is Remedy.TOKENS_REFUSED
         await self._finish(window, _ENDS[chosen])
         return _ENDS[chosen]
 
@@ -350,10 +362,16 @@ class ListHarvester:
         if not self._allowance.left and not self._allowance.spent:
             raise error
         no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
+        token_refused = is_of_first_page(self._progress.watch, error)
         with self._allowance.working():
-            await check_alive(no_retry_client, error)
+            if not token_refused:
+                await check_alive(no_retry_client, error)
             isolation = Isolation(
-                client=no_retry_client, plan=self._plan, budget=self._allowance, unanswered=unanswered
+                client=no_retry_client,
+                plan=self._plan,
+                budget=self._allowance,
+                unanswered=unanswered,
+                token_refused=token_refused,
             )
             try:
                 division = await isolation.divide(window, self._progress.watch)
@@ -364,6 +382,8 @@ class ListHarvester:
         if division.skipped is not None:
             await self._leave_out(error, division, division.skipped)
             return self._progress.end
+        if not division.windows:
+            return await self._nothing_more(window, error, Remedy.TOKENS_REFUSED)
         self._skip = self._skip.with_more(self._progress.watch.marks)
         again = not any(part.one_by_one for part in division.windows)
         words = f"{error}; {division.remark}"

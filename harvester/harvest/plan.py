@@ -215,7 +215,12 @@ def plan(
 
 
 def was_cut_off(request: HarvestRequest, saved_state: SavedState) -> bool:
-    """Return whether a run of the same harvest was interrupted after making progress."""
+    """Return whether a run of the same harvest was interrupted after making progress.
+
+    A replay starts again: which of several answers to the same request it had reached is not stored.
+    """
+    if request.replay is not None:
+        return False
     begun = made_progress(saved_state.token, saved_state.counts, saved_state.state)
     return begun and saved_state.parameters.get("kind") == request.kind()
 

@@ -1,8 +1,9 @@
 """Recovery when a list breaks: chooses a remedy from error and evidence, and divides broken windows."""
 
-from collections.abc import Sequence
+import contextlib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from enum import StrEnum
 
 from harvester.client.protocol_client import ProtocolClient
@@ -40,6 +41,7 @@ class Remedy(StrEnum):
     ENDED_EARLY = "treat the list as ended, unconfirmed"
     CONFIRMED = "treat the list as ended, because its size confirms it"
     NO_NEXT_PAGE = "treat the list as ended, unconfirmed, because the token of its last page leads nowhere"
+    TOKENS_REFUSED = "treat the list as ended, unconfirmed, because the repository refuses all its tokens"
     AGAIN = "start the list again"
     TAKE_UP = "continue from the largest datestamp"
     OTHER_BOUNDS = "request again without a first datestamp before the earliest one, or in whole days"
@@ -95,7 +97,8 @@ def remedy(broken: BrokenAnswer) -> Remedy:
     if isinstance(error, OaiError):
         return _after_oai_error(broken, error)
     if not broken.loose:
-        return _requested_again(broken) if broken.stored_token and _may_refuse_token(error) else Remedy.NONE
+        expired = broken.stored_token and _may_refuse_token(error) and not is_stuck(broken)
+        return _requested_again(broken) if expired else Remedy.NONE
     if not is_of_the_answer(error):
         return Remedy.NONE
     if isinstance(error, EndlessListError):
@@ -146,12 +149,26 @@ def _after_refused_token(broken: BrokenAnswer, watch: ListWatch) -> Remedy:
     """Return the remedy for a token that has expired, or that a last page has without need."""
     if watch.ends_by_size:
         return Remedy.CONFIRMED
+    if broken.window.halvings and is_of_first_page(watch, broken.error) and watch.seems_ended:
+        return Remedy.TOKENS_REFUSED
     if watch.has_nothing_more:
         return Remedy.NO_NEXT_PAGE
     asked_again = watch.before is not None or not watch.seems_ended
     if broken.restarts >= _MOST_RESTARTS and asked_again:
         return Remedy.DIVIDE
     return _requested_again(broken)
+
+
+def is_stuck(broken: BrokenAnswer) -> bool:
+    """Return whether the list was started again several times and came no further: its page is to blame."""
+    watch = broken.watch
+    no_further = watch.before is not None and watch.in_all <= watch.before
+    return broken.stored_token and no_further and broken.restarts >= _MOST_RESTARTS
+
+
+def is_of_first_page(watch: ListWatch, error: ClientError) -> bool:
+    """Return whether the repository refused the token of a list's first page: no record is unreadable."""
+    return watch.pages == 1 and isinstance(error, OaiError) and error.code in _TOKEN_REFUSED
 
 
 def _requested_again(broken: BrokenAnswer) -> Remedy:
@@ -186,6 +203,7 @@ class SplitWindow:
     """The windows that replace an unreadable window, and a remark that explains them."""
 
     windows: Sequence[Window]
+    """Empty if it is skipped, or if its list ends with the page whose token was refused."""
     remark: str
     skipped: Window | None = None
     """What has to be skipped: not even its headers can be read, and it cannot be divided."""
@@ -202,6 +220,8 @@ class Isolation:
     budget: RequestBudget
     unanswered: bool
     """Whether the repository has not answered any request for a list so far."""
+    token_refused: bool = False
+    """Whether the window is divided because the token of its first page is refused."""
 
     async def divide(self, window: Window, watch: ListWatch) -> SplitWindow | None:
         """Return what to request in place of the window; None if the budget is used up.
@@ -224,13 +244,31 @@ class Isolation:
             if self.unanswered and not await self._answers_short_list():
                 raise NoListError from error
             return _halved(shorter) if shorter else _skipped(rest, str(error))
+        return self._after_page(page, window, rest)
+
+    def _after_page(self, page: Page, window: Window, rest: Window) -> SplitWindow:
+        """Return what to request in place of the rest of the window, of whose headers this is a page."""
+        shorter = halves(rest, self.plan.calendar)
         places = _places(page, rest, self.plan.calendar)
+        if self.token_refused:
+            return self._between_datestamps(page, rest, selective=all(places))
         if not all(places):
             unselective = self._unselective(window, "the repository does not select by datestamp")
             return replace(unselective, dateless=not any(places))
         if window.one_by_one or page.cut_off:
             return _halved(shorter) if shorter else _skipped(rest, "its headers cannot be read to the end")
         return _single(rest) if shorter is None or _few(page) else _halved(shorter)
+
+    def _between_datestamps(self, page: Page, window: Window, *, selective: bool) -> SplitWindow:
+        """Divide the window between the page's first and last datestamp.
+
+        If the page is the whole list, each half has fewer records, which shows that it is.
+        """
+        stamps = sorted(_datestamps(page)) if selective else []
+        shorter = halves(window, self.plan.calendar, (stamps[0], stamps[-1])) if stamps else None
+        if shorter is None:
+            return SplitWindow(windows=[], remark="its records have no datestamps by which it can be divided")
+        return _halved(shorter)
 
     async def _probe(self, window: Window) -> Page:
         """Return the first page of the window's headers."""
@@ -288,6 +326,12 @@ def _places(page: Page, window: Window, calendar: Calendar) -> list[bool]:
         early = window.from_ and stamp.last_second < first - calendar.resolution
         found.append(not (late or early))
     return found
+
+
+def _datestamps(page: Page) -> Iterator[datetime]:
+    for header in page.headers:
+        with contextlib.suppress(ValueError):
+            yield parse_datestamp(header.datestamp).moment
 
 
 def _few(page: Page) -> bool:

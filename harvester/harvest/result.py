@@ -276,8 +276,8 @@ def continue_rows(session: Session, row: History) -> None:
 
 _CHANGES = ("new", "updated", "deleted")
 _FROM_TOTALS = (
-    "mended", "missing", "unconfirmed", "abrupt", "late_no_match", "revised", "repeated", "empty_pages",
-    "lists", "restarts", "taken_up", "halvings", "unread",
+    "mended", "missing", "unconfirmed", "tokens_refused", "abrupt", "late_no_match", "revised", "repeated",
+    "empty_pages", "lists", "restarts", "taken_up", "halvings", "unread",
 )  # fmt: skip
 _ENDLESS = frozenset({FailureCode.LIST_IN_CIRCLES, FailureCode.NO_NEW_RECORDS})
 _ENDS = {
@@ -306,7 +306,7 @@ def gather(
     """Return the evidence of a run that ends now."""
     totals = {name: progress.totals[name] for name in _FROM_TOTALS}
     totals["restarts"] += progress.totals["second_readings"]
-    if totals["unread"] and end in PROPER and not progress.windows:
+    if (totals["unread"] or totals["tokens_refused"]) and end in PROPER and not progress.windows:
         # A list of which a part was skipped did not end, so that what it lacks is in no total.
         lacking = progress.totals["announced"] - received(counts) + counts.get("repeated", 0)
         totals["missing"] = max(totals["missing"], lacking)

@@ -44,7 +44,12 @@ PROPER = frozenset(
 """Ends after which nothing is left to resume."""
 _UNKNOWN = Failure(code=FailureCode.OTHER)
 _UNCERTAIN = frozenset(
-    {FailureCode.LIST_ENDED_ABRUPTLY, FailureCode.LIST_ENDED_BY_ERROR, FailureCode.LIST_UNCONFIRMED}
+    {
+        FailureCode.LIST_ENDED_ABRUPTLY,
+        FailureCode.LIST_ENDED_BY_ERROR,
+        FailureCode.LIST_UNCONFIRMED,
+        FailureCode.TOKENS_REFUSED,
+    }
 )
 _CUT_SHORT = frozenset({End.INTERRUPTED, End.BROKEN_OFF, End.GAVE_UP, End.LIMIT, End.NO_ROOM})
 
@@ -71,6 +76,8 @@ class Evidence:
     """Records that the server announced (completeListSize) but did not list."""
     unconfirmed: int = 0
     """Lists with repaired parts, or with a token on the last page, whose size the server did not state."""
+    tokens_refused: int = 0
+    """Those of the unconfirmed lists whose first token was refused, however often they were requested."""
     abrupt: int = 0
     """Lists that ended with a full page and no resumptionToken element."""
     late_no_match: int = 0
@@ -169,7 +176,10 @@ def doubts(evidence: Evidence) -> dict[str, Failure]:
     if evidence.late_no_match:
         words = "a list ended in noRecordsMatch instead of a last page"
         found[words] = Failure(code=FailureCode.LIST_ENDED_BY_ERROR)
-    if evidence.unconfirmed:
+    if evidence.tokens_refused:
+        words = "the repository refuses its own resumption tokens"
+        found[words] = Failure(code=FailureCode.TOKENS_REFUSED)
+    if evidence.unconfirmed > evidence.tokens_refused:
         words = "an answer was broken, or the last page had a token; the repository does not state a size"
         found[words] = Failure(code=FailureCode.LIST_UNCONFIRMED)
     return found

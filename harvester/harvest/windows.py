@@ -201,9 +201,13 @@ def _piece(window: Window, span: Span, length: timedelta) -> Window:
     return replace(window, span=span, unsounded=length > _LENGTHS[_SHORTER[span]] * _FEW)
 
 
-def halves(window: Window, calendar: Calendar) -> tuple[Window, Window] | None:
-    """Return the window in two halves; None if it is as short as a request can be."""
+def halves(
+    window: Window, calendar: Calendar, within: tuple[datetime, datetime] | None = None
+) -> tuple[Window, Window] | None:
+    """Return the window divided in the middle, or in the middle of a range; None if that is too short."""
     first, last = calendar.bounds(window)
+    if within is not None:
+        first, last = max(first, within[0]), min(last, within[1])
     steps = (last - first) // calendar.resolution
     if steps < 2:  # noqa: PLR2004 within two grains, both halves would be as long as the whole
         return None

@@ -16,6 +16,8 @@ from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, ErrorCode, Granulari
 _CLOCK_SECONDS = 300
 _GRANULARITIES = {Granularity.SECOND: "second", Granularity.DAY: "day"}
 _UNITS = {Granularity.SECOND: timedelta(seconds=1), Granularity.DAY: timedelta(days=1)}
+_LOCAL_TIME = timedelta(days=1)
+"""Local times, and days of local time, are less than a day from those of UTC."""
 _SMALL_PAGE = 50
 _LARGE_PAGE = 5000
 _SLOW_SECONDS = 5.0
@@ -350,6 +352,9 @@ async def _look_at_bound(case: Case, subject: str, wanted: Header, exact: Select
     """Request the record with its datestamp as the bound; if it is not listed, with the wider bound."""
     found, text = await _listed_within(case, subject, exact, wanted)
     values = {"text": text} if text else {}
+    if found == "offset":
+        found = await _is_offset(case, subject, exact, wanted)
+        values = {"request": "=".join((subject, dict(exact.arguments())[subject]))}
     if found == "exclusive":
         again, _ = await _listed_within(case, subject, wider, wanted)
         # A local day may be a day later than that of UTC, which looks like an excluded bound.
@@ -362,7 +367,10 @@ async def _look_at_bound(case: Case, subject: str, wanted: Header, exact: Select
 
 
 async def _listed_within(case: Case, subject: str, selection: Selection, wanted: Header) -> tuple[str, str]:
-    """Return whether the list has the record, and the error if there is one."""
+    """Return whether the list has the record, and the error if there is one.
+
+    `ignored` or `offset` if it has dates outside the bound, by more than a day or less.
+    """
     try:
         page = await case.listed(selection)
     except NoRecordsMatchError:
@@ -370,17 +378,32 @@ async def _listed_within(case: Case, subject: str, selection: Selection, wanted:
     except ClientError as error:
         return "failed", short(error)
     dates = [found for header in page.headers if (found := _date(header)) is not None]
-    if subject == "from":
-        limit = parse_datestamp(selection.from_ or "").moment
-        heeded = all(date.last_second >= limit for date in dates)
-    else:
-        limit = parse_datestamp(selection.until or "").last_second
-        heeded = all(date.moment <= limit for date in dates)
-    if not heeded:
-        return "ignored", ""
+    beyond = max((_beyond(subject, selection, date) for date in dates), default=timedelta(0))
+    if beyond > timedelta(0):
+        return ("ignored" if beyond > _LOCAL_TIME else "offset"), ""
     there = any(header.identifier == wanted.identifier for header in page.headers)
     # The record may appear on a later page of a long list; then nothing shows that the bound is exclusive.
     return ("inclusive" if there or page.next_token else "exclusive"), ""
+
+
+def _beyond(subject: str, selection: Selection, date: Datestamp) -> timedelta:
+    """Return by how much the date is outside the bound; zero or less if it is within."""
+    if subject == "from":
+        return parse_datestamp(selection.from_ or "").moment - date.last_second
+    return date.moment - parse_datestamp(selection.until or "").last_second
+
+
+async def _is_offset(case: Case, subject: str, selection: Selection, wanted: Header) -> str:
+    """Return `offset` if a bound a day further in also lists only dates less than a day outside it.
+
+    A repository that ignores the bound lists the same records as before, which are now a day further outside.
+    """
+    date = parse_datestamp(dict(selection.arguments())[subject])
+    step = _LOCAL_TIME if subject == "from" else -_LOCAL_TIME
+    bound = format_datestamp(date.moment + step, date.granularity)
+    further = replace(selection, from_=bound) if subject == "from" else replace(selection, until=bound)
+    again, _ = await _listed_within(case, subject, further, wanted)
+    return "ignored" if again in {"ignored", "failed"} else "offset"
 
 
 def _latest(case: Case) -> Header | None:

@@ -49,6 +49,13 @@ _SHIFTED: Final = (
     ),
     "Write datestamps in UTC (section 3.3) and select by them (section 2.7.1).",
 )
+_OFFSET: Final = (
+    (
+        "`%(request)s` also lists records whose datestamps are up to a day outside it: lists do not select by"
+        " the datestamps in headers, perhaps because these are in local time."
+    ),
+    _SHIFTED[1],
+)
 _UNCLEAR: Final = (
     (
         "`%(request)s` does not list a record with exactly this datestamp: either the bound excludes its own "
@@ -226,6 +233,7 @@ SENTENCES: Final[Mapping[str, Wording]] = {
     "from.ignored": _bad(
         "`from` is ignored: all records are returned each time.", "Apply `from` (section 2.7.1)."
     ),
+    "from.offset": _odd(*_OFFSET),
     "from.failed": _bad(
         "`from` is rejected: %(text)s", "Accept `from` in the declared granularity (section 2.7.1)."
     ),
@@ -236,6 +244,7 @@ SENTENCES: Final[Mapping[str, Wording]] = {
         "`until` excludes its own day or second.", "Include both bounds (section 2.7.1)."
     ),
     "until.ignored": _odd("`until` is ignored.", "Apply `until` (section 2.7.1)."),
+    "until.offset": _odd(*_OFFSET),
     "until.failed": _odd(
         "`until` is rejected: %(text)s", "Accept `until` in the declared granularity (section 2.7.1)."
     ),

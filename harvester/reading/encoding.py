@@ -6,12 +6,17 @@ text: it uses only an encoding that is stated somewhere, and only if all bytes a
 """
 
 import codecs
+import contextlib
 import re
 from dataclasses import dataclass
 from email.message import Message
+from functools import lru_cache
 from typing import Generic, TypeVar, cast
 
+from lxml import etree
+
 from harvester.reading.spooled import Body, Gathering, Spooled, chunks_of
+from oai.charsets import text_codec
 
 BodyT = TypeVar("BodyT", bytes, Spooled)
 _HEAD_BYTES = 4096
@@ -19,8 +24,8 @@ _DECLARATION = re.compile(rb"\s*<\?xml\s[^>]*?\?>")
 _ENCODING = re.compile(rb"""\sencoding\s*=\s*["']([^"']*)["']""")
 _ASCII = frozenset({"us-ascii", "ascii"})
 _UTF_8 = _ASCII | {"utf-8"}
-# Encodings with one or more bytes per character that preserve ASCII; none whose codec does more than
-# decode.
+# Encodings with one or more bytes per character that preserve ASCII and mean here what they mean to Python;
+# others mean what they mean to browsers.
 _KNOWN = re.compile(
     r"iso-8859-\d{1,2}|latin-?\d{1,2}|(windows|cp)-?125\d|koi8-[ru]|macintosh|ibm8\d\d|cp8\d\d"
     r"|gb2312|gbk|gb18030|big5|shift_jis|euc-(jp|kr)"
@@ -53,29 +58,32 @@ def readable(body: BodyT, content_type: str = "") -> Readable[BodyT]:
     HTTP agree on another encoding. Otherwise the XML declaration is used or, if that says UTF-8 or nothing
     and the bytes are not UTF-8, the charset of HTTP. If nothing fits, the bytes are returned unchanged.
     """
-    for mark, encoding in _WIDE:
+    for mark, codec in _WIDE:
         if body[: len(mark)] == mark:
-            return _decoded(body, encoding) or Readable(body=body)
+            return _decoded(body, codec) or Readable(body=body)
     declared, http_charset = declared_encoding(body).lower(), _charset(content_type)
     if not declared or (declared in _UTF_8 and (declared not in _ASCII or _is_ascii(body))):
         if http_charset in _UTF_8 or not http_charset or _is_utf_8(body):
             return Readable(body=body)
         note = f"it declares {declared}, but is {http_charset}, as HTTP declares" if declared else ""
-        return _decoded(body, http_charset, note=note) or Readable(body=body)
+        return _decoded(body, _codec(http_charset), note=note) or Readable(body=body)
     return _against_declaration(body, declared, http_charset)
 
 
 def _against_declaration(body: BodyT, declared: str, http_charset: str) -> Readable[BodyT]:
     """Return an answer whose declaration names another encoding than UTF-8."""
-    known = _KNOWN.fullmatch(declared) is not None
-    if known and (declared == http_charset or _is_ascii(body)):
+    codec = _declared_codec(declared)
+    parsed = bool(codec) and _is_parsed(declared)
+    if parsed and (declared == http_charset or _is_ascii(body)):
         return Readable(body=body)
     wrong = f'the XML declaration has encoding="{declared_encoding(body)}"'
     if _is_utf_8(body):
         note = f'{wrong}, but the answer is in UTF-8; it should be encoding="UTF-8"'
         return Readable(body=_without_declaration(body), note=note)
-    note = f"{wrong}; the answer was read as {http_charset}, as HTTP declares"
-    return (None if known else _decoded(body, http_charset, note=note)) or Readable(body=body)
+    if parsed:
+        return Readable(body=body)
+    read_as, used = (codec, codec) if codec else (f"{http_charset}, as HTTP declares", _codec(http_charset))
+    return _decoded(body, used, note=f"{wrong}; the answer was read as {read_as}") or Readable(body=body)
 
 
 def declared_encoding(body: Body) -> str:
@@ -106,14 +114,37 @@ def _is_utf_8(body: Body) -> bool:
     return True
 
 
-def _decoded(body: BodyT, encoding: str, *, note: str = "") -> Readable[BodyT] | None:
-    """Return the body as UTF-8 without a declaration; None if it is not valid in that encoding."""
-    if not encoding.startswith("utf-") and not _KNOWN.fullmatch(encoding):
+@lru_cache(maxsize=256)
+def _is_parsed(label: str) -> bool:
+    """Return whether the parser reads XML whose declaration has this label."""
+    try:
+        etree.XMLParser(encoding=label)
+    except (LookupError, ValueError):
+        return False
+    return True
+
+
+def _declared_codec(declared: str) -> str:
+    """Return the codec of a declaration that was read as ASCII; empty for UTF-8 and what cannot be meant."""
+    codec = "" if declared in _UTF_8 else _codec(declared)
+    return codec if codec and "<?xml".encode(codec) == b"<?xml" else ""
+
+
+def _codec(label: str) -> str:
+    """Return Python's codec for the label; empty if there is none that only decodes."""
+    if _KNOWN.fullmatch(label):
+        with contextlib.suppress(LookupError):
+            return codecs.lookup(label).name
+    return text_codec(label)
+
+
+def _decoded(body: BodyT, codec: str, *, note: str = "") -> Readable[BodyT] | None:
+    """Return the body as UTF-8 without a declaration; None if there is no codec or it is not valid in it."""
+    if not codec:
         return None
     try:
-        decoder = codecs.getincrementaldecoder(encoding)()
-        return Readable(body=_recoded(body, decoder), note=note)
-    except (UnicodeError, LookupError):
+        return Readable(body=_recoded(body, codecs.getincrementaldecoder(codec)()), note=note)
+    except UnicodeError:
         return None
 
 

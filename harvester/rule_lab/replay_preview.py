@@ -10,13 +10,14 @@ from dataclasses import asdict, dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qsl, urlsplit
 
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.client.decoding import TooLargeError, decode
 from harvester.client.exchange import HttpRequest, RawReply
+from harvester.harvest.fetch import names_in
 from harvester.harvest.page_writer import effect_of
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.source import open_kept, without_superseded
@@ -205,8 +206,11 @@ def preview_replay(session: Session, settings: Settings, request: HarvestRequest
     folder = base_folder(repository, settings)
     looking = _Looking(session=session, request=request, transformer=transformer, folder=folder, found=found)
     for asked, reply in open_kept(session, settings, request.replay).exchanges():
+        arguments = _arguments(asked)
+        if not looking.is_of_list(arguments):
+            continue
         try:
-            page = _page(asked, reply, settings.harvester.limits)
+            page = _page(arguments, asked.url, reply, settings.harvester.limits)
         except OaiError:
             continue  # such as noRecordsMatch: an answer without records
         except (ClientError, TooLargeError) as error:
@@ -218,15 +222,19 @@ def preview_replay(session: Session, settings: Settings, request: HarvestRequest
     return found
 
 
-def _page(asked: HttpRequest, reply: RawReply, limits: AnswerLimits) -> Page | None:
+def _arguments(asked: HttpRequest) -> dict[str, str]:
+    """Return the arguments of the request."""
+    return dict(parse_qsl(asked.body.decode("ascii", errors="replace") or urlsplit(asked.url).query))
+
+
+def _page(arguments: dict[str, str], url: str, reply: RawReply, limits: AnswerLimits) -> Page | None:
     """Return the records in the answer; None if it is an answer of another verb."""
-    query = parse_qs(asked.body.decode("ascii", errors="replace") or urlsplit(asked.url).query)
-    verb = _VERBS.get(query.get("verb", [""])[0])
+    verb = _VERBS.get(arguments.get("verb", ""))
     if verb is None or reply.status != _SUCCESS:
         return None
     body = decode(reply.body, reply.header("Content-Encoding"), limits).body[:]
     kind = reply.header("Content-Type")
-    return replies.read_page(body, verb, url=asked.url, content_type=kind, loose=True)
+    return replies.read_page(body, verb, url=url, content_type=kind, loose=True)
 
 
 @dataclass(kw_only=True)
@@ -240,10 +248,22 @@ class _Looking:
     found: ReplayPreview
     outcomes: dict[str, ReplayEffect] = field(default_factory=dict)
     """By the hexadecimal digits of the identifiers' keys."""
+    _listed: set[str] = field(default_factory=set)
+    """Keys of the identifiers in lists, also in broken parts."""
+
+    def is_of_list(self, arguments: dict[str, str]) -> bool:
+        """Return whether a replay uses the answer: it has no need of GetRecord for what no list has.
+
+        A full harvest requests such records to find out whether they may be deleted.
+        """
+        alone = arguments.get("verb") == Verb.GET_RECORD
+        return not alone or identifier_digits(arguments.get("identifier", "")) in self._listed
 
     def look_at(self, page: Page) -> None:
         """Record the effect on each of the page's records."""
+        self._listed.update(identifier_digits(header.identifier) for header in page.headers)
         for fault in page.faults:
+            self._listed.update(map(identifier_digits, names_in(fault.raw)))
             self.note_fault(f"{page.url}: {fault.reason}")
         entries: list[Entry] = [(record.header, record.element) for record in page.records]
         if not page.records:

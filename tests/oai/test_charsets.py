@@ -42,6 +42,10 @@ def test_character_sets_of_pages_are_found_by_their_labels(label: str) -> None:
         ("ISO-8859-8-I", "iso8859-8"),
         ("unicode", "utf-16-le"),
         ("x-mac-cyrillic", "mac-cyrillic"),
+        ("windows1250", "cp1250"),
+        ("cp-1250", "cp1250"),
+        ("latin-2", "iso8859-2"),
+        ("utf8mb4", "utf-8"),
     ],
 )
 def test_labels_have_the_meaning_of_browsers(label: str, codec: str) -> None:

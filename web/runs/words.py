@@ -25,6 +25,7 @@ EVIDENCE: Final[Mapping[str, str]] = {
     "mended": mark("Unreadable parts fetched record by record"),
     "missing": mark("Records announced but not listed"),
     "unconfirmed": mark("Lists without an announced size, with repaired parts or a token on the last page"),
+    "tokens_refused": mark("Lists whose first resumptionToken the repository refuses"),
     "abrupt": mark("Lists that ended with a full page"),
     "late_no_match": mark("Lists that ended with noRecordsMatch in the middle"),
     "complete_list_size": mark("Size of the list as announced (completeListSize)"),

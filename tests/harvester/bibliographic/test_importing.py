@@ -104,6 +104,34 @@ async def test_a_record_that_the_database_cannot_store_is_omitted_alone(catalogu
     assert counts(catalogue.imported()) == {}
 
 
+async def test_a_record_on_which_the_conditions_take_too_long_keeps_its_row(catalogue: Catalogue) -> None:
+    choose(catalogue, ["245$a matches ."])
+    catalogue.imported()
+    catalogue.put(2, "245 10 $aNový název", datestamp="2024-06-02T00:00:00Z")
+    await catalogue.harvest()
+    before = catalogue.titles()
+    catalogue.change_settings(rule_seconds=0)
+    assert counts(catalogue.imported()) == {"seen": 1, "refused": 1}
+    assert catalogue.titles() == before
+    ((kind, reason),) = catalogue.rows("SELECT kind, reason FROM bibliographic_omission")
+    assert kind == "unreadable"
+    assert reason.startswith("the conditions exceed a limit: ")
+    catalogue.change_settings(rule_seconds=10)
+    assert counts(catalogue.imported()) == {"seen": 1, "updated": 1}
+    assert "Nový název" in catalogue.titles()
+
+
+async def test_an_import_ends_if_the_conditions_take_too_long_on_many_records(catalogue: Catalogue) -> None:
+    for number in range(10, 40):
+        catalogue.put(number, "245 10 $aNázev")
+    await catalogue.harvest()
+    choose(catalogue, ["245$a matches ."])
+    catalogue.change_settings(rule_seconds=0)
+    with pytest.raises(UsageError, match=r"exceed a limit on more than 20 records .* simpler"):
+        catalogue.imported()
+    assert catalogue.rows("SELECT state FROM bibliographic_import") == [("failed",)]
+
+
 async def test_search_words_are_truncated_and_too_many_numbers_are_rejected(catalogue: Catalogue) -> None:
     words = " ".join(map(chr, range(0x4E00, 0x9FFF)))
     catalogue.put(1, f"245 10 $aKnihy {words}$c{words}", f"500 ## $a{words}", f"650 #7 $a{words}")

@@ -287,6 +287,16 @@ async def test_a_finished_run_leaves_no_state_to_resume(library: Library) -> Non
         assert session.scalars(select(Harvest.run_parameters.is_(None))).one()
 
 
+async def test_after_a_first_harvest_from_a_date_the_next_one_requests_everything_once(
+    library: Library,
+) -> None:
+    """Older records were never requested, so the first harvest leaves no start for the next one."""
+    for harvest_from in ("2024-01-01", None, None):
+        assert (await library.run(harvest_from=harvest_from)).verdict == "complete"
+    begun = [one.get("from") for one in library.fake.lists() if "resumptionToken" not in one]
+    assert begun == ["2024-01-01T00:00:00Z", None, "2024-06-01T11:59:00Z"]
+
+
 async def test_from_is_written_in_the_granularity_of_the_repository(library: Library) -> None:
     library.fake.granularity = "YYYY-MM-DD"
     await library.run()

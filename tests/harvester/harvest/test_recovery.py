@@ -52,6 +52,26 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "an expired token that is answered by HTML, strictly": (
         {"error": HTML, "loose": False, "stored_token": True, "orderly": True}, Remedy.TAKE_UP
     ),
+    "a stored token that fails where the list ended before, strictly": (
+        {
+            "error": STAYS,
+            "loose": False,
+            "stored_token": True,
+            "watch": replace(SHORT, before=25),
+            "restarts": 3,
+        },
+        Remedy.NONE,
+    ),
+    "a stored token that fails behind where the list ended before, strictly": (
+        {
+            "error": STAYS,
+            "loose": False,
+            "stored_token": True,
+            "watch": replace(SHORT, before=20),
+            "restarts": 3,
+        },
+        Remedy.AGAIN,
+    ),
     "a stored token and a server that is not allowed to answer, strictly": (
         {"error": HttpStatusError(URL, 403), "loose": False, "stored_token": True}, Remedy.NONE
     ),
@@ -103,6 +123,15 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     ),
     "a refused token at the same place again": (
         {"error": EXPIRED, "watch": replace(SHORT, before=25), "orderly": True}, Remedy.NO_NEXT_PAGE
+    ),
+    "a refused token of a short first page, in a divided list": (
+        {
+            "error": EXPIRED,
+            "watch": ListWatch(pages=1, listed=5, longest_page=5, last_page=5, full_page=10),
+            "window": Window(halvings=1),
+            "restarts": 3,
+        },
+        Remedy.TOKENS_REFUSED,
     ),
     "a refused token at another place, often before": (
         {"error": EXPIRED, "watch": replace(SHORT, before=20), "restarts": 3}, Remedy.DIVIDE

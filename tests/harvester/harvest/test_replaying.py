@@ -13,6 +13,7 @@ from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import replay_request
+from harvester.rule_lab.replay_preview import preview_replay
 from harvester.vocabulary import Level, Method, Slice
 from oai.database import Database
 from oai.errors import UsageError
@@ -250,6 +251,41 @@ async def test_a_missing_answer_is_reported(library: Library) -> None:
     assert "resumptionToken=20" in outcome.failure_reason
     assert "the earlier run" in outcome.failure_reason
     assert outcome.counts["records"] == 20
+
+
+def previewed(library: Library, history_id: int) -> dict[str, int]:
+    with library.database.session() as session:
+        request = replay_request(session, library.settings, HarvestRequest(repository_id=0), history_id)
+        return dict(preview_replay(session, library.settings, request).counts)
+
+
+async def test_the_preview_leaves_out_requests_that_confirm_missing_records(library: Library) -> None:
+    """The list skips record 10, because record 0 is removed while it is read; GetRecord still has it."""
+    library.forgets()
+    library.fake.sizes = False
+    await library.run()
+
+    async def remove(asked: dict[str, str]) -> None:
+        if asked.get("resumptionToken", "").startswith("10|"):
+            library.fake.items = [item for item in library.fake.items if not item.identifier.endswith(":0")]
+
+    library.fake.before = remove
+    outcome = await library.run(full=True)
+    assert outcome.warnings[-1].startswith("1 record missing from the list was found by GetRecord")
+    assert previewed(library, library.history()[-1].history_id) == {"unchanged": 24}
+    assert (await replay(library, library.history()[-1].history_id)).counts["unchanged"] == 24
+
+
+@pytest.mark.parametrize("method", Method)
+async def test_the_preview_counts_records_that_were_fetched_one_by_one(
+    library: Library, method: Method
+) -> None:
+    broken = b"Title 12 "
+    library.fake.fault = lambda asked, good: (
+        good.replace(broken, b"\x01") if asked["verb"] == "ListRecords" else good
+    )
+    await library.run(method=method)
+    assert previewed(library, library.history()[-1].history_id) == {"unchanged": 25}
 
 
 async def test_a_missing_file_is_reported(library: Library) -> None:

@@ -1,6 +1,7 @@
 """An incremental harvest requests a list that changed while it was read a second time."""
 
 import asyncio
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,8 +11,10 @@ from warcio.archiveiterator import ArchiveIterator
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome, received, shares_of
+from harvester.harvest.run import Tuning
 from harvester.harvest.source import replay_request
 from harvester.vocabulary import Level, Method, Slice
+from oai.errors import ExitCode
 from oai.failures import Failure, FailureCode
 from tests.harvester.fake_repository import many
 from tests.harvester.killing import kill_where_it_stalls, stall
@@ -205,11 +208,27 @@ async def test_a_single_page_that_repeats_a_record_is_read_once(library: Library
     assert (readings(library), outcome.warnings) == (1, ())
 
 
-async def replayed(library: Library) -> RunOutcome:
+async def replayed(library: Library, *, stop_after: int | None = None) -> RunOutcome:
+    """Replay the first run; `stop_after`: interrupt the replay after so many pages."""
     number = library.history()[0].history_id
     with library.database.session() as session:
         request = replay_request(session, library.settings, HarvestRequest(repository_id=0), number)
-    return await harvest(library.database, library.settings, request, stop=asyncio.Event())
+    stop, left = asyncio.Event(), [stop_after]
+
+    def on_progress(_counts: Counter[str], _total: int | None) -> None:
+        if left[0] is not None:
+            left[0] -= 1
+            if not left[0]:
+                stop.set()
+
+    return await harvest(
+        library.database,
+        library.settings,
+        request,
+        stop=stop,
+        on_progress=on_progress,
+        tuning=Tuning(group_records=1, old_seconds=0),
+    )
 
 
 async def test_a_replay_reads_the_list_as_often_as_the_run_did(library: Library) -> None:
@@ -222,6 +241,22 @@ async def test_a_replay_reads_the_list_as_often_as_the_run_did(library: Library)
     assert (outcome.verdict, outcome.warnings[:1]) == ("complete", first.warnings)
     assert outcome.evidence.restarts == 1
     assert len(library.files()) == 25
+
+
+@pytest.mark.parametrize("pages", range(1, 6))
+async def test_an_interrupted_replay_has_the_answers_of_the_run_in_the_end(
+    library: Library, pages: int
+) -> None:
+    """The second reading repeats requests, to which the run received other answers."""
+    library.change_settings(keep_raw=True)
+    change_while_listed(library)
+    first = await library.run(harvest_from=_FROM)
+    assert (await replayed(library, stop_after=pages)).exit_code == ExitCode.INTERRUPTED
+    outcome = await replayed(library)
+    assert (outcome.verdict, outcome.warnings[:1]) == ("complete", first.warnings)
+    uninterrupted = await replayed(library)
+    assert outcome.evidence == uninterrupted.evidence
+    assert outcome.counts["records"] == uninterrupted.counts["records"] == 25
 
 
 def forget_second_reading(path: Path) -> None:

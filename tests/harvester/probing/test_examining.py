@@ -172,6 +172,40 @@ async def test_older_datestamps_in_local_time_are_not_taken_for_excluded_bounds(
     assert report.profile.incremental is True
 
 
+@pytest.mark.parametrize("day", [False, True])
+async def test_datestamps_in_local_time_behind_utc_are_not_taken_for_an_ignored_from(*, day: bool) -> None:
+    """The list from a datestamp of New York begins five hours earlier."""
+    repository = FakeRepository(items=_of_today(2000, 2220, 3640), fault=_dated(-5))
+    if day:
+        dates = ("2024-05-03T03:00:00Z", "2024-05-02T02:00:00Z", "2024-05-01T01:00:00Z")
+        items = [Item(identifier=f"oai:x:{date}", datestamp=date) for date in dates]
+        earlier = _dated(-5)
+        repository = FakeRepository(
+            items=items,
+            granularity="YYYY-MM-DD",
+            fault=lambda arguments, body: re.sub(
+                rb"(<datestamp>.{10}).*?<", rb"\1<", earlier(arguments, body)
+            ),
+        )
+    report = await _examined(repository)
+
+    assert _found(report)["from"] == "offset"
+    assert report.profile.incremental is True
+    fact = next(fact for fact in report.facts if fact.subject == "from")
+    assert "local time" in in_words(fact)
+    assert advice_for(fact) in letter(report)
+
+
+async def test_a_from_that_is_ignored_is_recognised_among_records_of_one_day() -> None:
+    repository = FakeRepository(items=_of_today(600, 720, 900))
+    repository.fault = lambda arguments, _body: repository.answer(
+        {name: value for name, value in arguments.items() if name != "from"}
+    ).encode()
+    report = await _examined(repository)
+
+    assert _found(report)["from"] == "ignored"
+
+
 async def test_bounds_are_checked_with_a_record_that_is_not_dated_in_the_future() -> None:
     wrong = Item(identifier="oai:x:wrong", datestamp="2999-01-01T00:00:00Z")
 

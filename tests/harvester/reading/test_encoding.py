@@ -1,4 +1,5 @@
 import pytest
+from lxml import etree
 
 from harvester.reading.encoding import Readable, declared_encoding, readable
 
@@ -46,6 +47,31 @@ def test_the_body_becomes_utf_8_if_evidence_is_clear(body: bytes, content_type: 
     found = readable(body, content_type)
     assert found.body.decode() == _TEXT
     assert bool(found.note) is noted
+
+
+_LABELS = ["windows1250", "cp-1250", "CP1250", "x-cp1250", "ISO8859-2", "latin-2", "latin2", "csISOLatin2"]
+
+
+@pytest.mark.parametrize("label", _LABELS)
+def test_other_labels_of_an_encoding_are_read_in_declarations_and_in_http(label: str) -> None:
+    encoding = "cp1250" if "1250" in label else "iso-8859-2"
+    by_http = readable(_said(encoding, None), f"text/xml; charset={label}")
+    assert by_http.body.decode() == _TEXT
+    declared = readable(_said(encoding, label))
+    assert etree.fromstring(declared.body).text == "Žluťoučký kůň"
+    assert not declared.note or declared.note.startswith(f'the XML declaration has encoding="{label}"')
+
+
+@pytest.mark.parametrize("label", ["utf8mb4", "unicode-1-1-utf-8"])
+def test_other_labels_of_utf_8_are_read(label: str) -> None:
+    assert readable(_said("utf-8", None), f"text/xml; charset={label}").body.decode() == _TEXT
+    assert readable(_said("utf-8", label)).body.decode() == _TEXT
+
+
+@pytest.mark.parametrize("label", ["utf-16", "ucs-2", "cp037"])
+def test_a_declared_encoding_in_which_the_declaration_itself_is_unreadable_is_not_used(label: str) -> None:
+    found = readable(_said("cp1250", label), "text/xml; charset=windows-1250")
+    assert (found.body.decode(), "as HTTP declares" in found.note) == (_TEXT, True)
 
 
 @pytest.mark.parametrize("declared", ["UTF8", "US-ASCII", "ISO-8859-1"])

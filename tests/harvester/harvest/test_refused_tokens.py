@@ -1,0 +1,87 @@
+"""Lists whose resumption tokens the repository refuses: few requests, and a reason that says so."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from harvester.vocabulary import Level
+from oai.failures import FailureCode
+from tests.harvester.fake_repository import Answer, Fault, Item
+from tests.harvester.harvest.test_isolation import DEAD, dated
+from tests.harvester.harvest.test_isolation import library as library  # noqa: PLC0414 a fixture
+from tests.harvester.library import Library
+
+_CONTENT = re.compile(rb"<(List|error).*</(List\w+|error)>", re.DOTALL)
+_REFUSED = b'<error code="badResumptionToken">no</error>'
+AT_ONCE = [replace(item, datestamp="2024-01-01T06:30:00Z") for item in dated(7)]
+
+
+def refuses_tokens(*, sized: bool = False) -> Fault:
+    """Return a fault that ends each page with a token, and refuses every token."""
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes:
+        if "resumptionToken" in asked:
+            return _CONTENT.sub(_REFUSED, good)
+        size = b' completeListSize="%d"' % good.count(b"<header") if sized else b""
+        token = b"<resumptionToken" + size + b">x</resumptionToken>"
+        return good if b"<resumptionToken" in good else re.sub(rb"</List\w+s>", token + rb"\g<0>", good)
+
+    return fault
+
+
+@pytest.mark.parametrize("level", [Level.LOOSE, Level.STRICT])
+@pytest.mark.parametrize("sized", [False, True])
+@pytest.mark.parametrize("items", [dated(7), AT_ONCE], ids=["on seven days", "at the same time"])
+async def test_a_list_of_one_page_with_a_refused_token_needs_few_requests(
+    library: Library, items: list[Item], level: Level, *, sized: bool
+) -> None:
+    library.fake.items = items
+    library.fake.fault = refuses_tokens(sized=sized)
+    outcome = await library.run(validation=level)
+    assert (library.numbers(), outcome.verdict) == (set(range(7)), "partial")
+    assert outcome.failure is not None
+    assert (outcome.failure.code, outcome.evidence.missing) == (FailureCode.TOKENS_REFUSED, 0)
+    assert outcome.failure_reason is not None
+    assert "refuses its own resumption tokens" in outcome.failure_reason
+    assert len(library.fake.asked) <= 14
+
+
+async def test_records_behind_the_first_page_are_found_by_their_datestamps(library: Library) -> None:
+    library.fake.sizes = False
+    library.fake.items = dated(25)[::-1]
+    library.fake.fault = refuses_tokens()
+    outcome = await library.run()
+    assert (library.numbers(), outcome.verdict) == (set(range(25)), "partial")
+    assert outcome.evidence.tokens_refused == outcome.evidence.unconfirmed > 1
+    assert len(library.fake.asked) <= 50
+
+
+async def test_records_of_the_same_time_behind_the_first_page_are_reported_missing(library: Library) -> None:
+    library.fake.items = [replace(item, datestamp="2024-01-01T06:30:00Z") for item in dated(25)]
+    library.fake.fault = refuses_tokens()
+    outcome = await library.run()
+    assert (len(library.numbers()), outcome.evidence.missing) == (10, 15)
+    assert len(library.fake.asked) <= 14
+
+
+async def test_a_strict_harvest_does_not_request_its_list_again_for_ever_because_of_a_page(
+    library: Library,
+) -> None:
+    """The page answers 500, also to a token of a new list; records are not in the order of their dates."""
+
+    def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
+        return DEAD if asked.get("resumptionToken", "").startswith("30") else good
+
+    library.fake.items.reverse()
+    library.fake.fault = fault
+    requests = []
+    for _ in range(6):
+        library.fake.asked.clear()
+        outcome = await library.run(validation=Level.STRICT)
+        requests.append(len(library.fake.asked))
+    assert requests == [5, 7, 7, 7, 2, 2]
+    assert (outcome.verdict, len(library.numbers())) == ("failed", 30)
+    assert "came no further than this page" in outcome.notes[-1].text
+    library.fake.fault = None
+    assert (await library.run(validation=Level.STRICT)).verdict == "complete"
