@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from harvester.models import Harvest, MetadataFormat, OaiSet, PrefixMapping, Repository
 from harvester.protocols import protocol_of
 from harvester.reading.answers import FormatInfo, Identity, SetInfo
-from harvester.reading.parts import LONGEST_SPEC, is_too_long
+from harvester.reading.list_elements import LONGEST_SPEC, is_too_long
 from harvester.reading.repairs import Repair
 from harvester.recognition import RepositoryFacts, check_base_url, check_no_request, checked_protocol
 from harvester.vocabulary import AccessProtocol, DeletionPolicy

@@ -1,9 +1,9 @@
-"""Where connections that we open may lead, decided by the address that is really connected to.
+"""Addresses: where connections may lead, which URLs are the same place, credentials, proxies, TLS faults.
+
+Where a connection may lead is decided by the address that is really connected to.
 
 Names are no basis: they may resolve to something else a moment later (DNS rebinding), and an IPv4 address
 has many spellings. So the check is made with the socket, after the name was resolved.
-
-Also which proxies and which TLS faults are between us and the other side.
 """
 
 import ipaddress

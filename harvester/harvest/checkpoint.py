@@ -41,7 +41,7 @@ class Checkpoint:
     response_date: str | None
     complete_list_size: int | None
     run_started: datetime
-    looks: bool
+    finds_disappeared: bool
     """Whether the run notes the records it sees, to find disappeared ones; decided when it began."""
     disappeared: int | None
     """Number of records found to have disappeared; None before the run has looked for them."""
@@ -84,16 +84,17 @@ def begin(
     found: Harvest | None,
     *,
     now: datetime,
-    looks: bool,
+    finds_disappeared: bool,
 ) -> Checkpoint:
     """Record the run that begins as planned in the harvest's row; insert it if none was found.
 
-    `looks` is whether a run that begins now should find disappeared records. A resumed run does so only if it
-    did from its beginning: otherwise what it saw before was not noted, and those records would be deleted.
+    `finds_disappeared` is whether a run that begins now should find disappeared records. A resumed run does
+    so only if it did from its beginning: otherwise what it saw before was not noted, and those records would
+    be deleted.
     """
     row = found or _inserted(session, request)
     lost, unfinished = _lost(row), bool(row.run_parameters)
-    begun = None if plan.resumes else {"kind": request.kind(), "from": plan.from_, "looks": looks}
+    begun = None if plan.resumes else {"kind": request.kind(), "from": plan.from_, "looks": finds_disappeared}
     row = record_start(session, row.harvest_id, begun, job_id=request.job_id, now=now)
     if unfinished and not plan.resumes:
         seen_identifiers.forget(session, row.harvest_id)
@@ -109,7 +110,7 @@ def begin(
         complete_list_size=row.complete_list_size,
         run_started=row.run_started or now,
         # Runs begun by earlier versions did not record whether they noted what they saw.
-        looks=looks and bool((row.run_parameters or {}).get("looks")),
+        finds_disappeared=finds_disappeared and bool((row.run_parameters or {}).get("looks")),
         disappeared=(row.run_parameters or {}).get("disappeared"),
         lost=lost,
     )

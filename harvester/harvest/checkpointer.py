@@ -14,7 +14,7 @@ from harvester.harvest.checkpoint import Checkpoint
 from harvester.harvest.fetch import PreparedPage
 from harvester.harvest.plan import RunPlan
 from harvester.harvest.progress import RunProgress, StateChange, progress_from_json
-from harvester.harvest.room import Quota
+from harvester.harvest.quota import Quota
 from harvester.harvest.run_warnings import Note, Warnings
 from harvester.harvest.seen_identifiers import Marks
 from harvester.harvest.transform import Refusal

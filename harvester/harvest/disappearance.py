@@ -1,4 +1,7 @@
-"""Records that a full list lacks: what a run saw, and what is taken to have disappeared."""
+"""Records that a full list lacks: what a run saw, and what is taken to have disappeared.
+
+Before they are deleted, `disappearance_check` may request them from the repository.
+"""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +41,7 @@ _ELSEWHERE = """
 _UNSEEN = f"""
     {OURS} AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
     """
-_MISSING = text(
+_DISAPPEARED = text(
     f"""
     WITH unseen AS MATERIALIZED (SELECT record_id, identifier FROM oai_record AS record WHERE {_UNSEEN})
     SELECT record_id, identifier FROM unseen AS record WHERE NOT ({_ELSEWHERE}) LIMIT :most
@@ -154,7 +157,7 @@ def stage_disappeared(
     return found
 
 
-def missing_records(
+def disappeared_records(
     session: Session, run: RunKey, listed: ListedRecords, *, most: int
 ) -> Sequence[tuple[int, str]]:
     """Return ids and identifiers of the records that would disappear, at most so many.
@@ -162,7 +165,7 @@ def missing_records(
     The caller ends the transaction, and guarantees that the run saw everything.
     """
     _gather(session, run)
-    found = session.execute(_MISSING, {**_key(run), **listed.parameters, "most": most})
+    found = session.execute(_DISAPPEARED, {**_key(run), **listed.parameters, "most": most})
     return [(number, identifier) for number, identifier in found]
 
 

@@ -5,8 +5,8 @@ from functools import partial
 
 from harvester.client.protocol_client import ProtocolClient
 from harvester.client.repository_client import Selection
+from harvester.harvest.disappearance_check import confirm_disappeared
 from harvester.harvest.fetch import PageFetcher, RequestBudget, check_alive, where
-from harvester.harvest.missing_records import confirm_missing
 from harvester.harvest.page_pipeline import PagePipeline, RunThread
 from harvester.harvest.plan import RunPlan
 from harvester.harvest.progress import RunProgress, StateChange
@@ -139,7 +139,7 @@ class ListHarvester:
                 return end
         # A single page skips nothing, and a run that left something out deletes nothing.
         if state.totals["of_several_pages"] and not self.run.state.counts["invalid"]:
-            await confirm_missing(self.run, self.client, self._steps)
+            await confirm_disappeared(self.run, self.client, self._steps)
         return state.end
 
     @property

@@ -127,13 +127,13 @@ class MassChangeGuard:
     deletions_allowed: float
     updates_allowed: float | None
     minimum: int
-    looks: bool
-    """Whether the run finds records that disappeared."""
+    finds_disappeared: bool
+    """Whether the run notes the records it sees, and at its end finds those that disappeared."""
     names_sets: bool = True
     """Whether headers name the sets, which are queries in other protocols than OAI-PMH."""
     reports_deletions: bool = False
     """Whether the repository says that it reports each deletion."""
-    confirmed: bool = False
+    all_requested: bool = False
     """Whether the repository was asked for each record that the lists lack, and does not have it."""
     disappeared: int | None = None
     """Number of records that disappeared; None before the run has looked for them."""
@@ -152,30 +152,30 @@ class MassChangeGuard:
         """Record that the records are active; withdraw their staged deletions."""
         if self.any_staged and record_ids:
             deletions.unstage(session, self.run, record_ids)
-        if self.looks:
+        if self.finds_disappeared:
             disappearance.note_seen(session, self.run, record_ids)
 
     def note_seen(self, session: Session, record_ids: Sequence[int]) -> None:
         """Record that the list contains the records, possibly as deleted: they have not disappeared."""
-        if self.looks:
+        if self.finds_disappeared:
             disappearance.note_seen(session, self.run, record_ids)
 
-    def missing(self, database: Database, *, most: int) -> Sequence[tuple[int, str]]:
+    def find_disappeared(self, database: Database, *, most: int) -> Sequence[tuple[int, str]]:
         """Return ids and identifiers of active records that the lists lack, at most so many.
 
         Empty if records cannot disappear in this run, or if it has looked for them already.
         """
-        if not self.looks or not self.names_sets or self.disappeared is not None:
+        if not self.finds_disappeared or not self.names_sets or self.disappeared is not None:
             return []
         with database.session() as session:
-            return disappearance.missing_records(session, self.run, self._listed, most=most)
+            return disappearance.disappeared_records(session, self.run, self._listed, most=most)
 
-    def keep(self, database: Database, record_ids: Sequence[int], *, confirmed: bool) -> None:
+    def keep(self, database: Database, record_ids: Sequence[int], *, all_requested: bool) -> None:
         """Keep records that the lists lack, but that the repository has; commits by itself.
 
-        `confirmed`: it does not have the other missing records.
+        `all_requested`: each of the others was requested, and it does not have them.
         """
-        self.confirmed = confirmed
+        self.all_requested = all_requested
         with database.session() as session:
             disappearance.note_seen(session, self.run, record_ids)
             session.commit()
@@ -228,7 +228,7 @@ class MassChangeGuard:
         deleted = deletions.apply_staged(database, self.run, self.target) if waiting else 0
         with database.session() as session:
             if verdict is Verdict.COMPLETE:
-                approval.close(session, self.run, everything=self.looks)
+                approval.close(session, self.run, everything=self.finds_disappeared)
             session.commit()
         return replace(found, deleted=deleted)
 
@@ -250,14 +250,15 @@ class MassChangeGuard:
         """Stage the deletion of records that disappeared; return what was found."""
         if self.disappeared is not None:
             return self._found(self.disappeared)
-        if not self.looks or verdict is not Verdict.COMPLETE:
+        if not self.finds_disappeared or verdict is not Verdict.COMPLETE:
             return Settlement()
         found = disappearance.stage_disappeared(
             session,
             self.run,
             self._listed,
             datestamp=response_date or format_datestamp(utc_now()),
-            certain=certain or self.confirmed,
+            # A list that did not change, or a request for each record, leaves no doubt.
+            certain=certain or self.all_requested,
         )
         disappearance.forget_seen(session, self.run)
         checkpoint.note_disappeared(session, self.run.harvest_id, found.disappeared)
@@ -341,7 +342,7 @@ def open_guard(
         deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
         updates_allowed=None if left.holds and approval.updates_released(session, run) else updates,
         minimum=ours.brake_minimum,
-        looks=point.looks,
+        finds_disappeared=point.finds_disappeared,
         names_sets=access_of(repository.protocol).query is None,
         reports_deletions=reports_deletions(repository.deleted_record),
         disappeared=point.disappeared,

@@ -10,8 +10,8 @@ from sqlalchemy.orm import Session
 
 from harvester.harvest.checkpointer import RunState
 from harvester.harvest.mass_change_guard import MassChangeGuard
+from harvester.harvest.quota import Quota, Stored
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.room import Quota, Stored
 from harvester.harvest.seen_identifiers import mark
 from harvester.harvest.transform import Prepared, RecordBatch
 from harvester.store import deletions
@@ -142,7 +142,7 @@ class PageWriter:
     def _known(self, session: Session, batch: RecordBatch) -> dict[str, KnownRecord]:
         """Return the rows of the page's records, and of filtered ones if disappeared records are sought."""
         keys = [record.key for record in batch.records]
-        passed_over = batch.passed_over if self.guard.looks else ()
+        passed_over = batch.passed_over if self.guard.finds_disappeared else ()
         return known_records(
             session,
             repository_id=self.repository_id,

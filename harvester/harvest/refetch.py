@@ -21,8 +21,8 @@ from harvester.harvest.models import Quarantined
 from harvester.harvest.page_writer import PageWriter
 from harvester.harvest.preparation import check_wait, choose_layout
 from harvester.harvest.quarantine import Quarantine
+from harvester.harvest.quota import open_quota
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.room import open_quota
 from harvester.harvest.transform import RecordBatch
 from harvester.isolated import isolated
 from harvester.models import Harvest
@@ -263,6 +263,6 @@ def _open_guard(
         deletions_allowed=_ALL,
         updates_allowed=None,
         minimum=1,
-        looks=False,
+        finds_disappeared=False,
         any_staged=deletions.any_staged(session, run),
     )

@@ -26,9 +26,9 @@ from harvester.harvest.page_writer import Layout, PageWriter, ReturnedRecords
 from harvester.harvest.plan import RunPlan, plan
 from harvester.harvest.progress import StateChange
 from harvester.harvest.quarantine import Quarantine, open_quarantine
+from harvester.harvest.quota import Quota, open_quota
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome, continue_rows, get_history, resumable
-from harvester.harvest.room import Quota, open_quota
 from harvester.harvest.run_warnings import Note
 from harvester.harvest.source import (
     AnswerSource,
@@ -177,8 +177,8 @@ class PreparedRun:
             missing_set = preparation.missing_set_warning(
                 session, repository, request.set_spec, if_unlisted=planned.from_ is None
             )
-            looks = may_disappear(session, request, from_=planned.from_)
-            point = checkpoint.begin(session, request, planned, row, now=datetime.now(UTC), looks=looks)
+            now, finds = datetime.now(UTC), may_disappear(session, request, from_=planned.from_)
+            point = checkpoint.begin(session, request, planned, row, now=now, finds_disappeared=finds)
             quarantine = open_quarantine(session, request, run_started=point.run_started)
             key = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)
             guard = open_guard(session, repository, self.settings, request, run=key, point=point)

@@ -11,7 +11,7 @@ from lxml import etree
 from harvester.reading.answers import FormatInfo, FormatPage, Identity, SetInfo, SetPage
 from harvester.reading.envelope import OAI, Envelope, local_name, open_envelope, readable_body, text_at
 from harvester.reading.errors import MalformedAnswerError, one_line
-from harvester.reading.parts import TOKEN, read_token
+from harvester.reading.list_elements import TOKEN, read_token
 from harvester.reading.prolog import trimmed
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import OAI_IDENTIFIER_NAMESPACE, Verb

@@ -15,7 +15,7 @@ from lxml import etree
 from harvester.reading.answers import Fault, Header, Page, Record, Rest, ResumptionToken
 from harvester.reading.envelope import Envelope, adopt, local_name, open_envelope, readable_body
 from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError, PartError
-from harvester.reading.parts import HEADER, RECORD, TOKEN, read_header, read_record, read_token
+from harvester.reading.list_elements import HEADER, RECORD, TOKEN, read_header, read_record, read_token
 from harvester.reading.prolog import trimmed
 from harvester.reading.repairs import Repair, repaired_answer
 from harvester.reading.salvage import Piece, SplitAnswer, cut, escaped_ampersands, fault_in, only_child

@@ -19,7 +19,7 @@ from harvester.reading.answers import Fault
 from harvester.reading.encoding import readable
 from harvester.reading.envelope import Envelope, local_name, open_envelope
 from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError
-from harvester.reading.parts import read_header, read_record, read_token
+from harvester.reading.list_elements import read_header, read_record, read_token
 from harvester.reading.repairs import Repair, note_of, repaired_piece
 from harvester.reading.salvage import SplitAnswer, cut, fault_of
 from harvester.reading.spooled import Spooled

@@ -11,8 +11,8 @@ from zoneinfo import ZoneInfo
 import pytest
 from sqlalchemy import select, update
 
+from harvester.harvest.quota import Quota, Stored, open_quota
 from harvester.harvest.raw_capture import raw_folder
-from harvester.harvest.room import Quota, Stored, open_quota
 from harvester.harvest.run import Tuning
 from harvester.models import Record
 from harvester.store.audit import Audit

@@ -20,7 +20,7 @@ from harvester.reading.errors import (
     NoRecordsMatchError,
     NotOaiPmhError,
 )
-from harvester.reading.parts import read_record
+from harvester.reading.list_elements import read_record
 from harvester.sru.answers import SruError, SruFormatError, SruQueryError
 from harvester.sru.client import SruClient, UnreadableResultError
 from oai.errors import UsageError

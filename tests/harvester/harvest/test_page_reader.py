@@ -22,7 +22,7 @@ from oai.errors import ExitCode
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import Item, many
 from tests.harvester.harvest.test_harvest import FILTERS
-from tests.harvester.harvest.test_reading_process import MIXED, nobody, unread
+from tests.harvester.harvest.test_page_reader_process import MIXED, nobody, unread
 from tests.harvester.library import Library
 from tests.manager.conftest import until
 

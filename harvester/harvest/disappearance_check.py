@@ -21,14 +21,14 @@ _ABSENT: Final = frozenset({"idDoesNotExist", "cannotDisseminateFormat", "noReco
 """The errors for a record that the repository does not have in the format."""
 
 
-async def confirm_missing(run: Run, client: ProtocolClient, steps: RunThread) -> None:
+async def confirm_disappeared(run: Run, client: ProtocolClient, steps: RunThread) -> None:
     """Keep the missing records that the repository has.
 
     More than 100 are not requested. After a failed request, the missing records that were not found are
     treated as if none had been requested.
     """
     database = run.checkpointer.database
-    missing = await steps.in_thread(lambda: run.guard.missing(database, most=_MOST + 1))
+    missing = await steps.in_thread(lambda: run.guard.find_disappeared(database, most=_MOST + 1))
     if not missing or len(missing) > _MOST:
         return
     client = client.with_retries(_RETRIES)
@@ -47,7 +47,7 @@ async def confirm_missing(run: Run, client: ProtocolClient, steps: RunThread) ->
             if isinstance(error, (TransportError, TryLaterError)):
                 break  # the next requests would fail for the same reason
     _warn(run, len(found), failed)
-    await steps.in_thread(lambda: run.guard.keep(database, found, confirmed=failed is None))
+    await steps.in_thread(lambda: run.guard.keep(database, found, all_requested=failed is None))
 
 
 def _is_listed(header: Header, identifier: str, request: HarvestRequest, url: str) -> bool:
