@@ -1,1 +1,1 @@
-"""Statistics of harvesters: counted in memory, written to tables, and read from them."""
+"""Statistics of clients, the programs that harvest the provider: counted in memory, stored in tables."""

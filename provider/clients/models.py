@@ -13,7 +13,7 @@ from oai.models import Base
 
 
 class ProviderClient(Base):
-    """A harvester that sent requests to the provider: one address (as stored), program and contact."""
+    """A program that sent requests to the provider: an address (as stored), a user agent and a contact."""
 
     __tablename__ = "provider_client"
 
@@ -51,7 +51,7 @@ class ProviderList(Base):
     __tablename__ = "provider_list"
 
     key: Mapped[uuid.UUID] = mapped_column(primary_key=True)
-    """Derived from the client and the columns up to `until_date`."""
+    """A hash of the client and of verb, format, set, `from_date` and `until_date`."""
     client_key: Mapped[uuid.UUID] = mapped_column(
         ForeignKey("provider_client.key", ondelete="CASCADE"), index=True
     )

@@ -157,7 +157,7 @@ def _labels() -> dict[str, str]:
 
 
 def _words() -> dict[str, str]:
-    """Return words for values that are no codes of the record itself."""
+    """Return labels of values that Zatva assigns, which are not codes of the record."""
     return {
         "person": _("person"), "family": _("family"), "corporate": _("corporate body"),
         "meeting": _("meeting"), "topic": _("topic"), "place": _("place"), "chronology": _("period"),
@@ -234,7 +234,7 @@ _NO_RECORDS: Final = FoundRecords(
     names={},
 )
 _TYPED: Final = frozenset({"find", "identifier", "year_from", "year_to"})
-"""Criteria that people type; our pages link to no invalid values of the others."""
+"""Criteria that users type. The others come from links, so an invalid value is a wrong address (404)."""
 
 
 def asked_in(request: web.Request) -> RecordSearch:
