@@ -19,7 +19,6 @@ from harvester.harvest.recovery import (
     SplitWindow,
     begin_again,
     is_of_first_page,
-    is_stuck,
     remedy,
     take_up,
 )
@@ -60,10 +59,6 @@ _WHY_ENDED = {
     Remedy.TOKENS_REFUSED: "the repository refuses its own resumption tokens, so the list ends here",
 }
 """The warnings of these remedies."""
-_STUCK = (
-    "{error}; the list was started again {restarts:,} times and came no further than this page, so it is not"
-    " requested again. A lenient harvest (--validation loose) works around the page; --full starts again"
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -301,8 +296,6 @@ class ListHarvester:
                 unanswered = broken.first and not window.halvings
                 return await self._divide(window, error, unanswered=unanswered)
             case Remedy.NONE:
-                if is_stuck(broken):
-                    self.run.prepared.warn(_STUCK.format(error=error, restarts=broken.restarts))
                 await self._give_in(error)
         return state.end
 

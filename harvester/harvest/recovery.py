@@ -97,8 +97,7 @@ def remedy(broken: BrokenAnswer) -> Remedy:
     if isinstance(error, OaiError):
         return _after_oai_error(broken, error)
     if not broken.loose:
-        expired = broken.stored_token and _may_refuse_token(error) and not is_stuck(broken)
-        return _requested_again(broken) if expired else Remedy.NONE
+        return _requested_again(broken) if broken.stored_token and _may_refuse_token(error) else Remedy.NONE
     if not is_of_the_answer(error):
         return Remedy.NONE
     if isinstance(error, EndlessListError):
@@ -157,13 +156,6 @@ def _after_refused_token(broken: BrokenAnswer, watch: ListWatch) -> Remedy:
     if broken.restarts >= _MOST_RESTARTS and asked_again:
         return Remedy.DIVIDE
     return _requested_again(broken)
-
-
-def is_stuck(broken: BrokenAnswer) -> bool:
-    """Return whether the list was started again several times and came no further: its page is to blame."""
-    watch = broken.watch
-    no_further = watch.before is not None and watch.in_all <= watch.before
-    return broken.stored_token and no_further and broken.restarts >= _MOST_RESTARTS
 
 
 def is_of_first_page(watch: ListWatch, error: ClientError) -> bool:

@@ -52,26 +52,6 @@ CASES: dict[str, tuple[dict[str, Any], Remedy]] = {
     "an expired token that is answered by HTML, strictly": (
         {"error": HTML, "loose": False, "stored_token": True, "orderly": True}, Remedy.TAKE_UP
     ),
-    "a stored token that fails where the list ended before, strictly": (
-        {
-            "error": STAYS,
-            "loose": False,
-            "stored_token": True,
-            "watch": replace(SHORT, before=25),
-            "restarts": 3,
-        },
-        Remedy.NONE,
-    ),
-    "a stored token that fails behind where the list ended before, strictly": (
-        {
-            "error": STAYS,
-            "loose": False,
-            "stored_token": True,
-            "watch": replace(SHORT, before=20),
-            "restarts": 3,
-        },
-        Remedy.AGAIN,
-    ),
     "a stored token and a server that is not allowed to answer, strictly": (
         {"error": HttpStatusError(URL, 403), "loose": False, "stored_token": True}, Remedy.NONE
     ),

@@ -7,8 +7,8 @@ import pytest
 
 from harvester.vocabulary import Level
 from oai.failures import FailureCode
-from tests.harvester.fake_repository import Answer, Fault, Item
-from tests.harvester.harvest.test_isolation import DEAD, dated
+from tests.harvester.fake_repository import Fault, Item
+from tests.harvester.harvest.test_isolation import dated
 from tests.harvester.harvest.test_isolation import library as library  # noqa: PLC0414 a fixture
 from tests.harvester.library import Library
 
@@ -63,25 +63,3 @@ async def test_records_of_the_same_time_behind_the_first_page_are_reported_missi
     outcome = await library.run()
     assert (len(library.numbers()), outcome.evidence.missing) == (10, 15)
     assert len(library.fake.asked) <= 14
-
-
-async def test_a_strict_harvest_does_not_request_its_list_again_for_ever_because_of_a_page(
-    library: Library,
-) -> None:
-    """The page answers 500, also to a token of a new list; records are not in the order of their dates."""
-
-    def fault(asked: dict[str, str], good: bytes) -> bytes | Answer:
-        return DEAD if asked.get("resumptionToken", "").startswith("30") else good
-
-    library.fake.items.reverse()
-    library.fake.fault = fault
-    requests = []
-    for _ in range(6):
-        library.fake.asked.clear()
-        outcome = await library.run(validation=Level.STRICT)
-        requests.append(len(library.fake.asked))
-    assert requests == [5, 7, 7, 7, 2, 2]
-    assert (outcome.verdict, len(library.numbers())) == ("failed", 30)
-    assert "came no further than this page" in outcome.notes[-1].text
-    library.fake.fault = None
-    assert (await library.run(validation=Level.STRICT)).verdict == "complete"
