@@ -11,7 +11,7 @@ from harvester.harvest.fetch import RequestBudget, is_of_the_answer
 from harvester.harvest.list_evidence import ListWatch
 from harvester.harvest.plan import RunPlan
 from harvester.harvest.source import MissingAnswerError
-from harvester.harvest.windows import Calendar, Window, halves
+from harvester.harvest.windows import Calendar, Window, halves, parts_by_datestamps
 from harvester.reading.answers import Page
 from harvester.reading.errors import (
     AnswerTooLargeError,
@@ -252,12 +252,12 @@ class Isolation:
         return _single(rest) if shorter is None or _few(page) else _halved(shorter)
 
     def _between_datestamps(self, page: Page, window: Window, *, selective: bool) -> SplitWindow:
-        """Divide the window between the page's first and last datestamp.
+        """Divide the window by the page's first and last datestamp.
 
-        If the page is the whole list, each half has fewer records, which shows that it is.
+        If the page is the whole list, one part has fewer records or none, which shows that it is.
         """
         stamps = sorted(_datestamps(page)) if selective else []
-        shorter = halves(window, self.plan.calendar, (stamps[0], stamps[-1])) if stamps else None
+        shorter = parts_by_datestamps(window, self.plan.calendar, stamps[0], stamps[-1]) if stamps else None
         if shorter is None:
             return SplitWindow(windows=[], remark="its records have no datestamps by which it can be divided")
         return _halved(shorter)

@@ -201,19 +201,38 @@ def _piece(window: Window, span: Span, length: timedelta) -> Window:
     return replace(window, span=span, unsounded=length > _LENGTHS[_SHORTER[span]] * _FEW)
 
 
-def halves(
-    window: Window, calendar: Calendar, within: tuple[datetime, datetime] | None = None
+def halves(window: Window, calendar: Calendar) -> tuple[Window, Window] | None:
+    """Return the window divided in the middle; None if it is too short for that."""
+    middle = _middle(*calendar.bounds(window), calendar.resolution)
+    return None if middle is None else _divided(window, calendar.write(middle))
+
+
+def parts_by_datestamps(
+    window: Window, calendar: Calendar, first: datetime, last: datetime
 ) -> tuple[Window, Window] | None:
-    """Return the window divided in the middle, or in the middle of a range; None if that is too short."""
-    first, last = calendar.bounds(window)
-    if within is not None:
-        first, last = max(first, within[0]), min(last, within[1])
-    steps = (last - first) // calendar.resolution
-    if steps < 2:  # noqa: PLR2004 within two grains, both halves would be as long as the whole
-        return None
-    middle = calendar.write(first + calendar.resolution * (steps // 2))
-    halved = replace(window, halvings=window.halvings + 1, taken_up=False, first_from=None)
-    return replace(halved, until=middle), replace(halved, from_=middle)
+    """Return the window divided between the first and the last datestamp of some of its records.
+
+    If these are too near to each other, it is divided after or before them. None if it is too short for that.
+    """
+    begin, end = calendar.bounds(window)
+    step = calendar.resolution
+    middle = _middle(max(begin, first), min(end, last), step)
+    if middle is None and last + step < end:
+        middle = last + step
+    if middle is None and begin < first - step:
+        middle = first - step
+    return halves(window, calendar) if middle is None else _divided(window, calendar.write(middle))
+
+
+def _middle(first: datetime, last: datetime, step: timedelta) -> datetime | None:
+    steps = (last - first) // step
+    # Within two steps, both halves would be as long as the whole.
+    return None if steps < 2 else first + step * (steps // 2)  # noqa: PLR2004
+
+
+def _divided(window: Window, at: str) -> tuple[Window, Window]:
+    divided = replace(window, halvings=window.halvings + 1, taken_up=False, first_from=None)
+    return replace(divided, until=at), replace(divided, from_=at)
 
 
 def _end_of(moment: datetime, span: Span) -> datetime:

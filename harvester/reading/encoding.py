@@ -127,7 +127,7 @@ def _is_parsed(label: str) -> bool:
 def _declared_codec(declared: str) -> str:
     """Return the codec of a declaration that was read as ASCII; empty for UTF-8 and what cannot be meant."""
     codec = "" if declared in _UTF_8 else _codec(declared)
-    return codec if codec and "<?xml".encode(codec) == b"<?xml" else ""
+    return codec if codec not in {"", "utf-8"} and "<?xml".encode(codec) == b"<?xml" else ""
 
 
 def _codec(label: str) -> str:

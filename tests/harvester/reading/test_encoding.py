@@ -40,6 +40,7 @@ def test_readable_bytes_are_unchanged(body: bytes, content_type: str) -> None:
         (_said("utf-8", "utf8"), "", True),
         (_said("utf-8", "US-ASCII"), "text/xml; charset=UTF-8", True),
         (_said("cp1250", "US-ASCII"), "text/xml; charset=windows-1250", True),
+        (_said("cp1250", "utf8"), "text/xml; charset=windows-1250", True),
         (_said("cp1250", "x-unknown"), "text/xml; charset=windows-1250", True),
     ],
 )
