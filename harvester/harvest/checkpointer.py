@@ -161,12 +161,6 @@ class RunState:
         if point.lost:
             self.warnings.warn(f"the previous run: {point.lost}")
 
-    @property
-    def sampled(self) -> int:
-        """Number of different records received, without those that the current list will bring again."""
-        counts, again = self.counts, self.progress.still_counted
-        return counts["records"] + counts["undecided"] - counts["repeated"] - again
-
     def warn_of(self, refusal: Refusal) -> None:
         """Add a warning about a refused part of the repository."""
         if not refusal.is_range:

@@ -170,20 +170,19 @@ class PageFetcher:
     skip: Known = field(default_factory=Known)
     """Identifiers of records that have already been received."""
     most: int | None = None
-    """Number of different records that a sample lacks."""
-    received: Known = field(default_factory=Known)
-    """Identifiers of records that do not count for the sample, because the list had them before."""
-    _counted: set[str] = field(default_factory=set)
-    """Identifiers of records that count for the sample."""
+    """Maximum number of records of a sample."""
 
     async def pages(self, selection: Selection, *, resumption_token: str) -> AsyncIterator[Fetched]:
         """Yield the list's pages with their records."""
         client = self.no_retry_client if self.one_by_one else self.client
         verb = Verb.LIST_IDENTIFIERS if self.one_by_one else self.verb
+        left = self.most
         pages = client.pages(verb, selection, resumption_token=resumption_token, loose=self.loose)
         while (page := await self._next(pages)) is not None:
-            fetched = await self._fetched(page, verb)
+            fetched = await self._fetched(page, verb, left)
             yield fetched
+            if left is not None:
+                left -= len(fetched.entries)
             if fetched.sample_full or fetched.gave_up:
                 return
 
@@ -203,18 +202,7 @@ class PageFetcher:
         if self.around_fault:
             self.budget.count_since(begun)
 
-    def _sampled(self, headers: Sequence[Header]) -> int | None:
-        """Count the headers for the sample; return how many of them fill it, or None if they do not."""
-        if self.most is None:
-            return None
-        for place, header in enumerate(headers):
-            if len(self._counted) >= self.most:
-                return place
-            if header.identifier not in self.received:
-                self._counted.add(header.identifier)
-        return len(headers) if len(self._counted) >= self.most else None
-
-    async def _fetched(self, page: Page, verb: Verb) -> Fetched:
+    async def _fetched(self, page: Page, verb: Verb, left: int | None) -> Fetched:
         refused: list[Refusal] = []
         mended: list[Entry] = []
         notes: list[str] = []
@@ -224,13 +212,10 @@ class PageFetcher:
         entries: list[Entry]
         gave_up = False
         if verb is Verb.LIST_RECORDS:
-            entries = _entries(page)
-            full = self._sampled([header for header, _ in entries])
-            entries = entries[:full]
+            entries = _entries(page)[:left]
         else:
-            wanted = [header for header in page.headers if header.identifier not in self.skip]
-            full = self._sampled(wanted)
-            entries, missing, gave_up = await self._each(wanted[:full], notes)
+            wanted = [header for header in page.headers[:left] if header.identifier not in self.skip]
+            entries, missing, gave_up = await self._each(wanted, notes)
             refused += missing
         entries += mended
         return Fetched(
@@ -238,7 +223,7 @@ class PageFetcher:
             entries=entries,
             refused=refused,
             mended=[header for header, _ in mended],
-            sample_full=full is not None,
+            sample_full=left is not None and len(entries) >= left,
             gave_up=gave_up,
         )
 
@@ -401,7 +386,6 @@ class PreparedPage:
         return Counter(
             pages=int(self.fetched.page.rest is None),
             records=len(self.fetched.entries) - len(self.batch.refused),
-            undecided=len(self.batch.refused),
             filtered=self.batch.filtered,
             invalid=len(self.refused),
             schema_checked=self.batch.sample.checked,

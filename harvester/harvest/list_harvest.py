@@ -225,8 +225,7 @@ class ListHarvester:
             around_fault=bool(window.halvings or window.taken_up or self._progress.totals["restarts"]),
             one_by_one=window.one_by_one,
             skip=self._skipped() if window.one_by_one else Known(),
-            most=None if most is None else most - self.run.state.sampled,
-            received=Known() if most is None else Known(self._progress.watch.marks),
+            most=None if most is None else most - self.run.state.counts["records"],
         )
 
     def _skipped(self) -> Known:

@@ -70,11 +70,6 @@ class RunProgress:
         """The current window; None if nothing is left to request."""
         return self.windows[0] if self.windows else None
 
-    @property
-    def still_counted(self) -> int:
-        """Number of changes that stay counted although their records are to be received again."""
-        return self.totals[_STILL_COUNTED]
-
     def cut(self, calendar: Calendar) -> None:
         """Cut the first piece off the current window, which is to be sliced."""
         first, rest = next_piece(self.windows[0], calendar)
