@@ -71,6 +71,15 @@ def test_each_check_has_a_unique_id_a_title_a_section_and_advice() -> None:
     assert all(check.advice.endswith(".") and check.title and check.section for check in CHECKS)
 
 
+def test_sets_that_are_listed_twice_are_counted_in_linear_time() -> None:
+    """Quadratic time would be minutes."""
+    many = "".join(f"<set><setSpec>s{number}</setSpec></set>" for number in range(60_000))
+    twice: dict[str, Any] = text("<ListSets>", f"<ListSets>{many}")
+    unique = next(check for check in CHECKS if check.id == "sets.unique")
+    found = unique.look(Survey(CheckClient(url=URL, transport=SmallProvider(**twice))))
+    assert (found.passed, found.came) == (False, "s0, s1, s10, s100, s1000")
+
+
 def test_checking_stops_at_the_maximum_number_of_requests() -> None:
     asked: list[Sent] = []
     small = SmallProvider()
