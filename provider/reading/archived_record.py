@@ -49,7 +49,7 @@ _LENGTH: Final = "content-length"
 _CODINGS: Final = ("content-encoding", "transfer-encoding")
 _COMPRESSIONS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress"})
 _FRAMING: Final = re.compile(
-    rb"^(?:content-length|content-encoding|transfer-encoding)[ \t]*:[^\n]*\n(?:[ \t]+[^\r\n][^\n]*\n)*",
+    rb"^(?:content-length|content-encoding|transfer-encoding)[ \t]*:[^\n]*\n(?:[ \t][^\r\n][^\n]*\n)*",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOT_IN_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
