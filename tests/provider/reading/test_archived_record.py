@@ -20,3 +20,11 @@ def test_a_header_of_a_revisit_that_ends_in_many_blanks_is_read_in_linear_time()
     header = b"HTTP/1.1 200 OK\r\nX-A: b\r\nContent-Length: 7\n folded\n \t folded\r\n" + b" " * 400_000
     response.answer_as(record(header, record_type="revisit"))
     assert response.head == b"HTTP/1.1 200 OK\r\nX-A: b\r\n\r\n"
+
+
+def test_chunks_of_one_byte_are_joined_to_long_blocks() -> None:
+    lines = b"1\r\nx\r\n" * 200_000 + b"0\r\n\r\n"
+    chunked = record(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + lines)
+    blocks = list(chunked.blocks(None))
+    assert b"".join(blocks) == b"x" * 200_000
+    assert len(blocks) <= 1 + len(lines) // 65_536
