@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import unicodedata
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,6 +22,7 @@ from harvester.reading.repairs import Repair
 from harvester.recognition import RepositoryFacts, check_base_url, check_no_request, checked_protocol
 from harvester.vocabulary import AccessProtocol, DeletionPolicy
 from oai.errors import UsageError
+from oai.folding import normalised
 from oai.reach import is_same_place, without_credentials
 from oai.settings import Settings
 
@@ -87,7 +87,7 @@ def free_folder(session: Session, base_dir: str) -> str:
 
 def folder_key(base_dir: str) -> str:
     """Return what two folders have in common that may be one folder on some file system."""
-    return unicodedata.normalize("NFC", unicodedata.normalize("NFC", base_dir).casefold())
+    return normalised("NFC", normalised("NFC", base_dir).casefold())
 
 
 def ensure_repository(

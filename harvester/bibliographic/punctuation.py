@@ -4,11 +4,11 @@ Sources: ISBD consolidated edition, A.3; MARC 21 Format for Bibliographic Data, 
 """
 
 import re
-import unicodedata
 from collections.abc import Iterable
 from typing import Final
 
 from harvester.bibliographic.text import fold, tidy
+from oai.folding import normalised
 
 _LEADING: Final = re.compile(r"^(?:[:;,=/+\u060c\u061b]\s+|\.\s*-\s+|\s)+")
 # Each character is matched by one alternative only: otherwise the work doubles with each sign.
@@ -69,7 +69,7 @@ def clean(text: str, *, stop: bool = True) -> str:
     """
     text = tidy(text)
     if not text.isascii():
-        text = unicodedata.normalize("NFC", text)
+        text = normalised("NFC", text)
     if text and not text[0].isalnum():
         text = _LEADING.sub("", text)
     bare = _unsigned(text)

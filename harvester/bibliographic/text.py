@@ -1,8 +1,9 @@
 """Text of records: folded for search and sorting, and freed of control characters."""
 
 import re
-import unicodedata
 from typing import Final
+
+from oai.folding import normalised
 
 # Combining marks of the Latin, Greek, Cyrillic, Hebrew and Arabic scripts.
 _MARKS: Final = re.compile(
@@ -42,10 +43,10 @@ def fold(text: str) -> str:
     """
     if text.isascii():
         return _NO_WORD.sub(" ", text.replace("'", "")).strip().lower()
-    plain = _INSIDE.sub("", unicodedata.normalize("NFKD", text).casefold())
-    plain = _MARKS.sub("", unicodedata.normalize("NFKD", plain))
+    plain = _INSIDE.sub("", normalised("NFKD", text).casefold())
+    plain = _MARKS.sub("", normalised("NFKD", plain))
     if not plain.isascii():  # seldom, in Latin script
-        plain = unicodedata.normalize("NFC", plain.translate(_LETTERS))
+        plain = normalised("NFC", plain.translate(_LETTERS))
     return _NO_WORD.sub(" ", plain).strip()
 
 

@@ -2,7 +2,6 @@
 
 import os
 import re
-import unicodedata
 from pathlib import Path
 from typing import Final
 
@@ -14,6 +13,7 @@ from harvester.rules.rule_files import MAX_BYTES, RuleFileError, parse_xml, tag_
 from harvester.store.atomic_files import Disk
 from harvester.vocabulary import RuleKind
 from oai.errors import UsageError, ZatvaError
+from oai.folding import normalised
 from oai.owners import Organisation, folder_of
 from oai.settings import Settings
 
@@ -76,7 +76,7 @@ def adopted_path(session: Session, settings: Settings, path: str) -> str:
 
 def free_path(session: Session, settings: Settings, name: str, organisation: Organisation | None) -> str:
     """Return an unused path for a new file, named after the rule, in the organisation's folder."""
-    plain = unicodedata.normalize("NFKD", name).encode("ascii", "ignore").decode().lower()
+    plain = normalised("NFKD", name).encode("ascii", "ignore").decode().lower()
     slug = _SLUG.sub("-", plain).strip("-")[:_LONGEST_SLUG] or "rule"
     folder = FOLDER if organisation is None else f"{FOLDER}/{folder_of(organisation.organisation_id)}"
     taken = set(session.scalars(select(Rule.path)))

@@ -7,7 +7,6 @@ continue. Each page is a separate session that repeats the search, so any page c
 import asyncio
 import copy
 import re
-import unicodedata
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Final, Self
@@ -33,6 +32,7 @@ from harvester.z3950.session import Address, SessionAnswer, read_address
 from oai.console import counted
 from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
+from oai.folding import normalised
 from oai.reach import Zone, ZoneOf, without_credentials, zone_of
 from oai.sections import HarvesterSettings
 from oai.vocabulary import Verb
@@ -173,7 +173,7 @@ def _from_marc8(data: bytes) -> str:
         marks.clear()
     if marks:
         raise ValueError(f"a MARC-8 accent before position {place} belongs to no letter or digit")
-    return unicodedata.normalize("NFC", "".join(text))
+    return normalised("NFC", "".join(text))
 
 
 def _marc8_character(data: bytes, place: int, sets: Sequence[int]) -> tuple[int, str, bool]:

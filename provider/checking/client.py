@@ -3,13 +3,14 @@
 import time
 import zlib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 from urllib.parse import urlencode
 
 from oai.errors import RemoteError
 from oai.guarded_http import retry_after
-from provider.checking.replies import Reply
+from oai.xml import tags_in
+from provider.checking.replies import MOST_NODES, Reply, Trees
 from provider.checking.transport import LARGEST_BODY, Received, Sent, Transport
 
 Pairs = Sequence[tuple[str, str]]
@@ -18,12 +19,18 @@ _BUSY: Final = 503
 _LONGEST_WAIT: Final = 60.0
 _USUAL_WAIT: Final = 5.0
 _TRIES: Final = 3
+_MOST_KEPT: Final = 64 << 20
+"""Bytes of all answers, compressed; several times what a provider with large pages sends."""
 _ANY_HEADER: Final = 32
 """Makes zlib detect a gzip or zlib header."""
 
 
 class AllowanceSpentError(RemoteError):
-    """The maximum number of requests was reached."""
+    """The maximum number of requests, or of bytes in their answers, was reached."""
+
+
+class TooLargeError(RemoteError):
+    """An answer has more bytes or elements than the check reads."""
 
 
 @dataclass(kw_only=True)
@@ -42,6 +49,7 @@ class CheckClient:
     replies: list[Reply] = field(default_factory=list)
     """Every answer, in the order of arrival."""
     _known: dict[Sent, Reply] = field(default_factory=dict)
+    _trees: Trees = field(default_factory=Trees)
     _requests: int = 0
 
     def get(self, query: str | Pairs, *, fresh: bool = False, encoding: str = "identity") -> Reply:
@@ -54,7 +62,8 @@ class CheckClient:
 
     def head(self, query: str | Pairs) -> Reply:
         """Send a HEAD request; the answer is not added to `replies` because it has no body to check."""
-        return _reply(*self._send(Sent(method="HEAD", url=self._address(query))))
+        sent, received = self._send(Sent(method="HEAD", url=self._address(query)))
+        return Reply(sent, received, zlib.compress(b""), 0, self._trees)
 
     @property
     def requests(self) -> int:
@@ -69,7 +78,7 @@ class CheckClient:
 
     def _ask(self, sent: Sent, *, fresh: bool = False) -> Reply:
         if fresh or sent not in self._known:
-            reply = _reply(*self._send(sent))
+            reply = _reply(*self._send(sent), self._trees)
             self.replies.append(reply)
             self._known[sent] = reply
         return self._known[sent]
@@ -80,6 +89,10 @@ class CheckClient:
             if self._requests >= self.max_requests:
                 raise AllowanceSpentError(
                     f"the limit of {self.max_requests} requests was reached (--max-requests)"
+                )
+            if sum(len(reply.packed) for reply in self.replies) > _MOST_KEPT:
+                raise AllowanceSpentError(
+                    f"all answers together have more than {_MOST_KEPT:,} bytes, compressed; no more are read"
                 )
             if self._requests:
                 self.sleep(self.pause)
@@ -96,23 +109,30 @@ def _encoded(query: str | Pairs) -> str:
     return query if isinstance(query, str) else urlencode(query)
 
 
-def _reply(sent: Sent, received: Received) -> Reply:
-    coding = received.headers.get("content-encoding", "identity").strip().lower()
-    if sent.method == "HEAD" or coding in {"identity", ""}:
-        return Reply(sent, received, received.body)
-    if coding not in {"gzip", "x-gzip", "deflate"}:
-        return Reply(sent, received, b"", f"Content-Encoding {coding!r} was not requested")
-    try:
-        return Reply(sent, received, _unpacked(received.body))
-    except (EOFError, zlib.error) as error:
-        return Reply(
-            sent, received, b"", f"Content-Encoding is {coding!r}, but the body does not match: {error}"
+def _reply(sent: Sent, received: Received, trees: Trees) -> Reply:
+    body, fault = _unpacked(received)
+    nodes = tags_in(body) + body.count(b"=")
+    if len(body) > LARGEST_BODY or nodes > MOST_NODES:
+        raise TooLargeError(
+            f"{sent}: the answer has more than {LARGEST_BODY:,} bytes or {MOST_NODES:,} elements and "
+            "attributes, more than any page needs"
         )
+    return Reply(sent, replace(received, body=b""), zlib.compress(body, 1), nodes, trees, fault)
 
 
-def _unpacked(body: bytes) -> bytes:
+def _unpacked(received: Received) -> tuple[bytes, str | None]:
+    """Return the body, at most one byte longer than allowed, and why it could not be decompressed."""
+    coding = received.headers.get("content-encoding", "identity").strip().lower()
+    if coding in {"identity", ""}:
+        return received.body, None
+    if coding not in {"gzip", "x-gzip", "deflate"}:
+        return b"", f"Content-Encoding {coding!r} was not requested"
     unpacking = zlib.decompressobj(zlib.MAX_WBITS | _ANY_HEADER)
-    unpacked = unpacking.decompress(body, LARGEST_BODY)
-    if not unpacking.eof:
-        raise EOFError(f"it is longer than {LARGEST_BODY:,} bytes")
-    return unpacked
+    mismatch = f"Content-Encoding is {coding!r}, but the body does not match"
+    try:
+        body = unpacking.decompress(received.body, LARGEST_BODY + 1)
+    except zlib.error as error:
+        return b"", f"{mismatch}: {error}"
+    if unpacking.eof or len(body) > LARGEST_BODY:
+        return body, None
+    return b"", f"{mismatch}: it is incomplete"

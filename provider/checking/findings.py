@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, Final
 
 from oai.errors import RemoteError
 from provider.checking.replies import Reply
@@ -41,6 +41,9 @@ class Verdict:
 
 
 Look = Callable[[Survey], Verdict]
+
+_LONGEST: Final = 4000
+"""Characters of an answer or a request in a finding."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,8 +138,14 @@ def _finding(survey: Survey, check: Check) -> Finding:
     try:
         seen = check.look(survey)
     except NotApplicableError as error:
-        return Finding(check=check, result=CheckResult.NOT_APPLICABLE, came=str(error))
+        return Finding(check=check, result=CheckResult.NOT_APPLICABLE, came=str(error)[:_LONGEST])
     except (CannotBeDoneError, RemoteError) as error:
-        return Finding(check=check, result=CheckResult.NOT_DONE, came=str(error))
+        return Finding(check=check, result=CheckResult.NOT_DONE, came=str(error)[:_LONGEST])
     result = CheckResult.PASSED if seen.passed else CheckResult.FAILED
-    return Finding(check=check, result=result, sent=seen.sent, came=seen.came, expected=seen.expected)
+    return Finding(
+        check=check,
+        result=result,
+        sent=seen.sent[:_LONGEST],
+        came=seen.came[:_LONGEST],
+        expected=seen.expected[:_LONGEST],
+    )

@@ -1,8 +1,8 @@
 """Tolerant reading of answers: the envelope, headers, records, sets, formats and tokens."""
 
+import zlib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from functools import cached_property
+from dataclasses import dataclass, field
 from typing import Final
 
 from lxml import etree
@@ -14,10 +14,12 @@ from provider.checking.transport import Received, Sent
 
 OAI: Final = f"{{{OAI_NAMESPACE}}}"
 SCHEMA_LOCATION: Final = f"{{{XSI_NAMESPACE}}}schemaLocation"
+MOST_NODES: Final = 500_000
+"""Elements and attributes of one answer, and of the parsed answers kept; each takes about 200 bytes."""
 _EXCERPT: Final = 300
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Header:
     """A record's header as written."""
 
@@ -44,43 +46,71 @@ class Token:
     """Its attributes."""
 
 
+class Trees:
+    """The parsed answers that were used last: those of a whole check would take gigabytes."""
+
+    def __init__(self) -> None:
+        self._kept: dict[bytes, tuple[int, etree._Element | str]] = {}
+
+    def of(self, reply: "Reply") -> etree._Element | str:
+        """Return the answer's root element, or why its body is not XML."""
+        found = self._kept.pop(reply.packed, None)
+        if found is None:
+            while self._kept and sum(nodes for nodes, _ in self._kept.values()) + reply.nodes > MOST_NODES:
+                del self._kept[next(iter(self._kept))]
+            found = reply.nodes, _parsed(reply.body)
+        self._kept[reply.packed] = found
+        return found[1]
+
+
+def _parsed(body: bytes) -> etree._Element | str:
+    try:
+        return parse(body, source="the answer")
+    except MalformedXmlError as error:
+        return str(error)
+
+
 @dataclass(frozen=True)
 class Reply:
-    """An answer with its request."""
+    """An answer with its request. What is in it is read from the body each time, and is not kept."""
 
     sent: Sent
     received: Received
-    body: bytes
-    """Uncompressed."""
+    """Without the body, except for HEAD."""
+    packed: bytes
+    """The body, compressed by the check."""
+    nodes: int
+    """Maximum number of its elements and attributes."""
+    trees: Trees = field(repr=False, compare=False)
     fault: str | None = None
     """Why the body could not be decompressed."""
 
-    @cached_property
-    def _parsed(self) -> etree._Element | str:
-        try:
-            return parse(self.body, source="the answer")
-        except MalformedXmlError as error:
-            return str(error)
+    @property
+    def body(self) -> bytes:
+        """The body, uncompressed."""
+        return zlib.decompress(self.packed)
 
     @property
     def root(self) -> etree._Element | None:
         """The root element if the body is XML."""
-        return None if isinstance(self._parsed, str) else self._parsed
+        parsed = self.trees.of(self)
+        return None if isinstance(parsed, str) else parsed
 
     @property
     def malformed(self) -> str | None:
         """Why the body is not XML."""
-        return self._parsed if isinstance(self._parsed, str) else None
+        parsed = self.trees.of(self)
+        return parsed if isinstance(parsed, str) else None
 
     @property
     def excerpt(self) -> str:
         """A summary of the answer: the error codes, or the beginning of the body."""
-        if self.codes:
-            return f"HTTP {self.received.status}, error {', '.join(self.codes)}"
+        if codes := self.codes:
+            return f"HTTP {self.received.status}, error {', '.join(codes)}"
         text = " ".join(self.body[: 2 * _EXCERPT].decode("utf-8", errors="replace").split())
         return f"HTTP {self.received.status}, {text[:_EXCERPT]}"
 
-    @cached_property
+    @property
     def codes(self) -> list[str]:
         """The codes of its error elements."""
         return [error.get("code", "") for error in self._children(self.root, "error")]
@@ -93,7 +123,8 @@ class Reply:
     @property
     def arguments(self) -> dict[str, str]:
         """The attributes of the request element."""
-        return {} if self.request is None else {str(key): str(value) for key, value in self.request.items()}
+        request = self.request
+        return {} if request is None else {str(key): str(value) for key, value in request.items()}
 
     @property
     def response_date(self) -> str:
@@ -106,38 +137,37 @@ class Reply:
 
     def texts(self, name: str) -> list[str]:
         """Return the texts of all protocol elements with this name."""
-        return [] if self.root is None else [_text(element) for element in self.root.iter(f"{OAI}{name}")]
+        return [_text(element) for element in self._elements(name)]
 
-    @cached_property
+    @property
     def headers(self) -> list[Header]:
         """All headers, inside or outside records."""
-        return [] if self.root is None else [_header(element) for element in self.root.iter(f"{OAI}header")]
+        return [_header(element) for element in self._elements("header")]
 
-    @cached_property
-    def records(self) -> list[Record]:
+    @property
+    def records(self) -> Iterator[Record]:
         """All records that have a header."""
-        return [] if self.root is None else list(_records(self.root))
+        for element in self._elements("record"):
+            header = element.find(f"{OAI}header")
+            if header is not None:
+                yield Record(header=_header(header), metadata=element.find(f"{OAI}metadata"))
 
-    @cached_property
+    @property
     def token(self) -> Token | None:
         """The resumptionToken element, if any."""
-        if self.root is None:
-            return None
-        element = next(self.root.iter(f"{OAI}resumptionToken"), None)
+        element = next(self._elements("resumptionToken"), None)
         if element is None:
             return None
         return Token(text=_text(element), facts={str(key): str(value) for key, value in element.items()})
 
+    def _elements(self, name: str) -> Iterator[etree._Element]:
+        root = self.root
+        if root is not None:
+            yield from root.iter(f"{OAI}{name}")
+
     def _children(self, parent: etree._Element | None, name: str) -> Iterator[etree._Element]:
         if parent is not None:
             yield from parent.iterchildren(f"{OAI}{name}")
-
-
-def _records(root: etree._Element) -> Iterator[Record]:
-    for element in root.iter(f"{OAI}record"):
-        header = element.find(f"{OAI}header")
-        if header is not None:
-            yield Record(header=_header(header), metadata=element.find(f"{OAI}metadata"))
 
 
 def _header(element: etree._Element) -> Header:

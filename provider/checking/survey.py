@@ -14,7 +14,7 @@ from oai.datestamps import Datestamp, format_datestamp, parse_datestamp
 from oai.errors import ZatvaError
 from oai.vocabulary import ErrorCode, Granularity, Verb
 from provider.checking.client import CheckClient
-from provider.checking.replies import OAI, Header, Record, Reply
+from provider.checking.replies import MOST_NODES, OAI, Header, Record, Reply
 
 _MOST_PAGES: Final = 5
 _MOST_SET_PAGES: Final = 20
@@ -43,9 +43,9 @@ class Walk:
         return [header for page in self.pages for header in page.headers]
 
     @property
-    def records(self) -> list[Record]:
-        """The records on all pages."""
-        return [record for page in self.pages for record in page.records]
+    def records(self) -> Iterator[Record]:
+        """The records on all pages; each is a part of its page's tree, so not all are to be kept."""
+        return (record for page in self.pages for record in page.records)
 
     @property
     def identifiers(self) -> list[str]:
@@ -59,7 +59,7 @@ class Walk:
         )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OfferedFormat:
     """A format from ListMetadataFormats."""
 
@@ -68,7 +68,7 @@ class OfferedFormat:
     namespace: str
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, slots=True)
 class OfferedSet:
     """A set from ListSets."""
 
@@ -283,10 +283,12 @@ class Survey:
         return _token(self.headers)
 
     def walk(self, query: str, *, most: int = _MOST_PAGES) -> Walk:
-        """Return a list's pages from the first, at most `most`."""
+        """Return a list's pages from the first, at most `most`; fewer if they are large."""
         verb = query.partition("&")[0]
         pages = [self.client.get(query)]
         while (token := pages[-1].token) is not None and token.text and len(pages) < most:
+            if sum(page.nodes for page in pages) > MOST_NODES:
+                break
             following = self.client.get(f"{verb}&resumptionToken={quote(token.text, safe='')}")
             if following in pages:
                 break

@@ -13,7 +13,7 @@ from oai.guarded_http import Trail, guarded_opener
 from oai.reach import ZoneOf, tls_fault, zone_of
 
 _CHUNK: Final = 1 << 16
-LARGEST_BODY: Final = 64 << 20
+LARGEST_BODY: Final = 32 << 20
 """Bytes; no page of a list needs more."""
 _WHOLE_ANSWER_FACTOR: Final = 4
 

@@ -49,7 +49,7 @@ _LENGTH: Final = "content-length"
 _CODINGS: Final = ("content-encoding", "transfer-encoding")
 _COMPRESSIONS: Final = frozenset({"gzip", "x-gzip", "deflate", "compress", "x-compress"})
 _FRAMING: Final = re.compile(
-    rb"^(?:content-length|content-encoding|transfer-encoding)[ \t]*:[^\n]*\n(?:[ \t]+[^\r\n][^\n]*\n)*",
+    rb"^(?:content-length|content-encoding|transfer-encoding)[ \t]*:[^\n]*\n(?:[ \t][^\r\n][^\n]*\n)*",
     re.IGNORECASE | re.MULTILINE,
 )
 _NOT_IN_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
@@ -367,31 +367,28 @@ def _joined(raw: Iterator[bytes]) -> Iterator[bytes]:
 
     The last chunk may be cut off in a complete record: crawlers end a response at limits of time and length.
     """
-    held = b""
+    held, at, left = b"", 0, 0
     for block in raw:
-        held += block
-        while held:
-            line = _CHUNK_LINE.match(held)
-            if line is None:
-                if len(held) < _LONGEST_CHUNK_LINE and b"\n" not in held.removeprefix(b"\r\n"):
-                    break  # the line may continue in the next block
-                yield held
+        held, at, parts, ended = held[at:] + block, 0, list[bytes](), False
+        while at < len(held) and not ended:
+            if left:
+                parts.append(held[at : at + left])
+                at, left = at + len(parts[-1]), left - len(parts[-1])
+            elif line := _CHUNK_LINE.match(held, at):
+                at, left = line.end(), int(line[1], 16)
+                ended = left == 0
+            elif len(held) - at < _LONGEST_CHUNK_LINE and b"\n" not in held[at:].removeprefix(b"\r\n"):
+                break  # the line may continue in the next block
+            else:
+                yield b"".join((*parts, held[at:]))
                 yield from raw
                 return
-            left = int(line[1], 16)
-            if left == 0:
-                return
-            held = held[line.end() :]
-            while left > len(held):
-                yield held
-                left -= len(held)
-                held = next(raw, b"")
-                if not held:
-                    return
-            yield held[:left]
-            held = held[left:]
-    if held.strip(b"\r\n") and not _CUT_CHUNK_LINE.fullmatch(held):
-        yield held
+        if parts:
+            yield b"".join(parts)
+        if ended:
+            return
+    if held[at:].strip(b"\r\n") and not _CUT_CHUNK_LINE.fullmatch(held, at):
+        yield held[at:]
 
 
 def _begins_chunked(first: bytes, *, is_whole: bool) -> bool:

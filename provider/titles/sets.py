@@ -1,10 +1,10 @@
 """The sets of a title, from its subjects, collections, licence and publisher."""
 
 import re
-import unicodedata
 from collections.abc import Iterator
 from typing import Final
 
+from oai.folding import normalised
 from provider.protocol.catalogue import SetRow
 from provider.titles.entries import TitleEntry
 from provider.titles.licences import licence_by_key
@@ -51,5 +51,5 @@ def _named(entry: TitleEntry, licence: str | None) -> Iterator[tuple[str, str, s
 
 def set_part(words: str) -> str:
     """Return words as part of a setSpec (OAI-PMH 2.0, section 2.6): ASCII letters, digits, `.` and `-`."""
-    plain = unicodedata.normalize("NFKD", words).encode("ascii", "ignore").decode().lower()
+    plain = normalised("NFKD", words).encode("ascii", "ignore").decode().lower()
     return _OTHER.sub("-", plain).strip("-.")[:_LONGEST]

@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
-from unicodedata import normalize
 from urllib.parse import urlsplit
 
 from aiohttp import web
@@ -19,7 +18,7 @@ from harvester.protocols import protocol_of
 from harvester.recognition import check_base_url
 from harvester.repositories import unused_folder
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
-from oai.folding import folded
+from oai.folding import folded, normalised
 from web.auth.access import visible_repositories, who_asks
 from web.auth.organisations import own_folder
 from web.auth.sessions import SignedIn
@@ -102,7 +101,7 @@ async def repository_choices(request: web.Request) -> list[tuple[int, str]]:
 
 def _in_alphabet(name: str) -> str:
     """Return a sort key for the reader's alphabet; punctuation before the name does not count."""
-    name = re.sub(r"^\W+", "", normalize("NFC", name).lower()).translate(str.maketrans("łđø", "ldo"))
+    name = re.sub(r"^\W+", "", normalised("NFC", name).lower()).translate(str.maketrans("łđø", "ldo"))
     for letter, before in _LETTERS.get(language.get(), {}).items():
         name = name.replace(letter, f"{before}\uffff")
     return folded(name)

@@ -136,16 +136,16 @@ def _clock(survey: Survey) -> Verdict:
 
 def _each(survey: Survey, complain: Callable[[Reply], str | None], expected: str) -> Verdict:
     """Return a verdict on all answers: that on the first faulty one, with the number of faulty ones."""
-    faulty = [(reply, complaint) for reply in survey.client.replies if (complaint := complain(reply))]
-    total = len(survey.client.replies)
-    if not faulty:
+    replies, first, faulty = survey.client.replies, None, 0
+    for reply in replies:
+        if complaint := complain(reply):
+            first, faulty = first or (reply, complaint), faulty + 1
+    if first is None:
         return verdict(
-            passed=True, reply=survey.client.replies[-1], expected=expected, came=f"all of {total} answers"
+            passed=True, reply=replies[-1], expected=expected, came=f"all of {len(replies)} answers"
         )
-    reply, complaint = faulty[0]
-    return verdict(
-        passed=False, reply=reply, expected=expected, came=f"{complaint} ({len(faulty)} of {total} answers)"
-    )
+    came = f"{first[1]} ({faulty} of {len(replies)} answers)"
+    return verdict(passed=False, reply=first[0], expected=expected, came=came)
 
 
 @REQUEST_LIST.add(

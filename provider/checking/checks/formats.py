@@ -121,7 +121,7 @@ def _namespaces(survey: Survey) -> Verdict:
 def _gettable(survey: Survey) -> Verdict:
     for offered in survey.formats[:_MOST]:
         reply = _record(survey, offered.prefix)
-        if not reply.records and ErrorCode.CANNOT_DISSEMINATE_FORMAT not in reply.codes:
+        if not any(reply.records) and ErrorCode.CANNOT_DISSEMINATE_FORMAT not in reply.codes:
             return verdict(
                 passed=False,
                 reply=reply,

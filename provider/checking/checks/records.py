@@ -1,6 +1,7 @@
 """Records: identifiers, headers, metadata, deletions (specification, sections 2.4, 2.5 and 4.1)."""
 
 import re
+from collections.abc import Callable
 from typing import Final
 
 from lxml import etree
@@ -44,8 +45,7 @@ def _identifiers(survey: Survey) -> Verdict:
     advice="Put exactly one element, the root element of the format, into metadata.",
 )
 def _metadata(survey: Survey) -> Verdict:
-    wrong = [record for record in _active_records(survey) if len(_roots(record)) != 1]
-    return _of(survey, not wrong, "one element in metadata", _first(wrong))
+    return _of_records(survey, lambda record: len(_roots(record)) != 1, "one element in metadata")
 
 
 @LIST.add(
@@ -55,11 +55,8 @@ def _metadata(survey: Survey) -> Verdict:
     advice="Omit metadata and about in records with status=deleted.",
 )
 def _deleted_headers(survey: Survey) -> Verdict:
-    deleted = [record for record in survey.records.records if record.header.deleted]
-    if not deleted:
-        raise NotApplicableError("no deleted record was found")
-    wrong = [record for record in deleted if record.metadata is not None]
-    return _of(survey, not wrong, "no metadata in deleted records", _first(wrong))
+    expected = "no metadata in deleted records"
+    return _of_records(survey, lambda record: record.metadata is not None, expected, deleted=True)
 
 
 @LIST.add(
@@ -118,12 +115,12 @@ def _get_header(survey: Survey) -> Verdict:
 )
 def _get_metadata(survey: Survey) -> Verdict:
     reply = survey.ask(_GET)
-    listed = [
-        found for found in survey.records.records if found.header.identifier == survey.sample.identifier
-    ]
-    if not listed or not reply.records:
+    wanted = survey.sample.identifier
+    listed = next((found for found in survey.records.records if found.header.identifier == wanted), None)
+    single = next(reply.records, None)
+    if listed is None or single is None:
         raise CannotBeDoneError("the record was not returned both ways")
-    same = _canonical(reply.records[0]) == _canonical(listed[0])
+    same = _canonical(single) == _canonical(listed)
     return verdict(same, reply, expected="the same metadata", came="so" if same else "others")
 
 
@@ -137,8 +134,8 @@ def _get_metadata(survey: Survey) -> Verdict:
 def _oai_dc_form(survey: Survey) -> Verdict:
     if survey.prefix != "oai_dc":
         raise NotApplicableError("oai_dc is not offered")
-    wrong = [record for record in _active_records(survey) if _dc_complaint(record)]
-    came = f"{wrong[0].header.identifier}: {_dc_complaint(wrong[0])}" if wrong else ""
+    wrong = _first(survey, _dc_complaint)
+    came = f"{wrong.header.identifier}: {_dc_complaint(wrong)}" if wrong else ""
     return _of(survey, not wrong, "elements of Dublin Core with text", came)
 
 
@@ -150,8 +147,7 @@ def _oai_dc_form(survey: Survey) -> Verdict:
     advice="Fill at least one element: harvesters cannot use empty records.",
 )
 def _oai_dc_filled(survey: Survey) -> Verdict:
-    empty = [record for record in _active_records(survey) if not "".join(_text(record)).strip()]
-    return _of(survey, not empty, "text in each record", _first(empty))
+    return _of_records(survey, lambda record: not "".join(_text(record)).strip(), "text in each record")
 
 
 def _dc_complaint(record: Record) -> str | None:
@@ -166,11 +162,22 @@ def _dc_complaint(record: Record) -> str | None:
     return None
 
 
-def _active_records(survey: Survey) -> list[Record]:
-    found = [record for record in survey.records.records if not record.header.deleted]
+def _first(survey: Survey, is_wrong: Callable[[Record], object], *, deleted: bool = False) -> Record | None:
+    """Return the first wrong record of those that are deleted, or of those that are not.
+
+    Raises NotApplicableError if there are none of them.
+    """
+    found = False
+    for record in survey.records.records:
+        if record.header.deleted is deleted:
+            found = True
+            if is_wrong(record):
+                return record
     if not found:
-        raise NotApplicableError("only deleted records were found")
-    return found
+        raise NotApplicableError(
+            f"{'no deleted record was' if deleted else 'only deleted records were'} found"
+        )
+    return None
 
 
 def _headers(survey: Survey) -> list[Header]:
@@ -197,8 +204,11 @@ def _comparable(header: Header) -> tuple[str, str, frozenset[str], bool]:
     return header.identifier, header.datestamp, frozenset(header.set_specs), header.deleted
 
 
-def _first(wrong: list[Record]) -> str:
-    return wrong[0].header.identifier if wrong else ""
+def _of_records(
+    survey: Survey, is_wrong: Callable[[Record], object], expected: str, *, deleted: bool = False
+) -> Verdict:
+    wrong = _first(survey, is_wrong, deleted=deleted)
+    return _of(survey, not wrong, expected, wrong.header.identifier if wrong else "")
 
 
 def _of(survey: Survey, passed: object, expected: str, wrong: str) -> Verdict:

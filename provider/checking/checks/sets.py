@@ -1,6 +1,7 @@
 """Sets: the list of sets, and their records (specification, sections 2.6, 2.7.2 and 4.6)."""
 
 import re
+from collections import Counter
 from typing import Final
 
 from provider.checking.findings import Checklist, Severity, Verdict, verdict
@@ -41,8 +42,8 @@ def _names(survey: Survey) -> Verdict:
     advice="List each setSpec once; check that the pages of ListSets do not overlap.",
 )
 def _unique(survey: Survey) -> Verdict:
-    specs = [known.set_spec for known in _sets(survey)]
-    twice = sorted({spec for spec in specs if specs.count(spec) > 1}) if len(set(specs)) < len(specs) else []
+    counts = Counter(known.set_spec for known in _sets(survey))
+    twice = sorted(spec for spec, count in counts.items() if count > 1)
     return _on_list(survey, not twice, "each set once", ", ".join(twice[:5]))
 
 

@@ -23,7 +23,7 @@ _SAFE: Final = re.compile(r"[A-Za-z0-9\-._~]+")
 )
 def _follow(survey: Survey) -> Verdict:
     reply = survey.ask("verb=ListRecords&resumptionToken={token}")
-    return verdict(reply.records, reply, expected="records")
+    return verdict(any(reply.records), reply, expected="records")
 
 
 @LIST.add(

@@ -212,6 +212,13 @@ def test_transliteration_signs_are_not_letters_of_a_word(sign: str) -> None:
     assert fold(f"{sign}Abd Qur{sign}\u0101n") == "abd quran"
 
 
+def test_thousands_of_marks_on_a_letter_are_separated_in_titles_and_folded_away() -> None:
+    letter = "a" + "\u0301" * 1000 + "\u0323" * 1000
+    assert clean(f"Praha {letter} /").count("\u034f") == 2000 // 30
+    # Soft hyphens are removed, and so do not separate marks.
+    assert fold("Praha a" + "\u0323\u00ad\u0301" * 1000) == "praha a"
+
+
 def test_numbers_are_found_and_their_check_digits_verified() -> None:
     assert find_isbn("ISBN 80-200-0129-8") == ("9788020001290", True)
     assert find_isbn("0-8044-2957-X") == ("9780804429573", True)

@@ -1,12 +1,16 @@
 """Every check passes on a correct provider, and finds the fault for which it was written."""
 
+import gzip
+import random
+import subprocess
+import sys
 from typing import Any
 
 import pytest
 
 from oai.vocabulary import Granularity
 from provider.checking.checks import CHECKS
-from provider.checking.client import CheckClient
+from provider.checking.client import AllowanceSpentError, CheckClient
 from provider.checking.findings import CheckResult, Finding, Severity, run_checks
 from provider.checking.survey import Survey
 from provider.checking.transport import Received, Sent, Transport, UnreachableError
@@ -69,6 +73,15 @@ def test_after_errors_the_specification_does_not_require_repeated_arguments() ->
 def test_each_check_has_a_unique_id_a_title_a_section_and_advice() -> None:
     assert len({check.id for check in CHECKS}) == len(CHECKS) >= 60
     assert all(check.advice.endswith(".") and check.title and check.section for check in CHECKS)
+
+
+def test_sets_that_are_listed_twice_are_counted_in_linear_time() -> None:
+    """Quadratic time would be minutes."""
+    many = "".join(f"<set><setSpec>s{number}</setSpec></set>" for number in range(60_000))
+    twice: dict[str, Any] = text("<ListSets>", f"<ListSets>{many}")
+    unique = next(check for check in CHECKS if check.id == "sets.unique")
+    found = unique.look(Survey(CheckClient(url=URL, transport=SmallProvider(**twice))))
+    assert (found.passed, found.came) == (False, "s0, s1, s10, s100, s1000")
 
 
 def test_checking_stops_at_the_maximum_number_of_requests() -> None:
@@ -147,3 +160,66 @@ def test_a_body_that_cannot_be_decompressed_fails_a_check(coding: str) -> None:
         return changed(received, headers={**received.headers, "content-encoding": coding}, body=b"\x1f\x8b?")
 
     assert "answers.well-formed" in failed(findings(garbled))
+
+
+@pytest.mark.parametrize(
+    "many",
+    [
+        "<a/>" * 500_000,
+        " " * (32 << 20),
+        "<a " + " ".join(f'b{number}=""' for number in range(500_000)) + "/>",
+    ],
+    ids=["elements", "bytes", "attributes"],
+)
+def test_checks_that_need_a_larger_answer_than_any_page_are_not_done(many: str) -> None:
+    def large(_sent: Sent, received: Received) -> Received:
+        body = gzip.compress(received.body.replace(b"<ListSets>", b"<ListSets>" + many.encode()), 1)
+        return changed(received, headers={"content-encoding": "gzip"}, body=body)
+
+    client = CheckClient(url=URL, transport=SmallProvider(after=large))
+    checks = [check for check in CHECKS if check.id in {"verb.ListSets.get", "answers.well-formed"}]
+    sets, well_formed = run_checks(Survey(client), checks)
+    assert sets.result is CheckResult.NOT_DONE
+    assert "the answer has more than 33,554,432 bytes or 500,000 elements" in sets.came
+    assert well_formed.came == "all of 1 answers"
+
+
+def test_no_more_answers_are_read_than_memory_is_for() -> None:
+    noise = Received(status=200, headers={}, body=random.Random(1).randbytes(22 << 20))
+    client = CheckClient(url=URL, transport=lambda _: noise)
+    for number in range(3):
+        client.get(f"verb={number}")
+    with pytest.raises(AllowanceSpentError, match="all answers together have more than 67,108,864 bytes"):
+        client.get("verb=3")
+
+
+def test_a_long_answer_is_quoted_in_part() -> None:
+    named: dict[str, Any] = text("<baseURL>[^<]*", f"<baseURL>{'x' * 1_000_000}")
+    address = next(finding for finding in findings(SmallProvider(**named)) if "x" * 1000 in finding.came)
+    assert len(address.came) == 4000
+
+
+_WITH_LITTLE_MEMORY = """
+import resource
+from provider.checking.checks.transport import VERB_CHECKS
+from provider.checking.client import CheckClient
+from provider.checking.findings import run_checks
+from provider.checking.survey import Survey
+from tests.provider.checking.small_provider import URL, SmallProvider, changed
+
+many = b"<a/>" * 300_000 + b"</OAI-PMH>"
+pad = lambda _, received: changed(received, body=received.body.replace(b"</OAI-PMH>", many))
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used + (200 << 20),) * 2)
+client = CheckClient(url=URL, transport=SmallProvider(after=pad))
+found = list(run_checks(Survey(client), VERB_CHECKS))
+print(*{str(finding.result) for finding in found}, sum(reply.nodes for reply in client.replies) > 3_000_000)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is measured and limited as on Linux")
+def test_many_large_answers_take_no_more_memory_than_a_few() -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", _WITH_LITTLE_MEMORY], capture_output=True, text=True, check=False
+    )
+    assert (done.stdout, done.stderr) == ("passed True\n", "")
