@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ from oai import keeper, migrations
 from oai.early_engine import SERVER_OPTIONS, EarlyEngine
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.errors import DatabaseNotReadyError, required
+from oai.outage import Outage
 from oai.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -68,6 +69,7 @@ class Database:
     """An open database. `session()` begins a unit of work; the caller that begins it commits it."""
 
     engine: Engine
+    outage: Outage = field(default_factory=Outage, compare=False)
 
     def session(self) -> Session:
         """Return a new session; use it as a context manager and commit in it."""

@@ -38,6 +38,7 @@ from oai.datestamps import format_datestamp
 from oai.disk import disks_of
 from oai.errors import InterruptedRunError
 from oai.executor import DatabaseExecutor
+from oai.outage import Outage
 from oai.probes import server_state
 from oai.sections import ManagerSettings
 from oai.settings import Settings
@@ -50,15 +51,15 @@ Function = Callable[[], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def ticking(
-    functions: Mapping[Function, float], *, ending: threading.Event
+    functions: Mapping[Function, float], *, ending: threading.Event, outage: Outage
 ) -> AsyncIterator[Callable[[], Mapping[str, float]]]:
     """Call each function at once and then at its interval in seconds, for as long as the block lasts.
 
     Yields what returns for how many seconds the call of each function has lasted, 0 if none is under way. A
     function that takes longer than the interval is not called again until it has returned. At the end of the
-    block, `ending` is set and the calls under way are awaited.
+    block, `ending` is set and the calls under way are awaited. `outage` receives errors of the database.
     """
-    calls = _Calls(functions)
+    calls = _Calls(functions, outage)
     over = asyncio.Event()
     ending.clear()
     repeated = [
@@ -78,7 +79,8 @@ class _Calls:
     With times of the wall clock, a clock that is set back would stop all duties for as long as the step.
     """
 
-    def __init__(self, functions: Iterable[Function]) -> None:
+    def __init__(self, functions: Iterable[Function], outage: Outage) -> None:
+        self._outage = outage
         self._begun: dict[str, float | None] = dict.fromkeys(map(_name, functions))
 
     def seconds(self) -> Mapping[str, float]:
@@ -101,7 +103,7 @@ class _Calls:
         try:
             await function()
         except (OperationalError, psycopg.OperationalError) as error:
-            logger.warning("the database does not answer: %s", first_line(error))
+            self._outage.failed(first_line(error))
         except NotLeadingError as error:
             logger.warning("%s", error)
         except Exception:
@@ -330,7 +332,7 @@ class Manager:
                     led = True
                     await self._while_leading(lead)
             except (OperationalError, psycopg.OperationalError, ReadOnlySqlTransaction) as error:
-                leading_logger.warning("the database does not answer: %s", first_line(error))
+                self._database.outage.failed(first_line(error))
             finally:
                 self._leads = False
             if led:
@@ -348,7 +350,9 @@ class Manager:
         await fenced.run(note_limits, per_host=manager.per_host, overall=manager.overall)
         duties = Duties(self._settings, self._database, self._transactions, fenced, self._worker)
         async with (
-            ticking(duties.functions(), ending=duties.ending) as self._call_seconds,
+            ticking(
+                duties.functions(), ending=duties.ending, outage=self._database.outage
+            ) as self._call_seconds,
             deliver_notices(self._settings, self._transactions, fenced),
         ):
             leading_logger.info("this manager is now the leader (number %d)", lead.number)
