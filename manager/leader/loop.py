@@ -12,6 +12,7 @@ from psycopg.errors import ReadOnlySqlTransaction
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.imports import prune_imports
 from harvester.harvest.checkpoint import end_silent
 from harvester.locks import remove_expired
 from manager import exports, queue, store_audits
@@ -122,6 +123,9 @@ _SOONEST = 0.1
 _SELDOM = 1.0
 """The least seconds between two calls of functions for which no harvest waits, however short the ticks."""
 _EACH_MINUTE = 60.0
+_EACH_HOUR = 3600.0
+_MOST_REMOVED = 10_000
+"""The most results that one call removes, so that its transactions are short."""
 LONG_WAIT = 30.0
 """Seconds after which a wait for a lock is logged."""
 
@@ -166,6 +170,7 @@ class Duties:
             **dict.fromkeys(of_harvests, often),
             **dict.fromkeys(others, seldom),
             **dict.fromkeys((self._replan, self._log_locks), max(often, _EACH_MINUTE)),
+            self.remove_results: _EACH_HOUR,
         }
 
     async def _log_locks(self) -> None:
@@ -228,6 +233,12 @@ class Duties:
     async def _tidy_exports(self) -> None:
         """Settle the prepared files of lost workers, and remove those that have expired."""
         await self._fenced.run(exports.tidy, self._all.exports, lost_seconds=self._settings.lost_seconds)
+
+    async def remove_results(self) -> None:
+        """Remove old results of imports and of audits of stores."""
+        if days := self._settings.result_days:
+            await self._fenced.run(prune_imports, keep_days=days, most=_MOST_REMOVED)
+            await self._fenced.run(store_audits.prune_audits, keep_days=days, most=_MOST_REMOVED)
 
     async def _flag_stuck(self) -> None:
         await self._fenced.run(flag_stuck, self._settings)
