@@ -141,8 +141,13 @@ def remove_schedule(invocation: Invocation) -> None:
 
 
 def pause_schedule(invocation: Invocation) -> None:
-    """Pause a schedule: it makes no jobs until it is resumed."""
-    _change_schedule(invocation, schedules.pause_schedule, "paused")
+    """Pause a schedule: it makes no jobs until it is resumed, and those that have not begun are removed."""
+    recurring_id = invocation.arguments.recurring_id
+    with invocation.transaction() as session:
+        removed = schedules.pause_schedule(session, recurring_id).jobs_removed
+    facts = {"id": recurring_id, "paused": True, "jobs_removed": removed}
+    jobs = f", {counted(removed, 'planned job')} removed" if removed else ""
+    invocation.console.result(facts, f"schedule {recurring_id}: paused{jobs}")
 
 
 def resume_schedule(invocation: Invocation) -> None:

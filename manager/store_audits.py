@@ -5,6 +5,7 @@ import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Any, Final
 
 from sqlalchemy import ColumnElement, Select, func, literal, select, text, update
 from sqlalchemy.dialects.postgresql import insert
@@ -22,6 +23,19 @@ from oai.errors import UsageError
 from oai.failures import Failure, FailureCode
 
 logger = logging.getLogger("manager.store_audits")
+
+_PRUNE: Final = text(
+    """
+    DELETE FROM oai_store_audit WHERE audit_id IN (
+        SELECT audit_id FROM oai_store_audit AS old
+        WHERE ended < now() - CAST(:days AS float8) * interval '1 day' AND announced IS NOT NULL
+          AND EXISTS (
+              SELECT FROM oai_store_audit AS newer
+              WHERE newer.repository_id = old.repository_id AND newer.audit_id > old.audit_id
+                AND newer.ended IS NOT NULL AND (newer.state = 'done' OR old.state <> 'done'))
+        ORDER BY audit_id LIMIT :most)
+    """
+)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,6 +202,16 @@ def settle_lost(session: Session, *, lost_seconds: float) -> list[int]:
         logger.warning("store audit %d: its worker is lost", audit_id)
         give_back(session, audit_id, "its worker is lost", at_fault=True)
     return lost
+
+
+def prune_audits(session: Session, *, keep_days: float, most: int) -> int:
+    """Delete the oldest audits that ended more than so many days ago, at most `most`; return how many.
+
+    The last audit of each repository and the last complete one stay, and those whose notifications are not
+    written yet. The caller commits.
+    """
+    result: Any = session.execute(_PRUNE, {"days": keep_days, "most": most})
+    return int(result.rowcount)
 
 
 def find_audits(

@@ -13,10 +13,9 @@ import itertools
 import logging
 import resource
 import socket
-import time
 import weakref
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator
+from collections.abc import AsyncIterator, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
@@ -25,6 +24,7 @@ from aiohttp.abc import AbstractStreamWriter
 from aiohttp.typedefs import Handler
 
 from oai.errors import of_kind
+from oai.logs import RareWarning
 from oai.proxies import Network, visitor
 from oai.sections import ProviderSettings, WebSettings
 
@@ -133,7 +133,6 @@ _LEAST_SHARE: Final = 4
 """If the reserve leaves too few files, connections get one file in this many."""
 _BATCH: Final = 16
 """When there are too many connections, one in this many is closed, so that not each new one closes one."""
-_MINUTE: Final = 60.0
 _REFUSED: Final = (
     b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nConnection: close\r\n"
     b"Content-Type: text/plain; charset=utf-8\r\nContent-Length: 26\r\n\r\n503: too many connections\n"
@@ -169,26 +168,6 @@ def limits_of(section: ProviderSettings | WebSettings) -> ConnectionLimits:
         slow_rate=section.slow_rate,
         trusted=tuple(ipaddress.ip_network(network, strict=False) for network in section.trusted_proxies),
     )
-
-
-class RareWarning:
-    """Limits log messages that clients can trigger at will to one warning a minute."""
-
-    def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
-        self._log = log
-        self._clock = clock
-        self._next = clock()
-        self._unlogged = 0
-
-    def warn(self, message: str) -> None:
-        """Log the message with the number suppressed since the last one, or suppress it."""
-        now = self._clock()
-        if now < self._next:
-            self._unlogged += 1
-            return
-        before = f" ({self._unlogged} more since the last message)" if self._unlogged else ""
-        self._log.warning("%s%s", message, before)
-        self._next, self._unlogged = now + _MINUTE, 0
 
 
 class Connections:

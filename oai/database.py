@@ -6,7 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -22,6 +22,7 @@ from oai import keeper, migrations
 from oai.early_engine import SERVER_OPTIONS, EarlyEngine
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.errors import DatabaseNotReadyError, required
+from oai.outage import Outage
 from oai.settings import Settings
 
 logger = logging.getLogger(__name__)
@@ -29,8 +30,8 @@ logger = logging.getLogger(__name__)
 _Result = TypeVar("_Result")
 _POOL = 5
 _DRIVER = "postgresql+psycopg"
-_SEVERAL_HOSTS: Final = re.compile(
-    r"(?P<before>[\w+]+://(?:[^:/]*(?::[^@]*)?@)?)(?P<hosts>[\w.-]+(?::\d+)?(?:,[\w.-]+(?::\d+)?)+)"
+_HOSTS: Final = re.compile(
+    r"(?P<before>[\w+]+://(?:[^:/]*(?::[^@]*)?@)?)(?P<hosts>[\w.%-]+(?::\d+)?(?:,[\w.%-]+(?::\d+)?)*)"
     r"(?P<path>(?:/[^?@]*)?)(?:\?(?P<arguments>[^@]*))?"
 )
 _CONNECT_SECONDS: Final = 10
@@ -68,6 +69,7 @@ class Database:
     """An open database. `session()` begins a unit of work; the caller that begins it commits it."""
 
     engine: Engine
+    outage: Outage = field(default_factory=Outage, compare=False)
 
     def session(self) -> Session:
         """Return a new session; use it as a context manager and commit in it."""
@@ -254,11 +256,13 @@ def _check_tables(engine: Engine, server: EmbeddedServer | None) -> None:
 
 
 def _parsed(address: str, setting: str) -> URL:
-    several = _SEVERAL_HOSTS.fullmatch(address)
-    if several is not None and ":" in several["hosts"]:
-        # SQLAlchemy knows ports of several hosts only as arguments.
-        hosts = "&".join(f"host={host}" for host in several["hosts"].split(","))
-        address = f"{several['before']}{several['path']}?{hosts}&{several['arguments'] or ''}"
+    found = _HOSTS.fullmatch(address)
+    # SQLAlchemy takes ports of several hosts and folders of sockets (%2Frun%2Fpostgresql) only as arguments.
+    if found is not None and re.search(",.*:|:.*,|%2f", found["hosts"], re.IGNORECASE):
+        pairs = [host.partition(":") for host in found["hosts"].split(",")]
+        hosts, ports = ",".join(pair[0] for pair in pairs), ",".join(pair[2] for pair in pairs)
+        where = f"host={hosts}&port={ports}" if ports.strip(",") else f"host={hosts}"
+        address = f"{found['before']}{found['path']}?{where}&{found['arguments'] or ''}"
     try:
         url = make_url(address)
     except (ArgumentError, ValueError):  # ValueError: the port is not a number

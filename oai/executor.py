@@ -57,7 +57,9 @@ class DatabaseExecutor:
                     raise
                 return once()
 
-        return await self._in_thread(in_session)
+        result = await self._in_thread(in_session)
+        self._database.outage.answered()
+        return result
 
     async def run_apart(
         self,

@@ -4,12 +4,20 @@ import contextlib
 import json
 import logging
 import sys
-from collections.abc import Mapping
+import threading
+import time
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
-from typing import TextIO
+from typing import Final, TextIO
 
 from oai.console import one_entry
 from oai.sections import LogSettings
+
+_MINUTE: Final = 60.0
+_OF_THE_QUEUE: Final = ("procrastinate", "psycopg.pool")
+"""Beginnings of the names of loggers."""
+_MOST_REPEATED: Final = 100
+"""The number of different messages that are counted; above it, counting begins again."""
 
 
 class _Lines(logging.Formatter):
@@ -69,6 +77,65 @@ def _in_a_line(record: logging.LogRecord) -> bool:
     return True
 
 
+class _Seldom:
+    """Limits a message to one a minute, and counts those left out."""
+
+    def __init__(self, clock: Callable[[], float]) -> None:
+        self._clock = clock
+        self._next = clock()
+        self._unlogged = 0
+
+    def addition(self) -> str | None:
+        """Return what to add to the message, the number of those left out; None: leave this one out, too."""
+        now = self._clock()
+        if now < self._next:
+            self._unlogged += 1
+            return None
+        before = f" ({self._unlogged} more since the last message)" if self._unlogged else ""
+        self._next, self._unlogged = now + _MINUTE, 0
+        return before
+
+
+class RareWarning:
+    """Limits log messages that recur, or that clients can trigger at will, to one warning a minute."""
+
+    def __init__(self, log: logging.Logger, clock: Callable[[], float] = time.monotonic) -> None:
+        self._log = log
+        self._seldom = _Seldom(clock)
+
+    def warn(self, message: str) -> None:
+        """Log the message with the number suppressed since the last one, or suppress it."""
+        addition = self._seldom.addition()
+        if addition is not None:
+            self._log.warning("%s%s", message, addition)
+
+
+class SeldomRepeated(logging.Filter):
+    """A filter that limits each message of the task queue and of its connections to one a minute.
+
+    While the database is away, they log each of their attempts.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        super().__init__()
+        self._clock = clock
+        self._known: dict[str, _Seldom] = {}
+        self._lock = threading.Lock()
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Return whether to log the entry; add the number of those left out."""
+        if record.levelno < logging.WARNING or not record.name.startswith(_OF_THE_QUEUE):
+            return True
+        message = record.getMessage()
+        with self._lock:
+            if len(self._known) > _MOST_REPEATED:
+                self._known.clear()
+            addition = self._known.setdefault(message, _Seldom(self._clock)).addition()
+        if addition:
+            record.msg, record.args = message + addition, ()
+        return addition is not None
+
+
 def _write(text: str) -> None:
     # As with logged entries: a full disk on which standard error is must not end the work.
     with contextlib.suppress(OSError):
@@ -106,6 +173,7 @@ def configure(settings: LogSettings, *, verbose: bool = False, quiet: bool = Fal
     )
     if not verbose:
         handler.addFilter(_in_a_line)
+        handler.addFilter(SeldomRepeated())
     level = "DEBUG" if verbose else "WARNING" if quiet else settings.level.upper()
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # These log every step at INFO, which is useful only for debugging.

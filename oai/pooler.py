@@ -14,6 +14,7 @@ NO_SESSIONS: Final = (
     "or set database_url to PostgreSQL itself"
 )
 _PID: Final = "SELECT pg_backend_pid()"
+_TRANSACTIONS: Final = 10
 _ANSWER_SECONDS: Final = 2.0
 
 
@@ -21,15 +22,24 @@ def require_sessions(connection: Connection) -> None:
     """Check that a pooler, if there is one, lends no connection's server process to another connection.
 
     Otherwise it would also separate connections from their locks, settings and prepared statements. The
-    connection must have no open transaction. Raises DatabaseNotReadyError. In busy poolers, the fault may
-    remain unnoticed.
+    connection must have no open transaction. Raises DatabaseNotReadyError.
     """
     driver = required(connection.connection.driver_connection, "the connection is open")
-    pid = connection.scalar(text(_PID))
-    connection.rollback()
+    pid = _pid(connection)
     # Poolers give clients keys of their own for the cancellation of statements, with other numbers.
-    if driver.info.backend_pid != pid and _other_pid(connection.engine) == pid:
+    if driver.info.backend_pid == pid:
+        return
+    # A busy pooler has lent the process to others meanwhile; an idle one lends it to the next connection.
+    moved = any(_pid(connection) != pid for _ in range(_TRANSACTIONS))
+    if moved or _other_pid(connection.engine) == pid:
         raise DatabaseNotReadyError(NO_SESSIONS)
+
+
+def _pid(connection: Connection) -> int | None:
+    """Return the server process of the connection's next transaction."""
+    pid: int | None = connection.scalar(text(_PID))
+    connection.rollback()
+    return pid
 
 
 def _other_pid(engine: Engine) -> int | None:

@@ -16,8 +16,9 @@ from aiohttp import hdrs, web
 from aiohttp.http_exceptions import HttpProcessingError
 
 from oai.child import collect_garbage_seldom
-from oai.connections import CONNECTIONS, CountedConnection, RareWarning
+from oai.connections import CONNECTIONS, CountedConnection
 from oai.errors import UsageError, required
+from oai.logs import RareWarning
 
 _BACKLOG: Final = 512
 _PORTS: Final = 1 << 16

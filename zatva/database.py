@@ -64,9 +64,11 @@ def current(invocation: Invocation) -> ExitCode:
         database.engine.connect() as connection,
     ):
         found = migrations.current(connection)
+        unversioned = migrations.unversioned(connection, found)
+    state = found or unversioned or "no tables"
     invocation.console.result(
-        {"current": found, "needed": migrations.head()},
-        f"database: {found or 'no tables'}; this version needs {migrations.head()}",
+        {"current": found, "needed": migrations.head(), "faults": [unversioned] if unversioned else []},
+        f"database: {state}; this version needs {migrations.head()}",
     )
     return ExitCode.DONE if found == migrations.head() else ExitCode.NOT_READY
 

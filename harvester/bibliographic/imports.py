@@ -33,6 +33,18 @@ _HELD = text(
        AND database = (SELECT oid FROM pg_database WHERE datname = current_database()) AND classid = :class
     """
 )
+_PRUNE = text(
+    """
+    DELETE FROM bibliographic_import WHERE import_id IN (
+        SELECT import_id FROM bibliographic_import AS old
+        WHERE ended < now() - CAST(:days AS float8) * interval '1 day'
+          AND EXISTS (
+              SELECT FROM bibliographic_import AS newer
+              WHERE newer.repository_id = old.repository_id AND newer.import_id > old.import_id
+                AND (newer.whole OR NOT old.whole) AND (newer.state = ANY(:done) OR old.state <> ALL(:done)))
+        ORDER BY import_id LIMIT :most)
+    """
+)
 _TOTAL = text("SELECT count(*) FROM bibliographic_record WHERE repository_id = :id")
 
 
@@ -149,6 +161,17 @@ def last_complete(
 def mark_of(session: Session, import_id: int) -> int | None:
     """Return the feed mark with which an import began."""
     return session.get_one(Import, import_id).feed_mark
+
+
+def prune_imports(session: Session, *, keep_days: float, most: int) -> int:
+    """Delete the oldest imports that ended more than so many days ago, at most `most`; return how many.
+
+    The last import of each repository, the last complete one, and the last one that compared all records
+    stay: the next import depends on them. The caller commits.
+    """
+    values = {"days": keep_days, "done": list(_DONE), "most": most}
+    result: Any = session.execute(_PRUNE, values)
+    return int(result.rowcount)
 
 
 def note_counts(session: Session, import_id: int, counts: Counter[str], **columns: Any) -> None:  # noqa: ANN401 of several types

@@ -4,6 +4,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from functools import cached_property
+from operator import itemgetter
 from typing import Any, Final, Self
 
 from sqlalchemy import func, select
@@ -94,13 +96,22 @@ def locked_by(lock: RepositoryLock) -> WaitReason:
 
 @dataclass(frozen=True, kw_only=True)
 class Maintenance:
-    """The maintenance windows that are not over."""
+    """The maintenance windows that are not over, by their start."""
 
     windows: Sequence[Mute]
 
+    @cached_property
+    def _by_repository(self) -> Mapping[int | None, Sequence[tuple[int, Mute]]]:
+        """The windows with their places in the order, of each repository and of all repositories (None)."""
+        found: dict[int | None, list[tuple[int, Mute]]] = {None: []}
+        for place, row in enumerate(self.windows):
+            found.setdefault(row.repository_id, []).append((place, row))
+        return found
+
     def of(self, repository_id: int) -> list[Mute]:
         """Return the windows of the repository, which include those of all repositories."""
-        return [row for row in self.windows if row.repository_id in (None, repository_id)]
+        known = self._by_repository
+        return [row for _, row in sorted([*known[None], *known.get(repository_id, ())], key=itemgetter(0))]
 
     def end(self, repository_id: int, due: datetime) -> datetime | None:
         """Return the end of the windows in which a harvest is due; None if no window delays it."""

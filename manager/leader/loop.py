@@ -12,6 +12,7 @@ from psycopg.errors import ReadOnlySqlTransaction
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.imports import prune_imports
 from harvester.harvest.checkpoint import end_silent
 from harvester.locks import remove_expired
 from manager import exports, queue, store_audits
@@ -38,6 +39,7 @@ from oai.datestamps import format_datestamp
 from oai.disk import disks_of
 from oai.errors import InterruptedRunError
 from oai.executor import DatabaseExecutor
+from oai.outage import Outage
 from oai.probes import server_state
 from oai.sections import ManagerSettings
 from oai.settings import Settings
@@ -50,15 +52,15 @@ Function = Callable[[], Awaitable[None]]
 
 @contextlib.asynccontextmanager
 async def ticking(
-    functions: Mapping[Function, float], *, ending: threading.Event
+    functions: Mapping[Function, float], *, ending: threading.Event, outage: Outage
 ) -> AsyncIterator[Callable[[], Mapping[str, float]]]:
     """Call each function at once and then at its interval in seconds, for as long as the block lasts.
 
     Yields what returns for how many seconds the call of each function has lasted, 0 if none is under way. A
     function that takes longer than the interval is not called again until it has returned. At the end of the
-    block, `ending` is set and the calls under way are awaited.
+    block, `ending` is set and the calls under way are awaited. `outage` receives errors of the database.
     """
-    calls = _Calls(functions)
+    calls = _Calls(functions, outage)
     over = asyncio.Event()
     ending.clear()
     repeated = [
@@ -78,7 +80,8 @@ class _Calls:
     With times of the wall clock, a clock that is set back would stop all duties for as long as the step.
     """
 
-    def __init__(self, functions: Iterable[Function]) -> None:
+    def __init__(self, functions: Iterable[Function], outage: Outage) -> None:
+        self._outage = outage
         self._begun: dict[str, float | None] = dict.fromkeys(map(_name, functions))
 
     def seconds(self) -> Mapping[str, float]:
@@ -101,7 +104,7 @@ class _Calls:
         try:
             await function()
         except (OperationalError, psycopg.OperationalError) as error:
-            logger.warning("the database does not answer: %s", first_line(error))
+            self._outage.failed(first_line(error))
         except NotLeadingError as error:
             logger.warning("%s", error)
         except Exception:
@@ -120,6 +123,9 @@ _SOONEST = 0.1
 _SELDOM = 1.0
 """The least seconds between two calls of functions for which no harvest waits, however short the ticks."""
 _EACH_MINUTE = 60.0
+_EACH_HOUR = 3600.0
+_MOST_REMOVED = 10_000
+"""The most results that one call removes, so that its transactions are short."""
 LONG_WAIT = 30.0
 """Seconds after which a wait for a lock is logged."""
 
@@ -164,6 +170,7 @@ class Duties:
             **dict.fromkeys(of_harvests, often),
             **dict.fromkeys(others, seldom),
             **dict.fromkeys((self._replan, self._log_locks), max(often, _EACH_MINUTE)),
+            self.remove_results: _EACH_HOUR,
         }
 
     async def _log_locks(self) -> None:
@@ -226,6 +233,12 @@ class Duties:
     async def _tidy_exports(self) -> None:
         """Settle the prepared files of lost workers, and remove those that have expired."""
         await self._fenced.run(exports.tidy, self._all.exports, lost_seconds=self._settings.lost_seconds)
+
+    async def remove_results(self) -> None:
+        """Remove old results of imports and of audits of stores."""
+        if days := self._settings.result_days:
+            await self._fenced.run(prune_imports, keep_days=days, most=_MOST_REMOVED)
+            await self._fenced.run(store_audits.prune_audits, keep_days=days, most=_MOST_REMOVED)
 
     async def _flag_stuck(self) -> None:
         await self._fenced.run(flag_stuck, self._settings)
@@ -330,7 +343,7 @@ class Manager:
                     led = True
                     await self._while_leading(lead)
             except (OperationalError, psycopg.OperationalError, ReadOnlySqlTransaction) as error:
-                leading_logger.warning("the database does not answer: %s", first_line(error))
+                self._database.outage.failed(first_line(error))
             finally:
                 self._leads = False
             if led:
@@ -348,7 +361,9 @@ class Manager:
         await fenced.run(note_limits, per_host=manager.per_host, overall=manager.overall)
         duties = Duties(self._settings, self._database, self._transactions, fenced, self._worker)
         async with (
-            ticking(duties.functions(), ending=duties.ending) as self._call_seconds,
+            ticking(
+                duties.functions(), ending=duties.ending, outage=self._database.outage
+            ) as self._call_seconds,
             deliver_notices(self._settings, self._transactions, fenced),
         ):
             leading_logger.info("this manager is now the leader (number %d)", lead.number)

@@ -250,7 +250,7 @@ class NoticeSender:
                 await self.tick()
                 await self._refill(next_tick)
             except OperationalError as error:
-                logger.warning("the database does not answer: %s", first_line(error))
+                self._transactions.database.outage.failed(first_line(error))
             except NotLeadingError as error:
                 logger.warning("%s", error)
             except Exception:

@@ -120,15 +120,20 @@ def change_schedule(
     return schedule
 
 
-def pause_schedule(session: Session, recurring_id: int) -> bool:
-    """Pause a schedule: no job begins until it is resumed; a running one continues. The caller commits.
+@dataclass(frozen=True, kw_only=True)
+class Pause:
+    """What pausing a schedule changed."""
 
-    Returns whether it was not paused before.
-    """
+    changed: bool
+    """It was not paused before."""
+    jobs_removed: int
+
+
+def pause_schedule(session: Session, recurring_id: int) -> Pause:
+    """Pause a schedule: no job begins until it is resumed; a running one continues. The caller commits."""
     schedule = _schedule(session, recurring_id)
     was_paused, schedule.state = schedule.state == RecurringState.PAUSED, RecurringState.PAUSED
-    remove_waiting_jobs(session, schedule)
-    return not was_paused
+    return Pause(changed=not was_paused, jobs_removed=remove_waiting_jobs(session, schedule))
 
 
 def remove_waiting_jobs(session: Session, schedule: RecurringJob) -> int:

@@ -15,6 +15,7 @@ from oai.child import module_command
 from oai.database import first_line
 from oai.executor import DatabaseExecutor
 from oai.failures import Failure, FailureCode
+from oai.outage import Outage
 from oai.settings import Settings
 from provider.indexing.index_runs import claim, give_back
 from provider.indexing.models import IndexFile, IndexFileState
@@ -26,22 +27,23 @@ _Result = TypeVar("_Result")
 
 
 async def repeated(
-    attempt: Callable[[], Awaitable[_Result]], *, pause: float, goes_on: Callable[[], bool]
+    attempt: Callable[[], Awaitable[_Result]],
+    *,
+    pause: float,
+    goes_on: Callable[[], bool],
+    outage: Outage,
 ) -> _Result:
     """Return what the transaction returns; while the database does not answer, try again after each pause.
 
-    Raises the last OperationalError as soon as `goes_on` is False.
+    `outage` receives each error. Raises the last OperationalError as soon as `goes_on` is False.
     """
-    warned = False
     while True:
         try:
             return await attempt()
         except OperationalError as error:
             if not goes_on():
                 raise
-            if not warned:
-                logger.warning("the database does not answer: %s; trying again", first_line(error))
-            warned = True
+            outage.failed(first_line(error))
         await asyncio.sleep(pause)
 
 
@@ -138,6 +140,7 @@ class ProcessWorker:
             lambda: self._transactions.run(self._settle, number, reason, at_fault=at_fault),
             pause=manager.tick_seconds,
             goes_on=lambda: not self._ends() or time.monotonic() - begun < manager.stop_seconds,
+            outage=self._transactions.database.outage,
         )
 
 
@@ -178,7 +181,7 @@ class IndexingWorker(ProcessWorker):
                     logger.warning("file %d: its worker is lost", file_id)
                     await self._transactions.run(_take_over, number, file_id)
             except OperationalError as error:
-                logger.warning("the database does not answer: %s", first_line(error))
+                self._transactions.database.outage.failed(first_line(error))
 
 
 def _put_back(session: Session, file_id: int, reason: str, *, at_fault: bool) -> None:

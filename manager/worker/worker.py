@@ -40,6 +40,7 @@ from manager.worker.settlement import WANTED, Cause, Ending, settle
 from manager.worker.supervision import StopRequest, supervise
 from oai.database import Database, first_line
 from oai.executor import DatabaseExecutor
+from oai.logs import RareWarning
 from oai.settings import Settings
 from provider.export import prepared_files
 
@@ -102,6 +103,7 @@ class Worker:
         self._server = PreforkServer() if can_fork and settings.manager.prefork else None
         self._drain = asyncio.Event() if drain is None else drain
         self._worker_id: int | None = None
+        self._losses = RareWarning(logger)
         self._running: asyncio.Task[None] | None = None
 
     @property
@@ -138,7 +140,7 @@ class Worker:
             ]
             try:
                 while (why := await self._work(app, places)) is not None:
-                    logger.warning("the connection to the queue's database was lost%s; trying again", why)
+                    self._losses.warn(f"the connection to the queue's database was lost{why}; trying again")
                     await asyncio.sleep(self._settings.manager.tick_seconds)
             finally:
                 for watch in watching:
@@ -275,7 +277,10 @@ class Worker:
             return not stops or time.monotonic() - begun < manager.stop_seconds
 
         return await repeated(
-            lambda: self._transactions.run(work), pause=manager.tick_seconds, goes_on=goes_on
+            lambda: self._transactions.run(work),
+            pause=manager.tick_seconds,
+            goes_on=goes_on,
+            outage=self._database.outage,
         )
 
     def _is_cancelled(self) -> bool:
@@ -299,7 +304,7 @@ class Worker:
                     await self._transactions.run(registry.give_sign, worker_id, membership, draining=draining)
                     last_sign = time.monotonic()
             except OperationalError as error:
-                logger.warning("the database does not answer: %s", first_line(error))
+                self._database.outage.failed(first_line(error))
                 continue
             for job_id, cause in wanted.items():
                 in_hand[job_id].give(cause)

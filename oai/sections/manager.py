@@ -73,6 +73,13 @@ class ManagerSettings(Section):
     stuck_restart: bool = Field(
         default=False, description="Whether a stuck harvest is ended and resumed in another process."
     )
+    result_days: float = Field(
+        730,
+        ge=0,
+        le=36_500,
+        description="Days that the results of imports and of audits of stores are kept; the last ones of "
+        "each repository stay. 0: permanently.",
+    )
     health_host: str = Field("127.0.0.1", min_length=1, description="Address that `health_port` listens on.")
     health_port: int = Field(
         0, ge=0, le=65_535, description="Port for `/healthz`, `/readyz` and `/metrics`; 0: none."

@@ -11,12 +11,13 @@ from typing import Final
 
 from aiohttp import web
 from sqlalchemy import Engine, NullPool, create_engine, func, select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from oai.database import Database
+from oai.database import Database, first_line
 from oai.datestamps import format_datestamp, utc_now
 from oai.errors import ZatvaError, of_kind
+from oai.outage import Outage
 from oai.settings import Settings
 from provider.aggregate.catalogue import (
     AggregateCatalogue,
@@ -154,8 +155,9 @@ class _StopError(ZatvaError):
 class _Publisher:
     """Publishes over a dedicated connection, open only while it works."""
 
-    def __init__(self, engine: Engine, settings: Settings, figures: Aggregating) -> None:
+    def __init__(self, engine: Engine, outage: Outage, settings: Settings, figures: Aggregating) -> None:
         self._engine = engine
+        self._outage = outage
         self._settings = settings
         self._figures = figures
         self._compared: dict[int, datetime | None] = {}
@@ -169,8 +171,11 @@ class _Publisher:
                     # Only this thread writes these figures; the metrics read each one in a single access.
                     self._figures.records += mine.run().records
                     self._figures.updated = time.monotonic()
+            self._outage.answered()
         except _StopError:
             return
+        except OperationalError as error:
+            self._outage.failed(first_line(error))
         except (SQLAlchemyError, ZatvaError) as error:
             publishing_log.warning("harvested records were not published: %s", str(error).partition("\n")[0])
 
@@ -190,9 +195,9 @@ def background_engine(database: Database, name: str) -> Engine:
 
 async def aggregating(app: web.Application) -> AsyncIterator[None]:
     """Publish every `aggregate_seconds` in a thread while the application runs; finish the current part."""
-    settings = app[SETTINGS]
-    engine = background_engine(app[DATABASE], "zatva aggregate")
-    publisher = _Publisher(engine, settings, app[AGGREGATING])
+    settings, database = app[SETTINGS], app[DATABASE]
+    engine = background_engine(database, "zatva aggregate")
+    publisher = _Publisher(engine, database.outage, settings, app[AGGREGATING])
     stopping = asyncio.Event()
 
     async def keep_publishing() -> None:

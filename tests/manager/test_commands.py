@@ -27,10 +27,15 @@ def test_a_schedule_is_added_listed_run_paused_resumed_and_removed(
     (planned,) = results(environment, "job", "list")
     assert planned.keys() <= job.keys()
     assert (job["state"], job["due"]) == ("queued", planned["due"])
-    results(environment, "schedule", "pause", "1")
+    paused = results(environment, "schedule", "pause", "1")
+    assert paused == [{"id": 1, "paused": True, "jobs_removed": 1}]
+    assert zatva(environment, "schedule", "pause", "1").stdout == "schedule 1: paused\n"
     assert tables.one("SELECT state FROM oai_recurring_job") == 3
     results(environment, "schedule", "resume", "1")
     assert tables.one("SELECT state FROM oai_recurring_job") == 0
+    results(environment, "schedule", "run", "1")
+    paused_again = zatva(environment, "schedule", "pause", "1")
+    assert paused_again.stdout == "schedule 1: paused, 1 planned job removed\n"
     results(environment, "schedule", "remove", "1")
     assert results(environment, "schedule", "list") == []
 

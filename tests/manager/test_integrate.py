@@ -116,30 +116,3 @@ def test_old_runs_are_removed_unless_something_depends_on_them(three: Tables) ->
     three(statement("old_runs"))
     rows = three("SELECT history_id FROM oai_history ORDER BY history_id")
     assert [row.history_id for row in rows] == [4, 5, 6, 8, 9, 10, 11, 12, 14]
-
-
-def test_old_imports_are_removed_except_the_last_one_of_each_repository(three: Tables) -> None:
-    for repository, ended in ((1, "2000-01-01"), (1, None), (2, "2000-01-01"), (2, "2000-01-02")):
-        three.add("bibliographic_import", repository_id=repository, started_by="harvest", ended=ended)
-    three(statement("old_imports"))
-    rows = three("SELECT import_id FROM bibliographic_import ORDER BY import_id")
-    assert [row.import_id for row in rows] == [2, 4]
-
-
-def test_old_audits_are_removed_except_the_last_and_the_last_complete_one(three: Tables) -> None:
-    old = "2000-01-01"
-    for repository, state, announced in (
-        (1, "done", old),
-        (1, "failed", old),
-        (1, "done", old),
-        (1, "failed", old),
-        (2, "failed", None),
-        (2, "done", "2999-01-01"),
-    ):
-        three.add(
-            "oai_store_audit",
-            repository_id=repository, state=state, started=old, ended=old, announced=announced,
-        )  # fmt: skip
-    three(statement("old_audits"))
-    rows = three("SELECT audit_id FROM oai_store_audit ORDER BY audit_id")
-    assert [row.audit_id for row in rows] == [3, 4, 5, 6]

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from manager import queue
 from manager.leader import loop
 from oai.database import Database
+from oai.outage import Outage
 from oai.sections import ManagerSettings
 from oai.settings import Settings
 from tests.manager.conftest import until
@@ -39,7 +40,9 @@ async def test_the_duration_of_a_call_that_does_not_return_is_reported() -> None
     async def settle() -> None:
         calls.append("settle")
 
-    async with loop.ticking({launch: 60.0, settle: 0.01}, ending=threading.Event()) as seconds:
+    async with loop.ticking(
+        {launch: 60.0, settle: 0.01}, ending=threading.Event(), outage=Outage()
+    ) as seconds:
         await entered.wait()
         before = seconds()["launch"]
         await until(lambda: len(calls) >= 3)
@@ -62,7 +65,7 @@ async def test_a_failing_function_is_called_again_and_the_loop_waits_for_running
         calls.append("settle")
         raise ValueError("something of ours")
 
-    async with loop.ticking({launch: 0.001, settle: 0.001}, ending=ending):
+    async with loop.ticking({launch: 0.001, settle: 0.001}, ending=ending, outage=Outage()):
         await entered.wait()
         await until(lambda: calls.count("settle") >= 3)
         asyncio.get_running_loop().call_later(0.01, left.set)
@@ -72,15 +75,26 @@ async def test_a_failing_function_is_called_again_and_the_loop_waits_for_running
     assert len(calls) == ended
 
 
-async def test_a_manager_that_never_led_does_not_log_that_it_is_no_longer_the_leader(
+class CountedOutage(Outage):
+    failures = 0
+
+    def failed(self, reason: str) -> None:
+        self.failures += 1
+        super().failed(reason)
+
+
+async def test_a_manager_that_cannot_lead_logs_one_line_for_all_attempts(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    unreachable = Database(engine=sa.create_engine("postgresql+psycopg://zatva@127.0.0.1:1/zatva"))
+    outage = CountedOutage(clock=lambda: 0.0)
+    engine = sa.create_engine("postgresql+psycopg://zatva@127.0.0.1:1/zatva")
+    unreachable = Database(engine=engine, outage=outage)
     unused: Any = None
     settings = Settings(manager=ManagerSettings(tick_seconds=0.01))
     manager = loop.Manager(settings, unreachable, unused, unused, drain=asyncio.Event())
     leading = asyncio.create_task(manager.lead())
-    await until(lambda: caplog.text.count("the database does not answer") >= 2)
+    await until(lambda: outage.failures >= 3)
     leading.cancel()
     await asyncio.wait([leading])
-    assert "no longer the leader" not in caplog.text
+    (line,) = caplog.messages
+    assert line.startswith("the database does not answer: connection")

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from aiohttp import web
 
-from oai.connections import CONNECTIONS, ConnectionLimits, Connections, RareWarning, bound
+from oai.connections import CONNECTIONS, ConnectionLimits, Connections, bound
 from oai.serving import address, create_runner, open_listener, serving
 
 _SECONDS = 60.0
@@ -271,14 +271,3 @@ def test_servers_of_one_process_share_its_limit_of_open_files() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (files, most))
     assert shared == [800, 400]
     assert few.most == 16
-
-
-def test_a_warning_that_clients_can_cause_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
-    times = iter([0.0, 0.0, 1.0, 59.9, 60.0])
-    seldom = RareWarning(logging.getLogger("test.seldom"), clock=lambda: next(times))
-    for _ in range(4):
-        seldom.warn("too many")
-    assert [record.getMessage() for record in caplog.records] == [
-        "too many",
-        "too many (2 more since the last message)",
-    ]

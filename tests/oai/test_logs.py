@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from procrastinate.exceptions import ConnectorException
 
-from oai.logs import configure, pass_on
+from oai.logs import RareWarning, SeldomRepeated, configure, pass_on
 from oai.sections import LogSettings
 
 _FORGED = "/x\n2026-01-01 00:00:00,000 ERROR   web.faults: forged\r\x1b[2J\x9b1m\x00"
@@ -104,3 +104,36 @@ async def test_an_error_of_the_queue_that_the_event_loop_logs_is_one_line(
 
     (line,) = capsys.readouterr().err.splitlines()
     assert line.endswith("ERROR   Task exception was never retrieved: no connection")
+
+
+def test_a_warning_that_clients_can_cause_is_logged_once_a_minute(caplog: pytest.LogCaptureFixture) -> None:
+    times = iter([0.0, 0.0, 1.0, 59.9, 60.0])
+    seldom = RareWarning(logging.getLogger("test.seldom"), clock=lambda: next(times))
+    for _ in range(4):
+        seldom.warn("too many")
+    assert [record.getMessage() for record in caplog.records] == [
+        "too many",
+        "too many (2 more since the last message)",
+    ]
+
+
+def test_a_message_of_the_queue_that_recurs_is_logged_once_a_minute(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    now = [0.0]
+    seldom = SeldomRepeated(clock=lambda: now[0])
+    pool, ours = logging.getLogger("psycopg.pool"), logging.getLogger("manager.running")
+    caplog.handler.addFilter(seldom)
+    try:
+        for now[0] in (0.0, 1.0, 2.0, 60.0):
+            pool.warning("error connecting in %r: refused", "pool-1")
+            ours.warning("job 7: its worker is lost")
+        pool.warning("discarding closed connection")
+    finally:
+        caplog.handler.removeFilter(seldom)
+    assert [entry.getMessage() for entry in caplog.records if entry.name == "psycopg.pool"] == [
+        "error connecting in 'pool-1': refused",
+        "error connecting in 'pool-1': refused (2 more since the last message)",
+        "discarding closed connection",
+    ]
+    assert caplog.messages.count("job 7: its worker is lost") == 4

@@ -4,6 +4,7 @@ import re
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote
 
 import pytest
 import sqlalchemy as sa
@@ -12,6 +13,8 @@ from alembic.autogenerate import compare_metadata
 from alembic.config import Config
 from alembic.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from psycopg.conninfo import conninfo_to_dict
+from pydantic import SecretStr
 
 import harvester.bibliographic.models
 import harvester.harvest.models
@@ -28,7 +31,7 @@ import provider.models
 import provider.titles.models
 import web.models
 from oai import migrations
-from oai.database import Database, open_database, place
+from oai.database import Database, open_database, open_replica, place
 from oai.error_translation import as_zatva_error
 from oai.errors import DatabaseNotReadyError
 from oai.models import Base
@@ -549,6 +552,39 @@ def test_several_hosts_may_have_ports_as_in_libpq(
     said = str(caught.value.orig)
     assert re.findall(r"^- .* at \"(.+)\", port (\d+) failed", said, re.MULTILINE) == tried
     assert "hidden" not in said + place(settings)
+
+
+@pytest.mark.parametrize(
+    ("address", "host", "port"),
+    [
+        ("u:p%40w@%2Frun%2Fpostgresql/none", "/run/postgresql", None),
+        ("u@%2frun%2fpostgresql:5433/none", "/run/postgresql", "5433"),
+        ("%2Frun%2Fpostgresql", "/run/postgresql", None),
+        ("u@%2Frun%2Fa,%2Frun%2Fb/none?sslmode=disable", "/run/a,/run/b", ","),
+        ("u@%2Frun%2Fa:5433,db2.example/none", "/run/a,db2.example", "5433,"),
+        ("u@/none?host=/run/postgresql", "/run/postgresql", None),
+    ],
+)
+def test_the_host_may_be_the_folder_of_a_socket_as_in_libpq(
+    address: str, host: str, port: str | None
+) -> None:
+    with open_replica(f"postgresql://{address}", pool_size=1, statement_seconds=1) as database:
+        found = conninfo_to_dict(database.conninfo)
+    assert (found["host"], found.get("port")) == (host, port)
+    assert ("user" in found, found.get("password")) == (
+        "u" in address[:2],
+        "p@w" if "%40" in address else None,
+    )
+
+
+def test_a_database_opens_over_the_folder_of_its_socket(database: Database, settings: Settings) -> None:
+    given = conninfo_to_dict(database.conninfo)
+    folder = quote(str(given["host"]), safe="")
+    address = f"postgresql://{given['user']}@{folder}:{given.get('port', 5432)}/{given['dbname']}"
+    named = settings.model_copy(update={"database_url": SecretStr(address)})
+    with open_database(named) as opened, opened.session() as session:
+        assert session.scalar(sa.text("SELECT current_database()")) == given["dbname"]
+    assert place(named).startswith(f"postgresql://{given['user']}@/{given['dbname']}?host={folder}")
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1:abc", "[::1", "127.0.0.1:"])

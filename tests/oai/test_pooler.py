@@ -9,13 +9,17 @@ import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from pydantic import SecretStr
 from sqlalchemy import text
 
 from oai.database import Database, open_database
+from oai.errors import DatabaseNotReadyError
 from oai.settings import Settings
 from tests.commands import zatva
 from tests.ports import free_port
@@ -135,6 +139,47 @@ def test_a_pooler_that_keeps_no_sessions_is_refused(
         done = zatva(pooled, *words)
         said = " ".join((done.stdout + done.stderr).split())
         assert (done.returncode, "not in session mode: set pool_mode = session" in said) == (6, True), said
+
+
+@contextlib.contextmanager
+def busy(address: str, clients: int) -> Iterator[None]:
+    """Let so many clients of the pooler execute short statements."""
+    ends, begun = threading.Event(), threading.Barrier(clients + 1)
+
+    def work() -> None:
+        with psycopg.connect(address, autocommit=True, prepare_threshold=None) as connection:
+            connection.execute("SELECT 1")
+            begun.wait(60)
+            while not ends.is_set():
+                connection.execute("SELECT pg_sleep(0.005)")
+
+    with ThreadPoolExecutor(clients) as pool:
+        working = [pool.submit(work) for _ in range(clients)]
+        begun.wait(60)
+        try:
+            yield
+        finally:
+            ends.set()
+    for one in working:
+        one.result()
+
+
+@pytest.mark.copied_database("the pooler keeps connections to it")
+def test_a_busy_pooler_that_keeps_no_sessions_is_refused(pgbouncer: Callable[[str], str]) -> None:
+    """It lends the process that it has just lent to somebody else in between."""
+    address = pgbouncer("transaction")
+    with busy(address, clients=30):
+        for _ in range(5):
+            with pytest.raises(DatabaseNotReadyError, match="not in session mode"):
+                open_database(Settings(database_url=SecretStr(address))).__enter__()
+
+
+@pytest.mark.copied_database("the pooler keeps connections to it")
+def test_a_busy_pooler_that_keeps_sessions_is_accepted(pgbouncer: Callable[[str], str]) -> None:
+    address = pgbouncer("session")
+    settings = Settings(database_url=SecretStr(address))
+    with busy(address, clients=5), open_database(settings) as opened, opened.session() as session:
+        assert session.scalar(text("SELECT 1")) == 1
 
 
 @pytest.mark.copied_database("the pooler keeps connections to it")

@@ -552,7 +552,8 @@ INSERT INTO seeds DEFAULT VALUES;
 def test_a_database_of_another_program_is_refused(database: Database, environment: dict[str, str]) -> None:
     execute(database, _OTHER_PROGRAMS)
     found = "the schema public has tables, views or sequences of another program (alembic_version, seeds)"
-    for words in (["database", "check"], ["doctor"], ["database", "upgrade"], ["job", "history"], ["init"]):
+    of_database = [["database", name] for name in ("current", "check", "upgrade")]
+    for words in (*of_database, ["database", "current", "--json"], ["doctor"], ["job", "history"], ["init"]):
         done = commands.zatva(environment, *words)
         assert done.returncode == 6, words
         said = done.stdout + done.stderr

@@ -311,7 +311,7 @@ async def sample(request: web.Request) -> web.StreamResponse:
 @needs(Right.HARVEST)
 async def pause(request: web.Request) -> web.Response:
     """Pause the schedule: no jobs are created until it is resumed."""
-    return await _switch(request, pause_schedule, "schedule-paused", "resume")
+    return await _switch(request, lambda *given: pause_schedule(*given).changed, "schedule-paused", "resume")
 
 
 @needs(Right.HARVEST)

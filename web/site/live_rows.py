@@ -23,9 +23,10 @@ from typing import Any, Final
 
 from jinja2 import Environment, Template
 from sqlalchemy import Select
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
+from oai.database import first_line
 from oai.errors import TryLaterError
 from oai.executor import DatabaseExecutor
 from oai.languages import SOURCE
@@ -192,10 +193,10 @@ class Hub:
         """
         while True:
             await self._watched.wait()
-            if await _succeeds(check()):
+            if await self._succeeds(check()):
                 watched = [feed for feed in self._feeds.values() if feed.watchers]
                 for topic, feeds in groupby(sorted(watched, key=_reading), lambda feed: feed.reading.name):
-                    await _succeeds(self._read_topic(self._topics[topic], list(feeds)))
+                    await self._succeeds(self._read_topic(self._topics[topic], list(feeds)))
             await asyncio.sleep(self._poll_seconds)
 
     async def follow(
@@ -242,7 +243,7 @@ class Hub:
         if topic.with_rows is not None:
             feeds = await self._with_rows(topic.with_rows, feeds)
         for reading, same in groupby(feeds, _reading):
-            await _succeeds(self._read(topic, reading, list(same)))
+            await self._succeeds(self._read(topic, reading, list(same)))
 
     async def _with_rows(
         self, find_busy: Callable[[Session, Collection[int]], Collection[int]], feeds: Sequence[_Feed]
@@ -266,6 +267,17 @@ class Hub:
             return [feed.rendered(loaded, template, version) for feed in feeds]
 
         self._update(feeds, await self._database.run(read))
+
+    async def _succeeds(self, step: Awaitable[None]) -> bool:
+        try:
+            await step
+        except OperationalError as error:
+            self._database.database.outage.failed(first_line(error))
+            return False
+        except (SQLAlchemyError, TryLaterError) as error:
+            _log.warning("live rows: %s", error)
+            return False
+        return True
 
     def _update(self, feeds: Sequence[_Feed], found: Sequence[dict[str, _Row]]) -> None:
         version = self._version + 1
@@ -312,12 +324,3 @@ class Hub:
 
 def _reading(feed: _Feed) -> TopicReading:
     return feed.reading
-
-
-async def _succeeds(step: Awaitable[None]) -> bool:
-    try:
-        await step
-    except (SQLAlchemyError, TryLaterError) as error:
-        _log.warning("live rows: %s", error)
-        return False
-    return True
