@@ -5,6 +5,7 @@ read contains them completely, and no further read is necessary.
 """
 
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, ClassVar, Protocol
@@ -20,6 +21,7 @@ _FIRST = 8192
 _PIECE = 65_536
 _TRUNCATED = "the record is truncated: its header declares more bytes than there are"
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_EMPTY_LINES = re.compile(rb"[\r\n]*\n")
 
 
 class DamageError(ZatvaError):
@@ -97,19 +99,23 @@ class Content:
             raise EndedEarlyError(_TRUNCATED)
 
     def lines_from(self, place: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines after a position that `pass_to` has reached, each with its offset."""
-        held = self.front[place:] if place < len(self.front) else b""
+        """Yield the lines after a position that `pass_to` has reached, each with its offset.
+
+        Empty lines are yielded many at a time: there may be any number of them after a record.
+        """
+        held, at = (self.front, place) if place < len(self.front) else (b"", 0)
         while True:
-            end = held.find(b"\n") + 1
-            if not end and len(held) < LINE_LIMIT and (more := self._source.read(_PIECE)):
-                held += more
+            empty = _EMPTY_LINES.match(held, at)
+            end = empty.end() if empty else held.find(b"\n", at) + 1
+            if not end and len(held) - at < LINE_LIMIT and (more := self._source.read(_PIECE)):
+                held, at = held[at:] + more, 0
                 continue
-            line = held[: end or LINE_LIMIT]
+            line = held[at : end or at + LINE_LIMIT]
             if not line:
                 return
             yield place, line
             place += len(line)
-            held = held[len(line) :]
+            at += len(line)
 
     def _pieces(self, end: int) -> Iterator[bytes]:
         while self._passed < end:

@@ -42,6 +42,7 @@ _SEARCH = 1 << 20
 _AFTER_WARC = b"\r\n\r\n"
 _QUICK = _AFTER_WARC + b"WARC/"
 _BREAKS = b"\r\n"
+_BLANK_LINES = re.compile(rb"\s*\n")
 
 _SEVERAL = (
     "the gzip member has further records after its first one; they cannot be addressed and were "
@@ -395,10 +396,12 @@ def _next_packed(file: BinaryIO, offset: int, magic: bytes, begins: Callable[[in
 
 def _begins_as_record(source: ContentSource) -> bool:
     try:
-        lines = (line for _, line in Content(source).lines_from(0) if line.strip())
-        return RECORD_START.match(next(lines, b"")) is not None
+        content = Content(source)
+        blank = _BLANK_LINES.match(content.front)
+        _, line = next(content.lines_from(blank.end() if blank else 0), (0, b""))
     except DamageError:
         return False
+    return RECORD_START.match(line) is not None
 
 
 def _next_start(file: BinaryIO, offset: int) -> int:

@@ -1,6 +1,7 @@
 """Only the damaged record is lost, and the damage is reported with its offset."""
 
 import gzip
+import io
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,6 +9,7 @@ import pytest
 
 from oai.failures import Failure, FailureCode
 from provider.reading.captures import Capture, Ignored, read_captures
+from provider.reading.content import Content, PlainBytes
 from provider.reading.framing import FramingProblem
 from tests.provider.archives import (
     Page,
@@ -380,3 +382,19 @@ def test_records_larger_than_the_buffered_part_are_read(tmp_path: Path) -> None:
             (page.url, len(page.body), page.payload_digest) for page in (large, PAGES[0])
         ]
         assert problems == []
+
+
+@pytest.mark.parametrize("break_", [b"\n", b"\r\n"])
+@pytest.mark.parametrize("name", ["x.warc", "x.warc.gz"])
+def test_any_number_of_empty_lines_may_follow_a_record(tmp_path: Path, name: str, break_: bytes) -> None:
+    ends = warc_record(PAGES[0]) + break_ * 200_000
+    captures, problems = read(write_archive(tmp_path / name, [ends, warc_record(PAGES[1])]))
+    assert [one.url for one in captures] == [page.url for page in PAGES[:2]]
+    assert problems == []
+
+
+def test_empty_lines_are_passed_over_many_at_a_time() -> None:
+    content = Content(PlainBytes(io.BytesIO(b"a\n" + b"\n" * 1_000_000 + b"b\n"), 0))
+    lines = list(content.lines_from(0))
+    assert (lines[0], lines[-1][1]) == ((0, b"a\n"), b"b\n")
+    assert len(lines) < 100
