@@ -27,7 +27,8 @@ from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord, is_zstd
 RECORD_START = re.compile(
     rb"WARC/[0-9]"  # a WARC record's first line, or an ARC record's: URL, IP address, date, type, length
     rb"|[A-Za-z][A-Za-z0-9+.-]*:[^\r\n]* (?:[^ \r\n]+ [0-9]{10,18}[A-Za-z]{0,9}|[0-9]{14} [^ \r\n]+)"
-    rb" [^ \r\n]*(?:;[^\r\n]{0,200})? [0-9]+[ \r]*\n"
+    # A parameter is tried only at the last semicolon, near the end of the line: there may be thousands.
+    rb" (?:(?>[^ \r\n]*;)(?=[^\n]{0,400}+\n)[^\r\n]{0,200}|[^ \r\n]*) [0-9]+[ \r]*\n"
 )
 _VERSION_LINE = re.compile(rb"WARC/[0-9]\.[0-9]{1,2}\r?\n\Z")
 _SCHEME = re.compile(rb"(?:https?|ftp|dns):", re.IGNORECASE)

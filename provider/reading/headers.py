@@ -25,7 +25,7 @@ _FIELDS = re.compile(
 # Lines of Alexa's crawlers: a content type with a parameter, or date and address in each other's place.
 _ODD_ARC_LINE = re.compile(
     r"(?P<url>.+?) (?:\S+ (?P<date>[0-9]{10,18}[A-Za-z]{0,9})|(?P<first>[0-9]{14}) \S+)"
-    r" (?P<type>[^ ]*(?:;.{0,200})?) (?P<length>[^ ]+)"
+    r" (?P<type>(?>[^ ]*;)(?=.{0,400}+\Z).{0,200}|[^ ]*) (?P<length>[^ ]+)"
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _HTTP_MESSAGE = re.compile(r"(?:application|message)/http\b", re.IGNORECASE)

@@ -398,3 +398,24 @@ def test_empty_lines_are_passed_over_many_at_a_time() -> None:
     lines = list(content.lines_from(0))
     assert (lines[0], lines[-1][1]) == ((0, b"a\n"), b"b\n")
     assert len(lines) < 100
+
+
+def test_lines_of_semicolons_after_damage_do_not_hang_the_search_for_records(tmp_path: Path) -> None:
+    line = b"a: x 1234567890 " + b";" * 60_000 + b"\n"
+    damaged = warc_record(PAGES[0], length=5)
+    captures, problems = read(
+        write_archive(tmp_path / "x.warc", [damaged, line * 400, warc_record(PAGES[1])])
+    )
+    assert [one.url for one in captures] == [PAGES[1].url]
+    assert [problem.offset for problem in problems] == [0]
+
+
+@pytest.mark.parametrize("name", ["x.arc", "x.arc.gz"])
+def test_a_content_type_may_have_a_long_parameter_with_blanks_and_semicolons(
+    tmp_path: Path, name: str
+) -> None:
+    record = arc_record(replace(PAGES[1], mime_type="text/html;" + "a ;b " * 40))
+    broken = arc_record(PAGES[0], length=7)
+    captures, problems = read(write_archive(tmp_path / name, [broken, record, arc_record(PAGES[2])]))
+    assert [one.url for one in captures] == [page.url for page in PAGES[1:3]]
+    assert [problem.offset for problem in problems] == [0]
