@@ -40,6 +40,8 @@ MOST_PROBLEMS = 1000
 """Problems of one file that are kept."""
 _GZIP = b"\x1f\x8b\x08"
 _SEARCH = 1 << 20
+_MOST_IN_VAIN = 4
+"""How many times the file's size is read beyond records that declare too much until lengths are distrusted."""
 _AFTER_WARC = b"\r\n\r\n"
 _QUICK = _AFTER_WARC + b"WARC/"
 _BREAKS = b"\r\n"
@@ -258,6 +260,8 @@ class _Frames(Generic[Item]):
         self._file = file
         self._taker = builder
         self._packed = ZstdFile(file)
+        self._ends_before: Callable[[int], bool] | None = None
+        self._in_vain = 0
 
     def items(self) -> Iterator[Item | FramingProblem]:
         fault = self._packed.dictionary.fault
@@ -269,13 +273,17 @@ class _Frames(Generic[Item]):
                 offset = self._packed.after_skippable(offset)
                 taken = self._take(offset) if offset < self._packed.size else ([], offset)
             except DamageError as damage:
+                reached = self._file.tell()
                 taken = self._despite(damage, offset)
+                self._in_vain += max(reached - taken[1], 0)
+                if self._in_vain > _MOST_IN_VAIN * self._packed.size:
+                    self._ends_before = self._refuse_record
             yield from taken[0]
             offset = taken[1]
 
     def _take(self, offset: int) -> tuple[list[Item | FramingProblem], int]:
         """Return the record that begins with a frame, a problem if it has another one, and where they end."""
-        record = ZstdRecord(self._packed, offset, across=False)
+        record = ZstdRecord(self._packed, offset, across=False, ends_before=self._ends_before)
         content = Content(record)
         # An empty frame, or one with the line breaks after a record, belongs to no record.
         if not content.front.strip(_BREAKS) and not record.read(1):
@@ -325,6 +333,12 @@ class _Frames(Generic[Item]):
                     return place
             return self._packed.size
         return _next_packed(self._file, max(place, offset + 1), MAGIC, self._begins)
+
+    def _refuse_record(self, place: int) -> bool:
+        """Return False; raises DamageError if a record begins with the frame."""
+        if self._begins(place):
+            raise DamageError("the declared length is wrong: another record begins before its end")
+        return False
 
     def _begins(self, place: int) -> bool:
         frame = ZstdRecord(self._packed, place)
