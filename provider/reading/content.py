@@ -52,12 +52,21 @@ class ContentSource(Protocol):
 class Content:
     """The bytes from a record's first byte on. They may continue after the record, as in a plain file."""
 
-    __slots__ = ("_passed", "_size", "_source", "front")
+    __slots__ = ("_passed", "_size", "_source", "_verify_end", "front")
 
-    def __init__(self, source: ContentSource, size: int | None = None) -> None:
-        """Read the first bytes; `size` is how many the source has, if that is known."""
+    def __init__(
+        self,
+        source: ContentSource,
+        size: int | None = None,
+        verify_end: Callable[[int], None] | None = None,
+    ) -> None:
+        """Read the first bytes; `size` is how many the source has, if that is known.
+
+        `verify_end` raises DamageError for the end of a record before all of it is read, if it is wrong.
+        """
         self._source = source
         self._size = size
+        self._verify_end = verify_end
         self.front = source.read(_PIECE)
         """The bytes kept so far, from the record's first byte on."""
         self._passed = len(self.front)
@@ -88,6 +97,8 @@ class Content:
         # Before anything is read: a file of records that declare too much would be read for each of them.
         if self._size is not None and end > self._size:
             raise EndedEarlyError(_TRUNCATED)
+        if self._verify_end is not None and end > self._passed:
+            self._verify_end(end)
         if see is not None:
             see(self.front[begin:end])
         elif self._passed < end:

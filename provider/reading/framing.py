@@ -10,42 +10,32 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar
 
 from oai.failures import Failure, FailureCode
 from provider.reading.content import (
     LINE_LIMIT,
     Content,
-    ContentSource,
     DamageError,
     EndedEarlyError,
     GzipMember,
     PlainBytes,
 )
+from provider.reading.record_starts import RECORD_START, begins_as_record, next_packed, next_start
 from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord, is_zstd
 
-RECORD_START = re.compile(
-    rb"WARC/[0-9]"  # a WARC record's first line, or an ARC record's: URL, IP address, date, type, length
-    rb"|[A-Za-z][A-Za-z0-9+.-]*:[^\r\n]* (?:[^ \r\n]+ [0-9]{10,18}[A-Za-z]{0,9}|[0-9]{14} [^ \r\n]+)"
-    # A parameter is tried only at the last semicolon, near the end of the line: there may be thousands.
-    rb" (?:(?>[^ \r\n]*;)(?=[^\n]{0,400}+\n)[^\r\n]{0,200}|[^ \r\n]*) [0-9]+[ \r]*\n"
-)
-_VERSION_LINE = re.compile(rb"WARC/[0-9]\.[0-9]{1,2}\r?\n\Z")
 _SCHEME = re.compile(rb"(?:https?|ftp|dns):", re.IGNORECASE)
 _LONGEST_SCHEME = len(b"https:")
-_LONGEST_VERSION = len(b"WARC/1.10\r")
-_FIELD = re.compile(rb"(?:WARC|Content)-[A-Za-z-]+[ \t]*:", re.IGNORECASE)
 
 MOST_PROBLEMS = 1000
 """Problems of one file that are kept."""
 _GZIP = b"\x1f\x8b\x08"
-_SEARCH = 1 << 20
 _MOST_IN_VAIN = 4
-"""How many times the file's size is read beyond records that declare too much until lengths are distrusted."""
+"""How many times the file's size is read in vain until no length is trusted before it is verified."""
 _AFTER_WARC = b"\r\n\r\n"
 _QUICK = _AFTER_WARC + b"WARC/"
 _BREAKS = b"\r\n"
-_BLANK_LINES = re.compile(rb"\s*\n")
 
 _SEVERAL = (
     "the gzip member has further records after its first one; they cannot be addressed and were "
@@ -133,7 +123,7 @@ def begins_as_archive(file: BinaryIO) -> bool:
     first = file.read(len(MAGIC))
     begins = is_zstd(first) and _begins_with_frame(file)
     if not begins:
-        begins = _begins_as_record(GzipMember(file, 0) if first.startswith(_GZIP) else PlainBytes(file, 0))
+        begins = begins_as_record(GzipMember(file, 0) if first.startswith(_GZIP) else PlainBytes(file, 0))
     file.seek(0)
     return begins
 
@@ -141,7 +131,7 @@ def begins_as_archive(file: BinaryIO) -> bool:
 def _begins_with_frame(file: BinaryIO) -> bool:
     packed = ZstdFile(file)
     try:
-        return _begins_as_record(ZstdRecord(packed, packed.after_skippable(0)))
+        return begins_as_record(ZstdRecord(packed, packed.after_skippable(0)))
     except DamageError:
         return False
 
@@ -155,20 +145,38 @@ class _Plain(Generic[Item]):
 
     def items(self) -> Iterator[Item | FramingProblem]:
         size = self._file.seek(0, 2)
+        in_vain = 0
         offset = 0
         while offset < size:
-            content = Content(PlainBytes(self._file, offset), size - offset)
+            # Otherwise many records that declare too much would be read to the file's end, each of them.
+            verify = partial(self._verify, offset) if in_vain > _MOST_IN_VAIN * size else None
+            content = Content(PlainBytes(self._file, offset), size - offset, verify)
             try:
                 item, end = self._taker.take(content, offset)
-                following = offset + _following(content, end)[0]
-                if following == offset + end:
-                    self._refuse_within_url(following)
+                following = self._end(content, offset, end)
             except DamageError as damage:
+                reached = self._file.tell()
                 found, following = self._despite(damage, offset, size)
+                in_vain += max(reached - following - LINE_LIMIT, 0)
                 yield from found
             else:
                 yield self._taker.measured(item, following - offset)
             offset = following
+
+    def _end(self, content: Content, offset: int, end: int, *, stray: bool = False) -> int:
+        """Return where the next record begins. Raises DamageError if none begins after a record's end."""
+        following = offset + _following(content, end, stray=stray)[0]
+        if following == offset + end and not stray:
+            self._refuse_within_url(following)
+        return following
+
+    def _verify(self, offset: int, end: int, *, stray: bool = False) -> None:
+        """Raise DamageError if no record begins after the declared end of one that is read only then."""
+        place = self._file.tell()
+        try:
+            self._end(Content(PlainBytes(self._file, offset + end)), offset + end, 0, stray=stray)
+        finally:
+            self._file.seek(place)
 
     def _refuse_within_url(self, end: int) -> None:
         """Raise DamageError if a record ends within the URL of an ARC record: `ttp://…` looks like one."""
@@ -182,12 +190,13 @@ class _Plain(Generic[Item]):
         self, damage: DamageError, offset: int, size: int
     ) -> tuple[list[Item | FramingProblem], int]:
         """Return what can be recovered of a damaged record, the problem, and where to continue."""
-        content = Content(PlainBytes(self._file, offset), size - offset)
+        verify = partial(self._verify, offset, stray=True)
+        content = Content(PlainBytes(self._file, offset), size - offset, verify)
         try:
             item, end = self._taker.rescue(content, offset, damage)
-            following = offset + _following(content, end, stray=True)[0]
+            following = self._end(content, offset, end, stray=True)
         except DamageError:
-            following = _next_start(self._file, offset)
+            following = next_start(self._file, offset)
             return [_skipped(self._file, offset, damage, following)], following
         return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
 
@@ -226,7 +235,7 @@ class _Members(Generic[Item]):
             following = GzipMember(self._file, offset).end()
         except DamageError:
             # Without a valid checksum, none of the member's content can be trusted.
-            following = _next_packed(self._file, offset + 1, _GZIP, self._begins)
+            following = next_packed(self._file, offset + 1, _GZIP, self._begins)
             return [_skipped(self._file, offset, damage, following)], following
         content = Content(GzipMember(self._file, offset))
         try:
@@ -250,7 +259,7 @@ class _Members(Generic[Item]):
         return end
 
     def _begins(self, place: int) -> bool:
-        return _begins_as_record(GzipMember(self._file, place))
+        return begins_as_record(GzipMember(self._file, place))
 
 
 class _Frames(Generic[Item]):
@@ -332,7 +341,7 @@ class _Frames(Generic[Item]):
                 if self._begins(place):
                     return place
             return self._packed.size
-        return _next_packed(self._file, max(place, offset + 1), MAGIC, self._begins)
+        return next_packed(self._file, max(place, offset + 1), MAGIC, self._begins)
 
     def _refuse_record(self, place: int) -> bool:
         """Return False; raises DamageError if a record begins with the frame."""
@@ -343,7 +352,7 @@ class _Frames(Generic[Item]):
     def _begins(self, place: int) -> bool:
         frame = ZstdRecord(self._packed, place)
         frame.within_frame()
-        return _begins_as_record(frame)
+        return begins_as_record(frame)
 
 
 def _following(content: Content, end: int, *, stray: bool = False) -> tuple[int, bool]:
@@ -390,52 +399,3 @@ def _joined(reason: str, offset: int, passed: int) -> FramingProblem:
 def _kept(offset: int, damage: DamageError) -> FramingProblem:
     proof = "its content is complete according to its digest or HTTP header, and was indexed"
     return FramingProblem.of(FailureCode.ARCHIVE_RECORD_LENGTH, f"{damage}; {proof}", offset=offset)
-
-
-def _next_packed(file: BinaryIO, offset: int, magic: bytes, begins: Callable[[int], bool]) -> int:
-    """Return the next place with these bytes and a record; the file's end if there is none."""
-    while True:
-        file.seek(offset)
-        block = file.read(_SEARCH)
-        found = block.find(magic)
-        if found >= 0:
-            if begins(offset + found):
-                return offset + found
-            offset += found + 1
-        elif len(block) < _SEARCH:
-            return offset + len(block)
-        else:
-            # The magic number may straddle the block boundary.
-            offset += len(block) - len(magic) + 1
-
-
-def _begins_as_record(source: ContentSource) -> bool:
-    try:
-        content = Content(source)
-        blank = _BLANK_LINES.match(content.front)
-        _, line = next(content.lines_from(blank.end() if blank else 0), (0, b""))
-    except DamageError:
-        return False
-    return RECORD_START.match(line) is not None
-
-
-def _next_start(file: BinaryIO, offset: int) -> int:
-    """Return the start of the next record after `offset`; the file's end if there is none.
-
-    A WARC record may begin within a line, after a cut record or zeros.
-    """
-    place = file.seek(offset)
-    whole, within = False, offset
-    while line := file.readline(LINE_LIMIT):
-        if whole and RECORD_START.match(line):
-            return place
-        if within > offset and _FIELD.match(line):
-            return within
-        whole = line.endswith(b"\n")
-        found = _VERSION_LINE.search(line)
-        within = place + found.start() if found else offset
-        place += len(line)
-        if not whole and len(line) == LINE_LIMIT:
-            # The version may straddle the parts of a long line.
-            place = file.seek(place - _LONGEST_VERSION)
-    return place

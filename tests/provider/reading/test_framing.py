@@ -419,3 +419,30 @@ def test_a_content_type_may_have_a_long_parameter_with_blanks_and_semicolons(
     captures, problems = read(write_archive(tmp_path / name, [broken, record, arc_record(PAGES[2])]))
     assert [one.url for one in captures] == [page.url for page in PAGES[1:3]]
     assert [problem.offset for problem in problems] == [0]
+
+
+class CountedBytes(io.BytesIO):
+    """A file that counts the bytes that are read from it."""
+
+    count = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        content = super().read(size)
+        self.count += len(content)
+        return content
+
+
+@pytest.mark.parametrize("http_length", ["", "222222222"])
+def test_not_every_record_that_declares_too_much_is_read_to_the_end_of_the_file(http_length: str) -> None:
+    fields = f"Content-Length: {http_length}\r\n" if http_length else ""
+    page = Page(url="http://a.example/", mime_type="text/plain", digest=False, http_headers=fields)
+    model, number = warc_record(page, length=111111111), 2000
+    file = CountedBytes()
+    for left in range(number, 0, -1):
+        # The content ends within the last record but one.
+        end = b"%09d" % max(len(model) * left - 500, 1)
+        file.write(model.replace(b"111111111", end).replace(b"222222222", end))
+    file.seek(0)
+    found = list(read_captures(file))
+    assert sum(isinstance(item, FramingProblem) for item in found) == number
+    assert file.count < 5 * number * 8192
