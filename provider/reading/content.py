@@ -20,6 +20,8 @@ LINE_LIMIT = 65_536
 _FIRST = 8192
 _PIECE = 65_536
 _TRUNCATED = "the record is truncated: its header declares more bytes than there are"
+_MOST_WITHOUT_CONTENT = _FIRST
+"""Packed bytes, as of a file's name in a header, or of empty blocks: each byte may seem to begin a member."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 _EMPTY_LINES = re.compile(rb"[\r\n]*\n")
 
@@ -208,9 +210,14 @@ class GzipMember:
 
     def _read(self, most: int) -> bytes:
         inflate = self._inflate
+        begin = self._place
         while not inflate.eof:
             packed = inflate.unconsumed_tail
             if not packed:
+                if self._place - begin >= _MOST_WITHOUT_CONTENT:
+                    reason = f"no content in {_MOST_WITHOUT_CONTENT:,} bytes"
+                    self._damage = DamageError(f"the gzip data is damaged ({reason})")
+                    raise self._damage
                 packed = self._file.read(_FIRST)
                 self._place += len(packed)
             try:

@@ -207,11 +207,12 @@ class _Members(Generic[Item]):
     def __init__(self, file: BinaryIO, builder: ItemBuilder[Item]) -> None:
         self._file = file
         self._taker = builder
+        self._size = file.seek(0, 2)
+        self._in_vain = 0
 
     def items(self) -> Iterator[Item | FramingProblem]:
-        size = self._file.seek(0, 2)
         offset = 0
-        while offset < size:
+        while offset < self._size:
             member = GzipMember(self._file, offset)
             try:
                 content = Content(member)
@@ -235,7 +236,7 @@ class _Members(Generic[Item]):
             following = GzipMember(self._file, offset).end()
         except DamageError:
             # Without a valid checksum, none of the member's content can be trusted.
-            following = next_packed(self._file, offset + 1, _GZIP, self._begins)
+            following = self._next_record(offset, self._file.tell())
             return [_skipped(self._file, offset, damage, following)], following
         content = Content(GzipMember(self._file, offset))
         try:
@@ -247,6 +248,17 @@ class _Members(Generic[Item]):
                 return [_joined(_IN_SEVERAL, offset, end - offset)], end
             return [_skipped(self._file, offset, damage, following)], following
         return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
+
+    def _next_record(self, offset: int, reached: int) -> int:
+        """Return where to continue after a damaged member that was read up to `reached`.
+
+        What it consists of may be further damaged members, of which many would be read to the file's end.
+        """
+        is_trusted = self._in_vain <= _MOST_IN_VAIN * self._size
+        begin = offset + 1 if is_trusted else max(offset + 1, reached - LINE_LIMIT)
+        following = next_packed(self._file, begin, _GZIP, self._begins)
+        self._in_vain += max(reached - following - LINE_LIMIT, 0)
+        return following
 
     def _continued(self, place: int) -> int:
         """Return the end of the intact members from `place` on that have more of a record; none: `place`."""

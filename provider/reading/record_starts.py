@@ -36,15 +36,14 @@ def next_packed(file: BinaryIO, offset: int, magic: bytes, begins: Callable[[int
         file.seek(offset)
         block = file.read(_SEARCH)
         found = block.find(magic)
-        if found >= 0:
+        while found >= 0:
             if begins(offset + found):
                 return offset + found
-            offset += found + 1
-        elif len(block) < _SEARCH:
+            found = block.find(magic, found + 1)
+        if len(block) < _SEARCH:
             return offset + len(block)
-        else:
-            # The magic number may straddle the block boundary.
-            offset += len(block) - len(magic) + 1
+        # The magic number may straddle the block boundary.
+        offset += len(block) - len(magic) + 1
 
 
 def next_start(file: BinaryIO, offset: int) -> int:

@@ -446,3 +446,25 @@ def test_not_every_record_that_declares_too_much_is_read_to_the_end_of_the_file(
     found = list(read_captures(file))
     assert sum(isinstance(item, FramingProblem) for item in found) == number
     assert file.count < 5 * number * 8192
+
+
+def test_damaged_data_with_many_beginnings_of_gzip_members_are_read_about_once() -> None:
+    members = gzip.compress(warc_record(PAGES[0]), mtime=0)[:-8] + b"\x1f\x8b\x08" * 2000 + b"\0" * (2 << 20)
+    file = CountedBytes(members + gzip.compress(warc_record(PAGES[1])))
+    found = list(read_captures(file))
+    assert [item.url for item in found if isinstance(item, Capture)] == [PAGES[1].url]
+    assert file.count < 2 * 2000 * 8192 + 4 * len(file.getvalue())
+
+
+def test_not_every_damaged_gzip_member_within_another_one_is_read_to_the_end_of_the_file() -> None:
+    def stored(length: int) -> bytes:
+        return b"\0" + length.to_bytes(2, "little") + (length ^ 0xFFFF).to_bytes(2, "little")
+
+    magic = b"\x1f\x8b\x08\0\0\0\0\0\0\xff"
+    record = warc_record(PAGES[0], length=10**9)[:200]
+    step = len(magic + stored(0) + record)
+    # Each member begins within the first block of the one before, and continues with the same blocks.
+    block = b"".join(magic + stored(step * left - 15) + record for left in range(300, 0, -1))
+    file = CountedBytes(magic + (stored(len(block)) + block) * 60)
+    assert not [item for item in read_captures(file) if isinstance(item, Capture)]
+    assert file.count < 50 * len(file.getvalue())
