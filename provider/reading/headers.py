@@ -192,7 +192,7 @@ def _odd_arc_fields(line: str) -> list[str] | None:
 
 def _number(text: str, where: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _LENGTH_DIGITS):
-        raise DamageError(f"{where} {text!r} is not a number of bytes")
+        raise DamageError(f"{where} {text[:40]!r} is not a number of bytes")
     return int(text)
 
 

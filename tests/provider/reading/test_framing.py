@@ -154,6 +154,17 @@ def test_only_the_record_with_an_invalid_length_is_lost(tmp_path: Path, length: 
     assert [problem.offset for problem in problems] == [len(whole[0])]
 
 
+@pytest.mark.parametrize("name", ["x.warc.gz", "x.arc.gz"])
+def test_only_the_beginning_of_an_invalid_length_is_reported(tmp_path: Path, name: str) -> None:
+    header = records(name)[1].partition(b"\n")[0].rpartition(b" ")[0]
+    if ".warc" in name:
+        header = b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length:"
+    broken = header + b" " + b"9" * 50_000 + b"\r\n\r\n"
+    _, [problem] = read(write_archive(tmp_path / name, [broken]))
+    assert "Content-Length" in problem.reason or "ARC header line" in problem.reason
+    assert len(problem.reason) < 150
+
+
 def test_an_empty_file_is_reported(tmp_path: Path) -> None:
     assert read(write_archive(tmp_path / "x.warc", [])) == (
         [],
