@@ -142,6 +142,7 @@ class _Plain(Generic[Item]):
     def __init__(self, file: BinaryIO, builder: ItemBuilder[Item]) -> None:
         self._file = file
         self._taker = builder
+        self._rescued_in_vain = 0
 
     def items(self) -> Iterator[Item | FramingProblem]:
         size = self._file.seek(0, 2)
@@ -175,6 +176,10 @@ class _Plain(Generic[Item]):
         place = self._file.tell()
         try:
             self._end(Content(PlainBytes(self._file, offset + end)), offset + end, 0, stray=stray)
+        except DamageError:
+            # There may be any number of empty lines.
+            self._rescued_in_vain += max(self._file.tell() - offset - end - LINE_LIMIT, 0)
+            raise
         finally:
             self._file.seek(place)
 
@@ -193,10 +198,14 @@ class _Plain(Generic[Item]):
         verify = partial(self._verify, offset, stray=True)
         content = Content(PlainBytes(self._file, offset), size - offset, verify)
         try:
+            if self._rescued_in_vain > _MOST_IN_VAIN * size:
+                raise damage
             item, end = self._taker.rescue(content, offset, damage)
             following = self._end(content, offset, end, stray=True)
         except DamageError:
+            reached = self._file.tell()
             following = next_start(self._file, offset)
+            self._rescued_in_vain += max(reached - following - LINE_LIMIT, 0)
             return [_skipped(self._file, offset, damage, following)], following
         return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
 

@@ -14,6 +14,7 @@ _HTTP: Final = (b"HTTP/", b"ICY ")
 _HTTP_LENGTH: Final = 5
 _WARC: Final = b"WARC/"
 
+_VERSION = re.compile(rb"WARC/[0-9]\.[0-9]{1,2}\r?\n")
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _FOLD = re.compile(rb"\n[ \t]")
 _FOLDED = re.compile(rb"\r?\n[ \t]+")
@@ -134,6 +135,8 @@ def _warc_head(content: Content, begin: int) -> bytes:
         if len(front) == searched:
             raise EndedEarlyError("the record is truncated in its header")
         blank = _BLANK_LINE.search(front, max(begin, searched - 2))
+        if blank is None and _VERSION.search(front, begin + 1):
+            raise DamageError("the WARC header has no end: another record begins in it")
     return front[begin : blank.end()]
 
 

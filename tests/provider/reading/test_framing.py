@@ -479,3 +479,26 @@ def test_not_every_damaged_gzip_member_within_another_one_is_read_to_the_end_of_
     file = CountedBytes(magic + (stored(len(block)) + block) * 60)
     assert not [item for item in read_captures(file) if isinstance(item, Capture)]
     assert file.count < 50 * len(file.getvalue())
+
+
+def test_versions_in_line_after_line_do_not_each_begin_a_header_of_a_megabyte() -> None:
+    file = CountedBytes(b"WARC/1.0\r\n" * 2000 + b"x" * (1 << 20))
+    problems = list(read_captures(file))
+    assert len(problems) == 2000
+    assert file.count < 25 * 2000 * 8192
+
+
+def test_not_every_record_with_a_wrong_digest_is_read_to_where_its_http_header_ends_it() -> None:
+    page = Page(url="http://a.example/", mime_type=None, http_headers="Content-Length: 222222222\r\n")
+    model, number = warc_record(page, length=len(page.http) - len(page.body)), 1500
+    model = model.replace(page.payload_digest.encode(), b"sha1:" + b"A" * 32)
+    payload = model.index(page.body)
+    file = CountedBytes()
+    for left in range(number, 0, -1):
+        # Each of them ends exactly before the last record.
+        file.write(model.replace(b"222222222", b"%09d" % (len(model) * left - payload - 4)))
+    file.write(warc_record(PAGES[0]))
+    file.seek(0)
+    found = list(read_captures(file))
+    assert [item.url for item in found if isinstance(item, Capture)] == [PAGES[0].url]
+    assert file.count < 8 * number * 8192
