@@ -337,7 +337,7 @@ class _Frames(Generic[Item]):
         try:
             following = self._bounded(offset).end()
         except DamageError:
-            following = self._next_record(offset)
+            following = self._next_record(offset, self._file.tell())
             return [_skipped(self._file, offset, damage, following)], following
         content = Content(self._bounded(offset))
         try:
@@ -350,11 +350,12 @@ class _Frames(Generic[Item]):
     def _bounded(self, offset: int) -> ZstdRecord:
         return ZstdRecord(self._packed, offset, ends_before=self._begins)
 
-    def _next_record(self, offset: int) -> int:
+    def _next_record(self, offset: int, reached: int) -> int:
         """Return the next frame with a record after the one at `offset`; the file's end if there is none.
 
         Frames are followed by their lengths as long as these are intact: the content of a frame may be a
-        zstd file itself.
+        zstd file itself. `reached` is where the data are damaged; what is before may be many damaged frames,
+        one within the other.
         """
         place = offset
         with contextlib.suppress(DamageError):
@@ -362,7 +363,10 @@ class _Frames(Generic[Item]):
                 if self._begins(place):
                     return place
             return self._packed.size
-        return next_packed(self._file, max(place, offset + 1), MAGIC, self._begins)
+        begin = max(place, offset + 1)
+        if self._ends_before is not None:
+            begin = max(begin, reached - LINE_LIMIT)
+        return next_packed(self._file, begin, MAGIC, self._begins)
 
     def _refuse_record(self, place: int) -> bool:
         """Return False; raises DamageError if a record begins with the frame."""
