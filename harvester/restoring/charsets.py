@@ -19,7 +19,7 @@ _BOMS: Final = (
 )
 _LOOKED_AT: Final = 1024
 """In bytes; browsers search for a declaration no further (HTML Standard, 13.2.3.2)."""
-_META: Final = re.compile(rb"<meta[\s/][^>]*?charset\s*=\s*[\"']?\s*([A-Za-z0-9_.:-]+)", re.IGNORECASE)
+_META: Final = re.compile(rb"<meta[\s/][^>]*?charset\s*+=\s*+[\"']?+\s*+([A-Za-z0-9_.:-]+)", re.IGNORECASE)
 _XML: Final = re.compile(rb"\A<\?xml[^>]*?encoding\s*=\s*[\"']([A-Za-z0-9_.:-]+)[\"']")
 _CSS: Final = re.compile(rb'\A@charset "([A-Za-z0-9_.:-]+)";')
 _REFERENCE: Final = re.compile(r"&(#[0-9]+;?|#[xX][0-9A-Fa-f]+;?|[A-Za-z][A-Za-z0-9]*;?)(=?)")

@@ -39,6 +39,8 @@ _AUTHORITY = re.compile(
     r"[A-Za-z][A-Za-z0-9+.-]*://(?:[^/?#]*@)?(\[[^\]/?#]*\]|[^/?#:]*)(?::[0-9]*)?(?=[/?#]|$)", re.ASCII
 )
 _LONGEST_SPEC = 1000
+_MOST_CONVERTED = 4096
+"""Characters of a host that may be a valid name; conversion of a longer one would take seconds."""
 
 
 @lru_cache(maxsize=65_536)
@@ -137,6 +139,8 @@ def _is_address(host: str) -> bool:
 
 
 def _ascii(host: str) -> str:
+    if len(host) > _MOST_CONVERTED:
+        return host
     try:
         return host.encode("idna").decode("ascii")
     except UnicodeError:

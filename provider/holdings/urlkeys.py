@@ -31,6 +31,8 @@ _SPLIT: Final = re.compile(r"([^:]*):(?://([^/?#]*))?([^?#]*)(?:\?([^#]*))?", re
 _UNTOUCHED: Final = "!\"$&'()*+,-./:;<=>?@[\\]^_`{|}~"
 _TOUCHED: Final = re.compile(r"[^!\"$&-~]")
 _HIGH_ESCAPE: Final = re.compile(rb"%([89a-f][0-9a-f])", re.IGNORECASE)
+_MOST_ESCAPED: Final = 20
+"""How often an escape is escaped at most: each time is a pass over the whole URL."""
 _CUT_ESCAPE: Final = re.compile(r"%[0-9a-f]?\Z", re.IGNORECASE)
 _NUMBERS: Final = re.compile(r"[1-9][0-9]*(?:\.[0-9]+){1,3}|0[0-7]*(?:\.[0-7]+){1,3}", re.ASCII)
 _IN_QUERY: Final = tuple(
@@ -40,11 +42,13 @@ _IN_QUERY: Final = tuple(
         "phpsessid=[0-9a-z]{32}",
         "sid=[0-9a-z]{32}",
         "aspsessionid[a-z]{8}=[a-z]{24}",
-        "cfid=[^&]+&cftoken=[^&]+",
+        # The value has no further `cfid=`: each of thousands would be followed to the end.
+        "cfid=(?>(?:(?!cfid=[^&])[^&])+)&cftoken=[^&]+",
     )
 )
 _IN_PATH: Final = tuple(
-    re.compile(rf"(.*/)\({session}\)/([^?]+\.aspx.*)")
+    # What follows has no later session id that would be found first: each would be followed to the end.
+    re.compile(rf"(.*/)\({session}\)/((?:(?!(?<=/)\({session}\)/(?!\.aspx))[^?])+\.aspx.*)")
     for session in (r"(?:[a-z]\([0-9a-z]{24}\))+", "[0-9a-z]{24}")
 )
 _PARTS: Final = re.compile(
@@ -289,9 +293,11 @@ def _plain(text: str) -> str:
 
 
 def _unescaped(text: str) -> bytes:
-    """Unescape until nothing changes: escapes are often escaped again."""
+    """Unescape until nothing changes, up to 20 times: escapes are often escaped again."""
     raw = text.encode(errors="surrogatepass")
-    while b"%" in raw and (plain := unquote_to_bytes(raw)) != raw:
+    for _ in range(_MOST_ESCAPED):
+        if b"%" not in raw or (plain := unquote_to_bytes(raw)) == raw:
+            break
         raw = plain
     return raw
 

@@ -5,6 +5,7 @@ read contains them completely, and no further read is necessary.
 """
 
 import io
+import re
 import zlib
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, ClassVar, Protocol
@@ -19,7 +20,10 @@ LINE_LIMIT = 65_536
 _FIRST = 8192
 _PIECE = 65_536
 _TRUNCATED = "the record is truncated: its header declares more bytes than there are"
+_MOST_WITHOUT_CONTENT = _FIRST
+"""Packed bytes, as of a file's name in a header, or of empty blocks: each byte may seem to begin a member."""
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
+_EMPTY_LINES = re.compile(rb"[\r\n]*\n")
 
 
 class DamageError(ZatvaError):
@@ -50,12 +54,21 @@ class ContentSource(Protocol):
 class Content:
     """The bytes from a record's first byte on. They may continue after the record, as in a plain file."""
 
-    __slots__ = ("_passed", "_size", "_source", "front")
+    __slots__ = ("_passed", "_size", "_source", "_verify_end", "front")
 
-    def __init__(self, source: ContentSource, size: int | None = None) -> None:
-        """Read the first bytes; `size` is how many the source has, if that is known."""
+    def __init__(
+        self,
+        source: ContentSource,
+        size: int | None = None,
+        verify_end: Callable[[int], None] | None = None,
+    ) -> None:
+        """Read the first bytes; `size` is how many the source has, if that is known.
+
+        `verify_end` raises DamageError for the end of a record before all of it is read, if it is wrong.
+        """
         self._source = source
         self._size = size
+        self._verify_end = verify_end
         self.front = source.read(_PIECE)
         """The bytes kept so far, from the record's first byte on."""
         self._passed = len(self.front)
@@ -86,6 +99,8 @@ class Content:
         # Before anything is read: a file of records that declare too much would be read for each of them.
         if self._size is not None and end > self._size:
             raise EndedEarlyError(_TRUNCATED)
+        if self._verify_end is not None and end > self._passed:
+            self._verify_end(end)
         if see is not None:
             see(self.front[begin:end])
         elif self._passed < end:
@@ -97,19 +112,23 @@ class Content:
             raise EndedEarlyError(_TRUNCATED)
 
     def lines_from(self, place: int) -> Iterator[tuple[int, bytes]]:
-        """Yield the lines after a position that `pass_to` has reached, each with its offset."""
-        held = self.front[place:] if place < len(self.front) else b""
+        """Yield the lines after a position that `pass_to` has reached, each with its offset.
+
+        Empty lines are yielded many at a time: there may be any number of them after a record.
+        """
+        held, at = (self.front, place) if place < len(self.front) else (b"", 0)
         while True:
-            end = held.find(b"\n") + 1
-            if not end and len(held) < LINE_LIMIT and (more := self._source.read(_PIECE)):
-                held += more
+            empty = _EMPTY_LINES.match(held, at)
+            end = empty.end() if empty else held.find(b"\n", at) + 1
+            if not end and len(held) - at < LINE_LIMIT and (more := self._source.read(_PIECE)):
+                held, at = held[at:] + more, 0
                 continue
-            line = held[: end or LINE_LIMIT]
+            line = held[at : end or at + LINE_LIMIT]
             if not line:
                 return
             yield place, line
             place += len(line)
-            held = held[len(line) :]
+            at += len(line)
 
     def _pieces(self, end: int) -> Iterator[bytes]:
         while self._passed < end:
@@ -191,9 +210,14 @@ class GzipMember:
 
     def _read(self, most: int) -> bytes:
         inflate = self._inflate
+        begin = self._place
         while not inflate.eof:
             packed = inflate.unconsumed_tail
             if not packed:
+                if self._place - begin >= _MOST_WITHOUT_CONTENT:
+                    reason = f"no content in {_MOST_WITHOUT_CONTENT:,} bytes"
+                    self._damage = DamageError(f"the gzip data is damaged ({reason})")
+                    raise self._damage
                 packed = self._file.read(_FIRST)
                 self._place += len(packed)
             try:

@@ -10,35 +10,29 @@ import contextlib
 import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, BinaryIO, Generic, Protocol, Self, TypeVar
 
 from oai.failures import Failure, FailureCode
 from provider.reading.content import (
     LINE_LIMIT,
     Content,
-    ContentSource,
     DamageError,
     EndedEarlyError,
     GzipMember,
     PlainBytes,
 )
+from provider.reading.record_starts import RECORD_START, begins_as_record, next_packed, next_start
 from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord, is_zstd
 
-RECORD_START = re.compile(
-    rb"WARC/[0-9]"  # a WARC record's first line, or an ARC record's: URL, IP address, date, type, length
-    rb"|[A-Za-z][A-Za-z0-9+.-]*:[^\r\n]* (?:[^ \r\n]+ [0-9]{10,18}[A-Za-z]{0,9}|[0-9]{14} [^ \r\n]+)"
-    rb" [^ \r\n]*(?:;[^\r\n]{0,200})? [0-9]+[ \r]*\n"
-)
-_VERSION_LINE = re.compile(rb"WARC/[0-9]\.[0-9]{1,2}\r?\n\Z")
 _SCHEME = re.compile(rb"(?:https?|ftp|dns):", re.IGNORECASE)
 _LONGEST_SCHEME = len(b"https:")
-_LONGEST_VERSION = len(b"WARC/1.10\r")
-_FIELD = re.compile(rb"(?:WARC|Content)-[A-Za-z-]+[ \t]*:", re.IGNORECASE)
 
 MOST_PROBLEMS = 1000
 """Problems of one file that are kept."""
 _GZIP = b"\x1f\x8b\x08"
-_SEARCH = 1 << 20
+_MOST_IN_VAIN = 4
+"""How many times the file's size is read in vain until no length is trusted before it is verified."""
 _AFTER_WARC = b"\r\n\r\n"
 _QUICK = _AFTER_WARC + b"WARC/"
 _BREAKS = b"\r\n"
@@ -129,7 +123,7 @@ def begins_as_archive(file: BinaryIO) -> bool:
     first = file.read(len(MAGIC))
     begins = is_zstd(first) and _begins_with_frame(file)
     if not begins:
-        begins = _begins_as_record(GzipMember(file, 0) if first.startswith(_GZIP) else PlainBytes(file, 0))
+        begins = begins_as_record(GzipMember(file, 0) if first.startswith(_GZIP) else PlainBytes(file, 0))
     file.seek(0)
     return begins
 
@@ -137,7 +131,7 @@ def begins_as_archive(file: BinaryIO) -> bool:
 def _begins_with_frame(file: BinaryIO) -> bool:
     packed = ZstdFile(file)
     try:
-        return _begins_as_record(ZstdRecord(packed, packed.after_skippable(0)))
+        return begins_as_record(ZstdRecord(packed, packed.after_skippable(0)))
     except DamageError:
         return False
 
@@ -148,23 +142,46 @@ class _Plain(Generic[Item]):
     def __init__(self, file: BinaryIO, builder: ItemBuilder[Item]) -> None:
         self._file = file
         self._taker = builder
+        self._rescued_in_vain = 0
 
     def items(self) -> Iterator[Item | FramingProblem]:
         size = self._file.seek(0, 2)
+        in_vain = 0
         offset = 0
         while offset < size:
-            content = Content(PlainBytes(self._file, offset), size - offset)
+            # Otherwise many records that declare too much would be read to the file's end, each of them.
+            verify = partial(self._verify, offset) if in_vain > _MOST_IN_VAIN * size else None
+            content = Content(PlainBytes(self._file, offset), size - offset, verify)
             try:
                 item, end = self._taker.take(content, offset)
-                following = offset + _following(content, end)[0]
-                if following == offset + end:
-                    self._refuse_within_url(following)
+                following = self._end(content, offset, end)
             except DamageError as damage:
+                reached = self._file.tell()
                 found, following = self._despite(damage, offset, size)
+                in_vain += max(reached - following - LINE_LIMIT, 0)
                 yield from found
             else:
                 yield self._taker.measured(item, following - offset)
             offset = following
+
+    def _end(self, content: Content, offset: int, end: int, *, stray: bool = False) -> int:
+        """Return where the next record begins. Raises DamageError if none begins after a record's end."""
+        following = offset + _following(content, end, stray=stray)[0]
+        if following == offset + end and not stray:
+            self._refuse_within_url(following)
+        return following
+
+    def _verify(self, offset: int, end: int, *, stray: bool = False) -> None:
+        """Raise DamageError if no record begins after the declared end of one that is read only then."""
+        place = self._file.tell()
+        try:
+            self._end(Content(PlainBytes(self._file, offset + end)), offset + end, 0, stray=stray)
+        except DamageError:
+            # There may be any number of empty lines.
+            self._rescued_in_vain += max(self._file.tell() - offset - end - LINE_LIMIT, 0)
+            raise
+        finally:
+            self._file.seek(place)
 
     def _refuse_within_url(self, end: int) -> None:
         """Raise DamageError if a record ends within the URL of an ARC record: `ttp://…` looks like one."""
@@ -178,12 +195,17 @@ class _Plain(Generic[Item]):
         self, damage: DamageError, offset: int, size: int
     ) -> tuple[list[Item | FramingProblem], int]:
         """Return what can be recovered of a damaged record, the problem, and where to continue."""
-        content = Content(PlainBytes(self._file, offset), size - offset)
+        verify = partial(self._verify, offset, stray=True)
+        content = Content(PlainBytes(self._file, offset), size - offset, verify)
         try:
+            if self._rescued_in_vain > _MOST_IN_VAIN * size:
+                raise damage
             item, end = self._taker.rescue(content, offset, damage)
-            following = offset + _following(content, end, stray=True)[0]
+            following = self._end(content, offset, end, stray=True)
         except DamageError:
-            following = _next_start(self._file, offset)
+            reached = self._file.tell()
+            following = next_start(self._file, offset)
+            self._rescued_in_vain += max(reached - following - LINE_LIMIT, 0)
             return [_skipped(self._file, offset, damage, following)], following
         return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
 
@@ -194,11 +216,12 @@ class _Members(Generic[Item]):
     def __init__(self, file: BinaryIO, builder: ItemBuilder[Item]) -> None:
         self._file = file
         self._taker = builder
+        self._size = file.seek(0, 2)
+        self._in_vain = 0
 
     def items(self) -> Iterator[Item | FramingProblem]:
-        size = self._file.seek(0, 2)
         offset = 0
-        while offset < size:
+        while offset < self._size:
             member = GzipMember(self._file, offset)
             try:
                 content = Content(member)
@@ -222,7 +245,7 @@ class _Members(Generic[Item]):
             following = GzipMember(self._file, offset).end()
         except DamageError:
             # Without a valid checksum, none of the member's content can be trusted.
-            following = _next_packed(self._file, offset + 1, _GZIP, self._begins)
+            following = self._next_record(offset, self._file.tell())
             return [_skipped(self._file, offset, damage, following)], following
         content = Content(GzipMember(self._file, offset))
         try:
@@ -235,6 +258,17 @@ class _Members(Generic[Item]):
             return [_skipped(self._file, offset, damage, following)], following
         return [self._taker.measured(item, following - offset), _kept(offset, damage)], following
 
+    def _next_record(self, offset: int, reached: int) -> int:
+        """Return where to continue after a damaged member that was read up to `reached`.
+
+        What it consists of may be further damaged members, of which many would be read to the file's end.
+        """
+        is_trusted = self._in_vain <= _MOST_IN_VAIN * self._size
+        begin = offset + 1 if is_trusted else max(offset + 1, reached - LINE_LIMIT)
+        following = next_packed(self._file, begin, _GZIP, self._begins)
+        self._in_vain += max(reached - following - LINE_LIMIT, 0)
+        return following
+
     def _continued(self, place: int) -> int:
         """Return the end of the intact members from `place` on that have more of a record; none: `place`."""
         end = place
@@ -246,7 +280,7 @@ class _Members(Generic[Item]):
         return end
 
     def _begins(self, place: int) -> bool:
-        return _begins_as_record(GzipMember(self._file, place))
+        return begins_as_record(GzipMember(self._file, place))
 
 
 class _Frames(Generic[Item]):
@@ -256,6 +290,8 @@ class _Frames(Generic[Item]):
         self._file = file
         self._taker = builder
         self._packed = ZstdFile(file)
+        self._ends_before: Callable[[int], bool] | None = None
+        self._in_vain = 0
 
     def items(self) -> Iterator[Item | FramingProblem]:
         fault = self._packed.dictionary.fault
@@ -267,13 +303,17 @@ class _Frames(Generic[Item]):
                 offset = self._packed.after_skippable(offset)
                 taken = self._take(offset) if offset < self._packed.size else ([], offset)
             except DamageError as damage:
+                reached = self._file.tell()
                 taken = self._despite(damage, offset)
+                self._in_vain += max(reached - taken[1], 0)
+                if self._in_vain > _MOST_IN_VAIN * self._packed.size:
+                    self._ends_before = self._refuse_record
             yield from taken[0]
             offset = taken[1]
 
     def _take(self, offset: int) -> tuple[list[Item | FramingProblem], int]:
         """Return the record that begins with a frame, a problem if it has another one, and where they end."""
-        record = ZstdRecord(self._packed, offset, across=False)
+        record = ZstdRecord(self._packed, offset, across=False, ends_before=self._ends_before)
         content = Content(record)
         # An empty frame, or one with the line breaks after a record, belongs to no record.
         if not content.front.strip(_BREAKS) and not record.read(1):
@@ -297,7 +337,7 @@ class _Frames(Generic[Item]):
         try:
             following = self._bounded(offset).end()
         except DamageError:
-            following = self._next_record(offset)
+            following = self._next_record(offset, self._file.tell())
             return [_skipped(self._file, offset, damage, following)], following
         content = Content(self._bounded(offset))
         try:
@@ -310,11 +350,12 @@ class _Frames(Generic[Item]):
     def _bounded(self, offset: int) -> ZstdRecord:
         return ZstdRecord(self._packed, offset, ends_before=self._begins)
 
-    def _next_record(self, offset: int) -> int:
+    def _next_record(self, offset: int, reached: int) -> int:
         """Return the next frame with a record after the one at `offset`; the file's end if there is none.
 
         Frames are followed by their lengths as long as these are intact: the content of a frame may be a
-        zstd file itself.
+        zstd file itself. `reached` is where the data are damaged; what is before may be many damaged frames,
+        one within the other.
         """
         place = offset
         with contextlib.suppress(DamageError):
@@ -322,12 +363,21 @@ class _Frames(Generic[Item]):
                 if self._begins(place):
                     return place
             return self._packed.size
-        return _next_packed(self._file, max(place, offset + 1), MAGIC, self._begins)
+        begin = max(place, offset + 1)
+        if self._ends_before is not None:
+            begin = max(begin, reached - LINE_LIMIT)
+        return next_packed(self._file, begin, MAGIC, self._begins)
+
+    def _refuse_record(self, place: int) -> bool:
+        """Return False; raises DamageError if a record begins with the frame."""
+        if self._begins(place):
+            raise DamageError("the declared length is wrong: another record begins before its end")
+        return False
 
     def _begins(self, place: int) -> bool:
         frame = ZstdRecord(self._packed, place)
         frame.within_frame()
-        return _begins_as_record(frame)
+        return begins_as_record(frame)
 
 
 def _following(content: Content, end: int, *, stray: bool = False) -> tuple[int, bool]:
@@ -374,50 +424,3 @@ def _joined(reason: str, offset: int, passed: int) -> FramingProblem:
 def _kept(offset: int, damage: DamageError) -> FramingProblem:
     proof = "its content is complete according to its digest or HTTP header, and was indexed"
     return FramingProblem.of(FailureCode.ARCHIVE_RECORD_LENGTH, f"{damage}; {proof}", offset=offset)
-
-
-def _next_packed(file: BinaryIO, offset: int, magic: bytes, begins: Callable[[int], bool]) -> int:
-    """Return the next place with these bytes and a record; the file's end if there is none."""
-    while True:
-        file.seek(offset)
-        block = file.read(_SEARCH)
-        found = block.find(magic)
-        if found >= 0:
-            if begins(offset + found):
-                return offset + found
-            offset += found + 1
-        elif len(block) < _SEARCH:
-            return offset + len(block)
-        else:
-            # The magic number may straddle the block boundary.
-            offset += len(block) - len(magic) + 1
-
-
-def _begins_as_record(source: ContentSource) -> bool:
-    try:
-        lines = (line for _, line in Content(source).lines_from(0) if line.strip())
-        return RECORD_START.match(next(lines, b"")) is not None
-    except DamageError:
-        return False
-
-
-def _next_start(file: BinaryIO, offset: int) -> int:
-    """Return the start of the next record after `offset`; the file's end if there is none.
-
-    A WARC record may begin within a line, after a cut record or zeros.
-    """
-    place = file.seek(offset)
-    whole, within = False, offset
-    while line := file.readline(LINE_LIMIT):
-        if whole and RECORD_START.match(line):
-            return place
-        if within > offset and _FIELD.match(line):
-            return within
-        whole = line.endswith(b"\n")
-        found = _VERSION_LINE.search(line)
-        within = place + found.start() if found else offset
-        place += len(line)
-        if not whole and len(line) == LINE_LIMIT:
-            # The version may straddle the parts of a long line.
-            place = file.seek(place - _LONGEST_VERSION)
-    return place

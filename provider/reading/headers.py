@@ -14,6 +14,7 @@ _HTTP: Final = (b"HTTP/", b"ICY ")
 _HTTP_LENGTH: Final = 5
 _WARC: Final = b"WARC/"
 
+_VERSION = re.compile(rb"WARC/[0-9]\.[0-9]{1,2}\r?\n")
 _BLANK_LINE = re.compile(rb"\n\r?\n")
 _FOLD = re.compile(rb"\n[ \t]")
 _FOLDED = re.compile(rb"\r?\n[ \t]+")
@@ -25,7 +26,7 @@ _FIELDS = re.compile(
 # Lines of Alexa's crawlers: a content type with a parameter, or date and address in each other's place.
 _ODD_ARC_LINE = re.compile(
     r"(?P<url>.+?) (?:\S+ (?P<date>[0-9]{10,18}[A-Za-z]{0,9})|(?P<first>[0-9]{14}) \S+)"
-    r" (?P<type>[^ ]*(?:;.{0,200})?) (?P<length>[^ ]+)"
+    r" (?P<type>(?>[^ ]*;)(?=.{0,400}+\Z).{0,200}|[^ ]*) (?P<length>[^ ]+)"
 )
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _HTTP_MESSAGE = re.compile(r"(?:application|message)/http\b", re.IGNORECASE)
@@ -134,6 +135,8 @@ def _warc_head(content: Content, begin: int) -> bytes:
         if len(front) == searched:
             raise EndedEarlyError("the record is truncated in its header")
         blank = _BLANK_LINE.search(front, max(begin, searched - 2))
+        if blank is None and _VERSION.search(front, begin + 1):
+            raise DamageError("the WARC header has no end: another record begins in it")
     return front[begin : blank.end()]
 
 
@@ -192,7 +195,7 @@ def _odd_arc_fields(line: str) -> list[str] | None:
 
 def _number(text: str, where: str) -> int:
     if not (text.isascii() and text.isdigit() and len(text) <= _LENGTH_DIGITS):
-        raise DamageError(f"{where} {text!r} is not a number of bytes")
+        raise DamageError(f"{where} {text[:40]!r} is not a number of bytes")
     return int(text)
 
 

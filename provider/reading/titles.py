@@ -47,7 +47,7 @@ _MOST_CANDIDATES: Final = 10
 # An atomic group: before 3.11.5, Python fails to match a possessive quantifier of alternatives (gh-106052).
 _IN_VALUE = re.compile(rb"<[A-Za-z](?>(?:[^\"'>]|\"[^\"]*+\"|'[^']*+')*)([\"'])[^>]*+")
 _CDATA = re.compile(r"<!\[CDATA\[(.*?)(?:\]\]>|\Z)", re.DOTALL)
-_META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*=\s*[\"']?\s*([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
+_META = re.compile(rb"<meta\s[^>]{0,500}?charset\s*+=\s*+[\"']?+\s*+([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE)
 _XML = re.compile(rb"<\?xml\s[^>]{0,200}?encoding\s*=\s*[\"']([A-Za-z0-9_:.-]{1,40})")
 _HTTP_CHARSET = re.compile(
     rb"\ncontent-type[ \t]*:[^\r\n]*charset\s*=\s*[\"']?([A-Za-z0-9_:.-]{1,40})", re.IGNORECASE

@@ -82,6 +82,10 @@ def test_the_host_of_a_url_is_extracted(url: str, host: str | None) -> None:
     assert host_of(url) == host
 
 
+def test_a_host_that_is_too_long_for_a_name_is_not_converted() -> None:
+    assert host_of("http://" + "é" * 5000 + ".example/") == "é" * 5000 + ".example"
+
+
 @given(st.text())
 def test_the_host_of_any_text_is_none_or_not_empty(text: str) -> None:
     host = host_of(f"http://{text}/")

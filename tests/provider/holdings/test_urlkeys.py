@@ -102,3 +102,22 @@ def test_a_root_url_is_also_looked_up_without_its_slash() -> None:
     assert not bare_roots("http://a.example/x", NUMBERED)
     assert not bare_roots("http://a.example/?x=1", NUMBERED)
     assert not bare_roots("http://a.example/#x", NUMBERED)
+
+
+@pytest.mark.parametrize(
+    ("beginning", "repeated"),
+    [
+        ("http://a.example/?", "cfid="),
+        ("http://a.example/%", "25"),
+        ("http://a.example/a.aspx/", "(a(bbbbbbbbbbbbbbbbbbbbbbbb))/"),
+    ],
+)
+def test_the_key_of_a_url_of_megabytes_is_made_without_delay(beginning: str, repeated: str) -> None:
+    url = beginning + repeated * (4_000_000 // len(repeated))
+    assert url_key(url, WwwRule.NUMBERED).startswith(f"example,a)/{beginning[17:]}")
+
+
+def test_the_last_session_id_of_each_kind_is_omitted() -> None:
+    session = "(a(bbbbbbbbbbbbbbbbbbbbbbbb))/"
+    url = f"http://a.example/{session}{session}x.aspx?cfid=1cfid=&cftoken=2&cfid=3&cftoken=4&c=5"
+    assert url_key(url, WwwRule.NUMBERED) == f"example,a)/{session}x.aspx?c=5&cfid=1cfid=&cftoken=2"

@@ -152,6 +152,17 @@ def test_only_the_record_with_an_invalid_length_is_lost(tmp_path: Path, length: 
     assert [problem.offset for problem in problems] == [len(whole[0])]
 
 
+@pytest.mark.parametrize("name", ["x.warc.gz", "x.arc.gz"])
+def test_only_the_beginning_of_an_invalid_length_is_reported(tmp_path: Path, name: str) -> None:
+    header = records(name)[1].partition(b"\n")[0].rpartition(b" ")[0]
+    if ".warc" in name:
+        header = b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length:"
+    broken = header + b" " + b"9" * 50_000 + b"\r\n\r\n"
+    _, [problem] = read(write_archive(tmp_path / name, [broken]))
+    assert "Content-Length" in problem.reason or "ARC header line" in problem.reason
+    assert len(problem.reason) < 150
+
+
 def test_an_empty_file_is_reported(tmp_path: Path) -> None:
     assert read(write_archive(tmp_path / "x.warc", [])) == (
         [],
@@ -380,3 +391,14 @@ def test_records_larger_than_the_buffered_part_are_read(tmp_path: Path) -> None:
             (page.url, len(page.body), page.payload_digest) for page in (large, PAGES[0])
         ]
         assert problems == []
+
+
+@pytest.mark.parametrize("name", ["x.arc", "x.arc.gz"])
+def test_a_content_type_may_have_a_long_parameter_with_blanks_and_semicolons(
+    tmp_path: Path, name: str
+) -> None:
+    record = arc_record(replace(PAGES[1], mime_type="text/html;" + "a ;b " * 40))
+    broken = arc_record(PAGES[0], length=7)
+    captures, problems = read(write_archive(tmp_path / name, [broken, record, arc_record(PAGES[2])]))
+    assert [one.url for one in captures] == [page.url for page in PAGES[1:3]]
+    assert [problem.offset for problem in problems] == [0]

@@ -173,6 +173,11 @@ def test_a_title_truncated_within_a_character_keeps_its_character_set(http: byte
     assert found == "a" + "č" * 298 + "…"
 
 
+def test_many_blanks_after_charset_do_not_hang_the_search_for_a_declaration() -> None:
+    page = b"<title>caf\xe9</title>" + b"<meta " * 80 + b"charset=" + b" " * 64_000 + b"!"
+    assert title(page) == "café"
+
+
 def test_pages_of_other_domains_are_decoded_as_windows_1252() -> None:
     assert title("<title>café “x”</title>".encode("cp1252")) == "café “x”"
 

@@ -1,5 +1,6 @@
 """Records in zstd frames: dictionaries, limits, and faults that lose only their own record."""
 
+import io
 import os
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
@@ -235,6 +236,38 @@ def test_a_zstd_file_within_a_damaged_record_adds_no_captures(tmp_path: Path) ->
     captures, problems = read(write(tmp_path / "x.warc.zst", bytes(record), frame(RECORDS[1])))
     assert [one.url for one in captures] == URLS[:1]
     assert [one.offset for one in problems] == [0]
+
+
+class CountedReads(io.FileIO):
+    """A file that counts how often it is read."""
+
+    reads = 0
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        self.reads += 1
+        return super().read(size) or b""
+
+
+def test_not_every_record_that_declares_too_much_is_read_to_the_end_of_the_file(tmp_path: Path) -> None:
+    one = frame(warc_record(PAGES[1], length=10**9))
+    with CountedReads(write(tmp_path / "x.warc.zst", *[one] * 300)) as file:
+        found = list(read_captures(file))
+        assert [type(item) for item in found] == [FramingProblem] * 300
+        assert file.reads < 300 * 60
+
+
+def test_not_every_damaged_frame_within_another_one_is_read_to_the_end_of_the_file(tmp_path: Path) -> None:
+    def raw_block(content: bytes, further: int = 0) -> bytes:
+        return (len(content) + further << 3).to_bytes(3, "little") + content
+
+    begin, record = b"\x28\xb5\x2f\xfd\x00\x38", warc_record(PAGES[0], length=10**9)[:200]
+    step = len(begin + raw_block(record))
+    # Each frame begins within the first block of the one before, and continues with the same blocks.
+    block = b"".join(begin + raw_block(record, step * left) for left in range(299, -1, -1))
+    path = write(tmp_path / "x.warc.zst", begin, raw_block(record), raw_block(block) * 10)
+    with CountedReads(path) as file:
+        assert not [item for item in read_captures(file) if isinstance(item, Capture)]
+        assert file.reads < 3000 * 40
 
 
 @pytest.mark.parametrize("kind", [0x5D, 0x53])
