@@ -397,13 +397,14 @@ async def _is_offset(case: Case, subject: str, selection: Selection, wanted: Hea
     """Return `offset` if a bound a day further in also lists only dates less than a day outside it.
 
     A repository that ignores the bound lists the same records as before, which are now a day further outside.
+    One that refuses the bound, because it lies in the future, does not ignore it.
     """
     date = parse_datestamp(dict(selection.arguments())[subject])
     step = _LOCAL_TIME if subject == "from" else -_LOCAL_TIME
     bound = format_datestamp(date.moment + step, date.granularity)
     further = replace(selection, from_=bound) if subject == "from" else replace(selection, until=bound)
     again, _ = await _listed_within(case, subject, further, wanted)
-    return "ignored" if again in {"ignored", "failed"} else "offset"
+    return "ignored" if again == "ignored" else "offset"
 
 
 def _latest(case: Case) -> Header | None:

@@ -241,6 +241,7 @@ def test_each_column_that_changes_has_a_label() -> None:
         failure_facts fault_key filter_digest filtered_count first_seen guarded harvest_id
         history_id host_id http_status id identifier_key key last_due last_history last_run
         last_seen left_out length made_by mime_id mime_major_id moved mute_id name_given
+        namespace
         normalize_digest offset
         pace packed_length pages_before plain_prefix postponed_count process_id quarantine_id
         queued raw_path raw_size recognised_type record_type registry_prefix repeated_count

@@ -196,6 +196,20 @@ async def test_datestamps_in_local_time_behind_utc_are_not_taken_for_an_ignored_
     assert advice_for(fact) in letter(report)
 
 
+async def test_a_from_in_the_future_that_is_refused_is_not_taken_for_an_ignored_one() -> None:
+    earlier = _dated(-5)
+    repository = FakeRepository(items=_of_today(400, 500, 600))
+
+    def refuse_future(arguments: dict[str, str], body: bytes) -> bytes:
+        if arguments.get("from", "") > format_datestamp(utc_now()):
+            error = rb'<error code="badArgument">from is in the future</error>'
+            return re.sub(rb"<(List\w+|error).*</(List\w+|error)>", error, body, flags=re.DOTALL)
+        return earlier(arguments, body)
+
+    repository.fault = refuse_future
+    assert _found(await _examined(repository))["from"] == "offset"
+
+
 async def test_a_from_that_is_ignored_is_recognised_among_records_of_one_day() -> None:
     repository = FakeRepository(items=_of_today(600, 720, 900))
     repository.fault = lambda arguments, _body: repository.answer(
