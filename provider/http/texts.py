@@ -12,7 +12,6 @@ from babel import Locale
 from babel.core import get_global
 from babel.dates import format_date, format_time
 from babel.numbers import format_decimal
-from yarl import URL
 
 from oai.languages import LANGUAGES, accepted, conventions
 
@@ -77,7 +76,7 @@ def texts_in(code: str) -> Texts:
     return Texts(code=code, locale=conventions(code), texts=found)
 
 
-def chosen(url: URL, accept_language: str) -> Texts:
-    """Return the texts in the language that `?lang=` names, otherwise in the browser's; see `is_known`."""
-    asked = url.query.get("lang", "")
+def chosen(query: Mapping[str, str], accept_language: str) -> Texts:
+    """Return the texts in the language that `?lang=` names, otherwise in the browser's."""
+    asked = query.get("lang", "")
     return texts_in(asked if asked in LANGUAGES else accepted(accept_language))

@@ -77,7 +77,7 @@ class Page:
         self._request = request
         self._up = up
         """The relative address of the folder of `/titles`; relative, because a proxy may put it anywhere."""
-        self.texts = chosen(request.url, request.headers.get("Accept-Language", ""))
+        self.texts = chosen(request.query, request.headers.get("Accept-Language", ""))
         asked = request.query.get(_LANG)
         self.kept: Mapping[str, str] = {_LANG: asked} if asked and asked in LANGUAGES else {}
 

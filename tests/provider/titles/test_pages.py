@@ -179,6 +179,13 @@ async def test_a_javascript_url_is_shown_without_a_link(
     assert "<" not in data
 
 
+@pytest.mark.parametrize("host", ["archive.example:99999", "[::1", "a b", ""])
+async def test_pages_do_not_depend_on_the_host_header(reading: Provider, kept_listed: str, host: str) -> None:
+    for path in ("/titles", kept_listed):
+        response = await reading.client.get(path, headers={"Host": host})
+        assert response.status == 200
+
+
 async def test_an_unknown_title_is_answered_with_404(kept_pages: Pages, kept_listed: str) -> None:
     assert kept_listed
     for key in ("0" * 32, "x", "A" * 32):
