@@ -397,7 +397,7 @@ async def _is_offset(case: Case, subject: str, selection: Selection, wanted: Hea
     """Return `offset` if a bound a day further in also lists only dates less than a day outside it.
 
     A repository that ignores the bound lists the same records as before, which are now a day further outside.
-    One that refuses the bound, because it lies in the future, does not ignore it.
+    One that refuses the bound, because it is in the future, does not ignore it.
     """
     date = parse_datestamp(dict(selection.arguments())[subject])
     step = _LOCAL_TIME if subject == "from" else -_LOCAL_TIME

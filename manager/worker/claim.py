@@ -19,7 +19,7 @@ from oai.models import from_row
 
 
 @dataclass(frozen=True, kw_only=True)
-class Run:
+class ClaimedRun:
     """A harvest that a worker has claimed."""
 
     job_id: int
@@ -66,7 +66,7 @@ def claim(
     *,
     overlap: float = 0,
     data: Path | None = None,
-) -> Run | None:
+) -> ClaimedRun | None:
     """Claim a queued job for this host; None if it is no longer queued or may not run. The caller commits.
 
     A job whose repository was locked since the job was queued is put back.
@@ -100,10 +100,10 @@ def note_process(session: Session, job_id: int, process_id: int) -> None:
     session.execute(update(Job).where(Job.job_id == job_id).values(process_id=process_id))
 
 
-def run_of(job: Job, *, computes_from: bool = False) -> Run:
+def run_of(job: Job, *, computes_from: bool = False) -> ClaimedRun:
     """Return the facts of a running job; `computes_from` is whether the harvester computes its `from`."""
     arguments = tuple(_arguments(job, computes_from=computes_from))
-    return from_row(Run, job, started=job.started or job.harvest_start_time, arguments=arguments)
+    return from_row(ClaimedRun, job, started=job.started or job.harvest_start_time, arguments=arguments)
 
 
 def _arguments(job: Job, *, computes_from: bool) -> list[str]:

@@ -22,7 +22,7 @@ from manager import queue
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.failures import GOOD, NO_ROOM, has_advanced, note_end, pause_after
 from manager.schedules.service import database_now
-from manager.worker.claim import Run, run_of
+from manager.worker.claim import ClaimedRun, run_of
 from manager.worker.process import last_message
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
@@ -65,7 +65,7 @@ _ENDED_BY_US: Final = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Ending:
+class JobEnd:
     """How a harvest ended."""
 
     cause: Cause
@@ -75,7 +75,7 @@ class Ending:
     """The end of the process's output."""
 
 
-def write_cut_off(session: Session, run: Run, ending: Ending) -> History:
+def write_cut_off(session: Session, run: ClaimedRun, ending: JobEnd) -> History:
     """Add the row that the harvester did not write, with what it had committed. The caller commits."""
     # Locked, because a harvester that is still alive may be committing a page.
     query = select(Harvest).where(Harvest.job_id == run.job_id).limit(1).with_for_update()
@@ -104,7 +104,7 @@ def write_cut_off(session: Session, run: Run, ending: Ending) -> History:
     return ended
 
 
-def _reached(session: Session, harvest: Harvest, ending: Ending) -> dict[str, Any]:
+def _reached(session: Session, harvest: Harvest, ending: JobEnd) -> dict[str, Any]:
     """Return the columns that record how far the harvest was when it was cut off."""
     counts = harvest.counts
     records, deleted = counts.get("records", 0), counts.get("deleted", 0)
@@ -156,7 +156,7 @@ def _claim_errors(session: Session, harvest: Harvest, ended: History, run_starte
     quarantine.close(session, history_id=ended.history_id, complete=False, now=now)
 
 
-def _failure(run: Run, ending: Ending) -> tuple[RunStatus, Failure]:
+def _failure(run: ClaimedRun, ending: JobEnd) -> tuple[RunStatus, Failure]:
     facts: dict[str, object] = {"number": run.process_id, "host": run.host}
     if ending.cause in _ENDED_BY_US:
         status, failed = _ENDED_BY_US[ending.cause]
@@ -211,7 +211,7 @@ _WRITTEN: Final = (
 )  # fmt: skip
 
 
-def settle(session: Session, run: Run, ending: Ending, settings: ManagerSettings) -> int | None:
+def settle(session: Session, run: ClaimedRun, ending: JobEnd, settings: ManagerSettings) -> int | None:
     """Write an ended harvest's history row, and remove its job, or keep the job if it was paused.
 
     Returns the row's number. If the harvest was cut off, another job is made. Settling twice has no effect
@@ -251,11 +251,11 @@ def _name_cause(written: History, failure: Failure | None) -> None:
         written.failure_facts = dict(failure.facts)
 
 
-def _why_deleted(session: Session, run: Run) -> Failure:
+def _why_deleted(session: Session, run: ClaimedRun) -> Failure:
     """Return why the run's job was deleted: a user stopped it, or its worker was considered lost."""
     lost = exists().where(History.job_id == run.job_id, History.status == RunStatus.LOST)
     if session.scalar(select(lost)):
-        return _failure(run, Ending(cause=Cause.LOST))[1]
+        return _failure(run, JobEnd(cause=Cause.LOST))[1]
     return Failure(code=FailureCode.JOB_STOPPED)
 
 
@@ -268,7 +268,7 @@ def settle_lost(session: Session, job_id: int, settings: ManagerSettings) -> Non
     if job.status == JobStatus.QUEUED:
         job.status = JobStatus.SCHEDULED
     elif job.status == JobStatus.IN_PROGRESS or job.status in WANTED:
-        settle(session, run_of(job), Ending(cause=Cause.LOST), settings)
+        settle(session, run_of(job), JobEnd(cause=Cause.LOST), settings)
 
 
 def settle_orphans(session: Session, settings: ManagerSettings) -> None:
@@ -283,7 +283,7 @@ def settle_orphans(session: Session, settings: ManagerSettings) -> None:
             settle_lost(session, job_id, settings)
 
 
-def _written(session: Session, run: Run) -> History | None:
+def _written(session: Session, run: ClaimedRun) -> History | None:
     """Return the row that the harvester wrote itself, if it could.
 
     It may have written a second one, of a failure, if the connection was lost while the first was committed.
@@ -292,7 +292,7 @@ def _written(session: Session, run: Run) -> History | None:
     return session.scalars(_WRITTEN, parameters).one_or_none()
 
 
-def _withdraw(session: Session, run: Run, written: History, settings: ManagerSettings) -> None:
+def _withdraw(session: Session, run: ClaimedRun, written: History, settings: ManagerSettings) -> None:
     """Withdraw the retry of a harvest that was believed lost with its worker but has ended well."""
     again = session.scalars(
         select(Job)
@@ -322,7 +322,7 @@ def _put_by(job: Job, ended: History) -> None:
 
 
 def _close(
-    session: Session, job: Job, ending: Ending, ended: History, *, written: bool, settings: ManagerSettings
+    session: Session, job: Job, ending: JobEnd, ended: History, *, written: bool, settings: ManagerSettings
 ) -> None:
     """Remove the job, count its end for its schedule, and make another job if it was cut off."""
     schedule = None
@@ -343,7 +343,7 @@ def _another_try(
     session: Session,
     job: Job,
     schedule: RecurringJob | None,
-    ending: Ending,
+    ending: JobEnd,
     written: str | None,
     settings: ManagerSettings,
     *,

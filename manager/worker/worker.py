@@ -24,7 +24,7 @@ from sqlalchemy.orm import Session
 from manager import exports, queue, store_audits
 from manager.models import Job, JobStatus
 from manager.worker import registry
-from manager.worker.claim import Run, claim, note_process
+from manager.worker.claim import ClaimedRun, claim, note_process
 from manager.worker.process import (
     AUDITOR,
     EXPORTER,
@@ -36,7 +36,7 @@ from manager.worker.process import (
 )
 from manager.worker.queued_process import IndexingWorker, ProcessWorker, repeated
 from manager.worker.registry import Membership
-from manager.worker.settlement import WANTED, Cause, Ending, settle
+from manager.worker.settlement import WANTED, Cause, JobEnd, settle
 from manager.worker.supervision import StopRequest, supervise
 from oai.database import Database, first_line
 from oai.executor import DatabaseExecutor
@@ -237,7 +237,7 @@ class Worker:
                 origin=origin,
             )
         except OSError as error:
-            ending = Ending(cause=Cause.ENDED, stderr=str(error))
+            ending = JobEnd(cause=Cause.ENDED, stderr=str(error))
         else:
             started = "job %d: harvest of repository %d started"
             logger.info(started, job_id, run.repository_id, extra={"origin": origin})
@@ -251,7 +251,9 @@ class Worker:
             extra={"origin": {**origin, "run": number}},
         )  # fmt: skip
 
-    async def _watch(self, run: Run, process: HarvestProcess, order: StopRequest) -> tuple[Run, Ending]:
+    async def _watch(
+        self, run: ClaimedRun, process: HarvestProcess, order: StopRequest
+    ) -> tuple[ClaimedRun, JobEnd]:
         ending = asyncio.create_task(supervise(process, order, self._settings.manager))
         try:
             await self._repeated(
@@ -263,7 +265,7 @@ class Worker:
             raise
         outcome = await ending
         run = dataclasses.replace(run, process_id=process.process_id)
-        return run, Ending(
+        return run, JobEnd(
             cause=order.cause or Cause.ENDED, exit_code=outcome.exit_code, stderr=outcome.stderr
         )
 

@@ -10,14 +10,14 @@ from manager.models import Job
 from manager.schedules import service as schedules
 from manager.schedules.failures import pause_after
 from manager.worker.claim import run_of
-from manager.worker.settlement import Cause, Ending, settle
+from manager.worker.settlement import Cause, JobEnd, settle
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
 from tests.manager.test_recurring import due_times, make_jobs, now
 
 SETTINGS = ManagerSettings(retry_minutes=5, retries=0, suspend_after=3)
-ENDED = Ending(cause=Cause.ENDED, exit_code=4)
+ENDED = JobEnd(cause=Cause.ENDED, exit_code=4)
 
 
 def schedule(tables: Tables, **columns: Any) -> None:
@@ -25,7 +25,7 @@ def schedule(tables: Tables, **columns: Any) -> None:
     tables.add("oai_recurring_job", **{**own, **columns})
 
 
-def run_once(database: Database, tables: Tables, status: str, ending: Ending = ENDED, **history: Any) -> None:
+def run_once(database: Database, tables: Tables, status: str, ending: JobEnd = ENDED, **history: Any) -> None:
     """Run the schedule once, from its job to its end, with the history row that its harvester writes."""
     make_jobs(database)
     tables("UPDATE oai_job SET status = 1, started = now()")
@@ -93,7 +93,7 @@ def test_only_failures_of_the_repository_or_the_harvester_are_counted(
     database: Database, tables: Tables, status: str, records: int, cause: Cause, counted: int
 ) -> None:
     schedule(tables)
-    run_once(database, tables, status, Ending(cause=cause, exit_code=4), record_count=records)
+    run_once(database, tables, status, JobEnd(cause=cause, exit_code=4), record_count=records)
     assert failures(tables) == counted
 
 
@@ -103,7 +103,7 @@ def test_a_harvest_without_disk_space_or_quota_is_retried_and_not_counted(
 ) -> None:
     schedule(tables)
     for _ in range(4):
-        run_once(database, tables, "incomplete", Ending(cause=Cause.ENDED, exit_code=75), failure_code=code)
+        run_once(database, tables, "incomplete", JobEnd(cause=Cause.ENDED, exit_code=75), failure_code=code)
         (due,) = due_times(tables)
         assert timedelta(minutes=4) < due - now() <= timedelta(minutes=5)
     assert tables.one("SELECT state FROM oai_recurring_job") != 5
@@ -128,7 +128,7 @@ def test_a_process_that_could_not_reach_the_database_is_not_counted(
     make_jobs(database)
     tables("UPDATE oai_job SET status = 1, started = now(), host = 'w1', process_id = 7")
     said = "zatva: database x: too many clients already"
-    ending = Ending(cause=Cause.ENDED, exit_code=exit_code, stderr=said)
+    ending = JobEnd(cause=Cause.ENDED, exit_code=exit_code, stderr=said)
     with database.session() as session:
         settle(session, run_of(session.scalars(select(Job)).one()), ending, SETTINGS)
         session.commit()

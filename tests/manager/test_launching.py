@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from manager.leader.dispatcher import launch_due
-from manager.worker.claim import Run, claim
+from manager.worker.claim import ClaimedRun, claim
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
@@ -101,7 +101,7 @@ def test_a_job_is_claimed_by_only_one_of_two_workers(database: Database, tables:
     assert tuple(tables("SELECT host, worker_id FROM oai_job")[0]) == ("here", 5)
 
 
-def claimed(database: Database) -> Run:
+def claimed(database: Database) -> ClaimedRun:
     launch(database)
     with database.session() as session:
         run = claim(session, 1, "here", 5, overlap=60)

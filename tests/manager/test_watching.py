@@ -8,17 +8,17 @@ import pytest
 from harvester.harvest.checkpoint import only_harvest
 from manager.models import Job
 from manager.worker.claim import run_of
-from manager.worker.settlement import Cause, Ending, settle
+from manager.worker.settlement import Cause, JobEnd, settle
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
 
 SETTINGS = ManagerSettings(retry_minutes=5, retries=8)
-CRASHED = Ending(cause=Cause.ENDED, exit_code=-11)
+CRASHED = JobEnd(cause=Cause.ENDED, exit_code=-11)
 MINUTE = timedelta(minutes=1)
 
 
-def settle_job(database: Database, ending: Ending, *, times: int = 1) -> None:
+def settle_job(database: Database, ending: JobEnd, *, times: int = 1) -> None:
     with database.session() as session:
         job = session.get(Job, 1)
         assert job is not None
@@ -70,7 +70,7 @@ def test_the_first_retry_of_a_harvest_whose_worker_is_lost_is_due_at_once(
     database: Database, tables: Tables, attempt: int, minutes: float
 ) -> None:
     running_job(tables, attempt=attempt)
-    settle_job(database, Ending(cause=Cause.LOST))
+    settle_job(database, JobEnd(cause=Cause.LOST))
     assert minutes_to_the_next_try(tables) == pytest.approx(minutes, abs=1)
     assert tables.one("SELECT attempt FROM oai_job") == attempt + 1
 
@@ -78,7 +78,7 @@ def test_the_first_retry_of_a_harvest_whose_worker_is_lost_is_due_at_once(
 def test_a_process_that_outlives_its_worker_delays_the_retry(database: Database, tables: Tables) -> None:
     running_job(tables)
     with only_harvest(database, 1):
-        settle_job(database, Ending(cause=Cause.LOST))
+        settle_job(database, JobEnd(cause=Cause.LOST))
     assert minutes_to_the_next_try(tables) == pytest.approx(5, abs=1)
 
 
@@ -88,7 +88,7 @@ def test_a_retry_is_not_due_before_the_not_before_time_of_the_repository(
     running_job(tables)
     tables.add("oai_history", repository_id=1, job_id=1, status="failed", harvest_start_time="2026-01-01")
     tables("UPDATE oai_repository SET not_before = now() + interval '2 hours'")
-    settle_job(database, Ending(cause=Cause.ENDED, exit_code=75))
+    settle_job(database, JobEnd(cause=Cause.ENDED, exit_code=75))
     assert minutes_to_the_next_try(tables) == pytest.approx(120, abs=1)
 
 
@@ -102,7 +102,7 @@ def test_records_since_the_last_attempt_reset_the_retries(
         "oai_history", repository_id=1, job_id=1, status="failed", failure_code="server_busy",
         record_count=50, evidence=f'{{"resumed_at": {resumed_at}}}', harvest_start_time="2026-01-01",
     )  # fmt: skip
-    settle_job(database, Ending(cause=Cause.ENDED, exit_code=75))
+    settle_job(database, JobEnd(cause=Cause.ENDED, exit_code=75))
     assert [row.attempt for row in tables("SELECT attempt FROM oai_job")] == ([attempt] if attempt else [])
     assert tables.one("SELECT failures FROM oai_recurring_job") == (0 if attempt else 1)
 
@@ -120,7 +120,7 @@ def test_a_harvest_that_a_user_stopped_is_recorded_as_stopped(
         harvest_start_time="2026-01-01",
     )  # fmt: skip
     with database.session() as session:
-        settle(session, run, Ending(cause=Cause.DELETED if way == "deleted" else Cause.ENDED), SETTINGS)
+        settle(session, run, JobEnd(cause=Cause.DELETED if way == "deleted" else Cause.ENDED), SETTINGS)
         session.commit()
     assert tables.one("SELECT failure_code FROM oai_history") == "job_stopped"
     assert minutes_to_the_next_try(tables) is None
@@ -132,13 +132,13 @@ def test_a_harvest_whose_job_was_given_to_another_worker_records_a_lost_process(
     running_job(tables)
     with database.session() as session:
         run = run_of(session.get_one(Job, 1))
-    settle_job(database, Ending(cause=Cause.LOST))
+    settle_job(database, JobEnd(cause=Cause.LOST))
     tables.add(
         "oai_history", repository_id=1, job_id=1, status="incomplete", failure_code="interrupted",
         harvest_start_time="2026-01-01",
     )  # fmt: skip
     with database.session() as session:
-        settle(session, run, Ending(cause=Cause.DELETED, exit_code=130), SETTINGS)
+        settle(session, run, JobEnd(cause=Cause.DELETED, exit_code=130), SETTINGS)
         session.commit()
     rows = tables("SELECT status, failure_code, failure_facts FROM oai_history ORDER BY history_id")
     assert [(row.status, row.failure_code) for row in rows] == [
@@ -159,13 +159,13 @@ def test_the_records_of_a_harvest_that_was_believed_lost_count_once(
     )  # fmt: skip
     with database.session() as session:
         run = run_of(session.get_one(Job, 1))
-    settle_job(database, Ending(cause=Cause.LOST))
+    settle_job(database, JobEnd(cause=Cause.LOST))
     tables.add(
         "oai_history", repository_id=1, job_id=1, harvest_id=1, run_started=run_started, status="completed",
         record_count=30, new_count=30, harvest_start_time="2026-01-01",
     )  # fmt: skip
     with database.session() as session:
-        settle(session, run, Ending(cause=Cause.DELETED, exit_code=0), SETTINGS)
+        settle(session, run, JobEnd(cause=Cause.DELETED, exit_code=0), SETTINGS)
         session.commit()
     rows = tables("SELECT record_count, continued_by FROM oai_history ORDER BY history_id")
     assert [tuple(row) for row in rows] == [(0, 2), (30, None)]
@@ -216,7 +216,7 @@ def test_the_history_row_of_a_lost_harvest_decides_whether_it_is_retried(
 ) -> None:
     running_job(tables)
     tables.add("oai_history", repository_id=1, job_id=1, status=status, harvest_start_time="2026-01-01")
-    settle_job(database, Ending(cause=Cause.LOST))
+    settle_job(database, JobEnd(cause=Cause.LOST))
     assert [row.status for row in tables("SELECT status FROM oai_history")] == [status]
     assert (minutes_to_the_next_try(tables) is not None) is tried_again
 
@@ -228,7 +228,7 @@ def test_a_harvest_that_lost_the_database_is_retried_although_it_wrote_its_row(
     running_job(tables)
     run = {"status": "failed", "failure_code": code, "harvest_start_time": "2026-01-01"}
     tables.add("oai_history", repository_id=1, job_id=1, **run)
-    settle_job(database, Ending(cause=Cause.ENDED, exit_code=6))
+    settle_job(database, JobEnd(cause=Cause.ENDED, exit_code=6))
     assert (minutes_to_the_next_try(tables) is not None) is tried_again
 
 
@@ -238,7 +238,7 @@ def test_a_completed_run_is_not_retried_although_its_commit_lost_the_database(
     running_job(tables)
     for columns in ({"status": "completed"}, {"status": "failed", "failure_code": "database"}):
         tables.add("oai_history", repository_id=1, job_id=1, harvest_start_time="2026-01-01", **columns)
-    settle_job(database, Ending(cause=Cause.ENDED, exit_code=6))
+    settle_job(database, JobEnd(cause=Cause.ENDED, exit_code=6))
     assert minutes_to_the_next_try(tables) is None
 
 
@@ -253,7 +253,7 @@ def test_a_harvest_believed_lost_is_not_retried_once_it_completes(
         job = session.get(Job, 1)
         assert job is not None
         run = run_of(job)
-    settle_job(database, Ending(cause=Cause.LOST))
+    settle_job(database, JobEnd(cause=Cause.LOST))
     assert minutes_to_the_next_try(tables) is not None
     tables.add(
         "oai_history",
@@ -264,7 +264,7 @@ def test_a_harvest_believed_lost_is_not_retried_once_it_completes(
     )
     for _ in range(2):
         with database.session() as session:
-            settle(session, run, Ending(cause=Cause.ENDED, exit_code=0), SETTINGS)
+            settle(session, run, JobEnd(cause=Cause.ENDED, exit_code=0), SETTINGS)
             session.commit()
     assert (minutes_to_the_next_try(tables) is not None) is tried_again
     assert tables.one("SELECT failures FROM oai_recurring_job") == 0
@@ -284,7 +284,7 @@ def test_the_history_states_why_a_harvest_was_interrupted(
         "oai_history", repository_id=1, job_id=1, status="incomplete", failure_reason="interrupted",
         harvest_start_time="2026-01-01",
     )  # fmt: skip
-    settle_job(database, Ending(cause=cause, exit_code=130))
+    settle_job(database, JobEnd(cause=cause, exit_code=130))
     assert message in tables.one("SELECT failure_reason FROM oai_history")
 
 
@@ -305,7 +305,7 @@ def test_the_history_row_has_job_set_host_process_start_and_reason(
     database: Database, tables: Tables
 ) -> None:
     running_job(tables, set_spec="a:b")
-    settle_job(database, Ending(cause=Cause.ENDED, exit_code=1, stderr="Traceback\n  …\nMemory\0Error\n"))
+    settle_job(database, JobEnd(cause=Cause.ENDED, exit_code=1, stderr="Traceback\n  …\nMemory\0Error\n"))
     (row,) = tables("SELECT * FROM oai_history")
     assert (row.job_id, row.set_spec, row.host, row.process_id, row.verdict) == (1, "a:b", "w1", 7, "failed")
     assert row.harvest_start_time == datetime(2026, 1, 1, tzinfo=UTC)
@@ -324,5 +324,5 @@ def test_the_row_of_a_lost_harvest_has_the_counts_of_its_own_checkpoint(
             "oai_harvest", repository_id=1, metadata_prefix=prefix, job_id=job,
             counts=f'{{"records": {records}}}', run_started="2026-01-01T00:00Z",
         )  # fmt: skip
-    settle_job(database, Ending(cause=Cause.LOST))
+    settle_job(database, JobEnd(cause=Cause.LOST))
     assert tables.one("SELECT record_count FROM oai_history") == 10
