@@ -55,7 +55,8 @@ def walk(harvested: Harvested, database: Database) -> Walk:
                 return found
             arguments = [("resumptionToken", token)]
 
-    until(lambda: len([name for name in listed() if name.startswith("oai:one:")]) >= RECORDS)
+    last = [("verb", "GetRecord"), ("metadataPrefix", "oai_dc"), ("identifier", f"oai:one:{RECORDS - 2}")]
+    until(lambda: not harvested.repository().answer(last).errors)
     return listed
 
 
