@@ -8,10 +8,14 @@ from tests.reference import FILES, FOLDER, ROOT
 from zatva.init import example
 
 
+def _written(name: str) -> str:
+    """Return a file of the reference; that it is up to date is tested once for each file."""
+    return (FOLDER / name).read_text(encoding="utf-8")
+
+
 @pytest.mark.parametrize("name", FILES)
 def test_the_reference_is_up_to_date(name: str) -> None:
-    written = (FOLDER / name).read_text(encoding="utf-8")
-    assert written == FILES[name](), "bring it up to date: python -m tests.reference"
+    assert _written(name) == FILES[name](), "bring it up to date: python -m tests.reference"
 
 
 @pytest.mark.parametrize(
@@ -28,7 +32,7 @@ def test_the_reference_is_up_to_date(name: str) -> None:
     ],
 )
 def test_the_reference_has_meaning_and_default_of_each_schedule_column(row: str) -> None:
-    table = FILES["tables.md"]().partition("## `oai_recurring_job`")[2].partition("\n## ")[0]
+    table = _written("tables.md").partition("## `oai_recurring_job`")[2].partition("\n## ")[0]
     assert row in re.sub(" +", " ", table)
 
 
@@ -45,7 +49,7 @@ def test_the_reference_has_meaning_and_default_of_each_schedule_column(row: str)
     ],
 )
 def test_the_reference_states_which_options_a_command_requires(command: str, line: str) -> None:
-    section = FILES["commands.md"]().partition(f"## `zatva {command}`\n")[2].partition("\n## ")[0]
+    section = _written("commands.md").partition(f"## `zatva {command}`\n")[2].partition("\n## ")[0]
     assert line in section.splitlines()
 
 
