@@ -368,7 +368,8 @@ def _set_options(connection: psycopg.Connection, _record: object) -> None:
         return
     for name, value in _OPTION.findall(connection.pgconn.options.decode()):
         plain = value.replace("\\", "")
-        connection.execute("SELECT set_config(%s, %s, false)", [name, plain])
+        # Not prepared: without sessions, the name of the statement may be taken in the server process.
+        connection.execute("SELECT set_config(%s, %s, false)", [name, plain], prepare=False)
     connection.commit()
 
 

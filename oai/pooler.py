@@ -5,7 +5,7 @@ import select
 from typing import Final
 
 import psycopg
-from sqlalchemy import Connection, Engine, text
+from sqlalchemy import Connection, Engine
 
 from oai.errors import DatabaseNotReadyError, required
 
@@ -35,11 +35,13 @@ def require_sessions(connection: Connection) -> None:
         raise DatabaseNotReadyError(NO_SESSIONS)
 
 
-def _pid(connection: Connection) -> int | None:
+def _pid(connection: Connection) -> int:
     """Return the server process of the connection's next transaction."""
-    pid: int | None = connection.scalar(text(_PID))
-    connection.rollback()
-    return pid
+    driver = required(connection.connection.driver_connection, "the connection is open")
+    # Prepared by its fifth repetition, the statement would fail where another client has prepared its own.
+    (pid,) = driver.execute(_PID, prepare=False).fetchone()
+    driver.rollback()
+    return int(pid)
 
 
 def _other_pid(engine: Engine) -> int | None:
