@@ -368,7 +368,7 @@ def _set_options(connection: psycopg.Connection, _record: object) -> None:
         return
     for name, value in _OPTION.findall(connection.pgconn.options.decode()):
         plain = value.replace("\\", "")
-        # Not prepared: without sessions, the name of the statement may be taken in the server process.
+        # Not prepared: without sessions, another client may have prepared a statement of that name.
         connection.execute("SELECT set_config(%s, %s, false)", [name, plain], prepare=False)
     connection.commit()
 

@@ -2,7 +2,7 @@
 
 import contextlib
 import select
-from typing import Final
+from typing import Any, Final
 
 import psycopg
 from sqlalchemy import Connection, Engine
@@ -25,19 +25,18 @@ def require_sessions(connection: Connection) -> None:
     connection must have no open transaction. Raises DatabaseNotReadyError.
     """
     driver = required(connection.connection.driver_connection, "the connection is open")
-    pid = _pid(connection)
+    pid = _pid(driver)
     # Poolers give clients keys of their own for the cancellation of statements, with other numbers.
     if driver.info.backend_pid == pid:
         return
     # A busy pooler has lent the process to others meanwhile; an idle one lends it to the next connection.
-    moved = any(_pid(connection) != pid for _ in range(_TRANSACTIONS))
+    moved = any(_pid(driver) != pid for _ in range(_TRANSACTIONS))
     if moved or _other_pid(connection.engine) == pid:
         raise DatabaseNotReadyError(NO_SESSIONS)
 
 
-def _pid(connection: Connection) -> int:
+def _pid(driver: Any) -> int:  # noqa: ANN401 as SQLAlchemy types it
     """Return the server process of the connection's next transaction."""
-    driver = required(connection.connection.driver_connection, "the connection is open")
     # Prepared by its fifth repetition, the statement would fail where another client has prepared its own.
     (pid,) = driver.execute(_PID, prepare=False).fetchone()
     driver.rollback()

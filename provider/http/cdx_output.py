@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -64,18 +64,14 @@ def pywb_json(captures: Sequence[FoundCapture], columns: Sequence[Column], resum
 
 def pywb_cdxj(captures: Sequence[FoundCapture], columns: Sequence[Column], resume_key: str | None) -> str:
     """Return CDXJ as pywb does."""
-    own = [column for column in columns if column[0] not in _BEFORE_THE_JSON]
-    lines = (f"{_begin(capture)}{json.dumps(_present(capture, own))}\n" for capture in captures)
-    return "".join(lines) + _last_line(resume_key)
+    return _cdxj(captures, columns, resume_key, json.dumps)
 
 
 def outbackcdx_cdxj(
     captures: Sequence[FoundCapture], columns: Sequence[Column], resume_key: str | None
 ) -> str:
     """Return CDXJ as outbackcdx does: strings, without blanks between them and without missing values."""
-    own = [column for column in columns if column[0] not in _BEFORE_THE_JSON]
-    lines = (f"{_begin(capture)}{_compact(_present(capture, own))}\n" for capture in captures)
-    return "".join(lines) + _last_line(resume_key)
+    return _cdxj(captures, columns, resume_key, _compact)
 
 
 def outbackcdx_rows(
@@ -105,6 +101,18 @@ def wayback_rows(captures: Sequence[FoundCapture], columns: Sequence[Column], re
         rows.insert(0, [name for name, _ in columns])
     lines = [json.dumps(row, ensure_ascii=False) for row in (*rows, *_key_rows(resume_key))]
     return "[" + ",\n".join(lines) + "]\n"
+
+
+def _cdxj(
+    captures: Sequence[FoundCapture],
+    columns: Sequence[Column],
+    resume_key: str | None,
+    as_json: Callable[[Mapping[str, str]], str],
+) -> str:
+    """Return key, time and an object without missing values for each capture."""
+    own = [column for column in columns if column[0] not in _BEFORE_THE_JSON]
+    lines = (f"{_begin(capture)}{as_json(_present(capture, own))}\n" for capture in captures)
+    return "".join(lines) + _last_line(resume_key)
 
 
 def _escaped(value: str) -> str:

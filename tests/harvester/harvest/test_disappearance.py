@@ -306,14 +306,19 @@ def move_while_listed(library: Library, number: int) -> None:
     library.fake.before = move
 
 
-async def test_a_list_that_repeats_records_deletes_only_those_missing_from_the_next_full_list_too(
-    library: Library,
-) -> None:
+async def lose_one_and_repeat_one(library: Library) -> None:
+    """Harvest all, then remove record 20; the next list repeats record 0. GetRecord is refused."""
     library.forgets(get_record=False)
     library.fake.sizes = False
     await library.run()
     del library.fake.items[20]
     move_while_listed(library, 0)
+
+
+async def test_a_list_that_repeats_records_deletes_only_those_missing_from_the_next_full_list_too(
+    library: Library,
+) -> None:
+    await lose_one_and_repeat_one(library)
     outcome = await library.run(full=True)
     assert (outcome.verdict, outcome.counts["repeated"], outcome.counts["disappeared"]) == ("complete", 1, 0)
     repeated, _unknown, kept = outcome.warnings
@@ -340,11 +345,7 @@ async def test_a_list_that_repeats_records_deletes_only_those_missing_from_the_n
 async def test_records_that_a_changing_list_missed_are_deleted_by_a_list_without_repetitions(
     library: Library,
 ) -> None:
-    library.forgets(get_record=False)
-    library.fake.sizes = False
-    await library.run()
-    del library.fake.items[20]
-    move_while_listed(library, 0)
+    await lose_one_and_repeat_one(library)
     await library.run(full=True)
     library.fake.before = None
     outcome = await library.run(full=True)
