@@ -133,6 +133,10 @@ _PLANNED: Final = (Surface.SCHEDULE, Surface.SCHEDULE_COMMAND, Surface.FORM, Sur
 _RUNNING: Final = (Surface.REQUEST, Surface.PROCESS, Surface.COMMAND)
 _SAMPLE: Final = dict.fromkeys(_PLANNED, "a sample is a job of its own; a schedule's runs are whole")
 _NOW_ONLY: Final = dict.fromkeys((*_PLANNED, Surface.JOB), "only a person who harvests now decides on it")
+_FLOOR: Final = dict.fromkeys(
+    (*_PLANNED, Surface.JOB, Surface.COMMAND),
+    "the `harvest_from` of a schedule becomes that of its later runs",
+)
 _QUEUED: Final = dict.fromkeys(_RUNNING, "it orders the jobs that wait; one that runs waits no more")
 _TIMED: Final = dict.fromkeys((Surface.JOB, *_RUNNING), "a schedule's times become those of its jobs")
 _LOCAL: Final = "A time without an offset is local time in `time_zone`."
@@ -164,7 +168,9 @@ class HarvestParameters:
     `harvest_from` and `harvest_to` are datestamps in either granularity. `full` ignores the watermark of
     earlier harvests. `max_records` makes the run a sample: it ends there, and only its records are kept.
     `slice` requests a month or a day at a time, for repositories whose tokens expire before a whole list is
-    read. `ignore_wait` sends requests although the repository asked for a longer wait.
+    read. `ignore_wait` sends requests although the repository asked for a longer wait. Instead of
+    all records, a run without `harvest_from` requests those since `harvest_floor`, or only what changed since
+    the last complete harvest, if that reached back so far.
     """
 
     metadata_prefix: str = field(default="oai_dc", metadata=_of(
@@ -180,7 +186,7 @@ class HarvestParameters:
         command=Option("--set --query", _SELECTION, "SPEC"),
     ))
     harvest_from: str | None = field(default=None, metadata=_of(
-        schedule=Option("--from", "first harvest: earliest datestamp", "DATE"),
+        schedule=Option("--from", "earliest datestamp; earlier changes are not requested", "DATE"),
         command=Option("--from", "earliest datestamp", "DATE", "from_"),
     ))
     harvest_to: str | None = field(default=None, metadata=_of(
@@ -241,6 +247,7 @@ class HarvestParameters:
         absent=_NOW_ONLY,
         command=Option("--ignore-wait", "harvest even if the repository asked to wait longer", place=3),
     ))
+    harvest_floor: str | None = field(default=None, metadata=_of(absent=_FLOOR))
 
 
 @dataclass(frozen=True, kw_only=True, init=False, eq=False, repr=False)

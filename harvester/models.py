@@ -275,6 +275,8 @@ class Harvest(Base):
     """Empty for the whole repository."""
     watermark: Mapped[str | None] = mapped_column(Text)
     """The server's responseDate when the last complete harvest began: the next `from`, less an overlap."""
+    complete_from: Mapped[str | None] = mapped_column(Text)
+    """The datestamp from which everything is stored up to the watermark; NULL if that is all records."""
     watermark_lag: Mapped[float | None]
     """Seconds by which the server's clock was behind ours at the watermark; 0 if ahead, NULL if unknown."""
     resumption_token: Mapped[str | None] = mapped_column(Text)

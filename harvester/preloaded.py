@@ -24,6 +24,7 @@ from harvester.harvest import (
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome, write_history
 from harvester.harvest.verdict import End, Evidence, judge
+from harvester.harvest.watermark import CompleteHarvest
 from harvester.locks import check_unlocked
 from harvester.models import Repository
 from harvester.reading.answers import Identity
@@ -97,7 +98,8 @@ def _end() -> Iterator[Work]:
         repository_id=1, metadata_prefix="", set_spec="", run_started=_NOW, job_id=1
     )
     yield lambda session: of_format.prune(session, keep_days=1)
-    yield lambda session: checkpoint.end(session, 1, watermark="", lag=0, resumable=False, error=None)
+    complete = CompleteHarvest(watermark="")
+    yield lambda session: checkpoint.end(session, 1, complete=complete, lag=0, resumable=False, error=None)
     yield lambda session: session.get(ImportSource, 1)
     yield lambda session: sources.harvested_prefixes(session, 1)
     yield lambda session: candidates.read_sample(session, 1, "", most=1)

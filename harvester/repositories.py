@@ -345,7 +345,9 @@ def harvest_from_the_start(session: Session, which: ColumnElement[bool]) -> None
     A run in progress then leaves no watermark either (`checkpoint.end`).
     """
     start = update(Harvest).where(which)
-    start = start.values(watermark=None, resumption_token=None, run_parameters=None, run_state={})
+    start = start.values(
+        watermark=None, complete_from=None, resumption_token=None, run_parameters=None, run_state={}
+    )
     session.execute(start, execution_options={"synchronize_session": False})
 
 

@@ -19,7 +19,7 @@ from harvester.harvest.request import HarvestRequest
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
 from harvester.harvest.seen_identifiers import Marks, no_marks
 from harvester.harvest.verdict import Verdict
-from harvester.harvest.watermark import watermark
+from harvester.harvest.watermark import CompleteHarvest, watermark
 from harvester.locks import check_unlocked
 from harvester.models import Harvest, History
 from harvester.reading.errors import RepositoryBusyError
@@ -36,7 +36,7 @@ class Checkpoint:
     marks: Marks
     """Marks of the current list."""
     warnings: Sequence[Note]
-    watermark: str | None
+    complete: CompleteHarvest
     watermark_lag: float | None
     response_date: str | None
     complete_list_size: int | None
@@ -59,13 +59,17 @@ def saved_state(session: Session, row: Harvest | None) -> SavedState:
     if row is None:
         return SavedState()
     return SavedState(
-        watermark=row.watermark,
+        complete=_complete(row),
         undated=_undated(session, row),
         token=row.resumption_token or "",
         parameters=row.run_parameters or {},
         state=row.run_state,
         counts=row.counts,
     )
+
+
+def _complete(row: Harvest) -> CompleteHarvest:
+    return CompleteHarvest(watermark=row.watermark, complete_from=row.complete_from)
 
 
 def _undated(session: Session, row: Harvest) -> str | None:
@@ -104,7 +108,7 @@ def begin(
         state=dict(row.run_state),
         marks=seen_identifiers.kept(session, row.harvest_id) if plan.resumes else no_marks(),
         warnings=notes_of(row.warnings, row.warning_failures),
-        watermark=row.watermark,
+        complete=_complete(row),
         watermark_lag=row.watermark_lag,
         response_date=row.run_response_date,
         complete_list_size=row.complete_list_size,
@@ -189,14 +193,15 @@ def end(
     session: Session,
     harvest_id: int,
     *,
-    watermark: str | None,
+    complete: CompleteHarvest | None,
     lag: float | None,
     resumable: bool,
     error: Note | None,
 ) -> None:
     """Record the end of the run. Unless it is `resumable`, its progress is deleted.
 
-    `lag` is that of the watermark.
+    `complete` replaces what the row says of complete harvests, unless it is None; `lag` is that of its
+    watermark.
 
     A run whose parameters were deleted meanwhile, because the repository has moved, leaves no watermark.
     If another process has begun the harvest again, the row is its own and stays as it is.
@@ -204,8 +209,9 @@ def end(
     values: dict[str, Any] = {"job_id": None, "process_id": None, "estimated_end": None, **_last(error)}
     if not resumable:
         values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, **columns_of([])}
-    if watermark is not None:
-        values["watermark"] = case((Harvest.run_parameters.is_not(None), watermark))
+    if complete is not None:
+        values["watermark"] = case((Harvest.run_parameters.is_not(None), complete.watermark))
+        values["complete_from"] = complete.complete_from
         values["watermark_lag"] = lag
     if _updated(session, harvest_id, values) and not resumable:
         seen_identifiers.forget(session, harvest_id)

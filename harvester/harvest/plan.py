@@ -8,6 +8,7 @@ from typing import Any
 from harvester.client.repository_client import Selection
 from harvester.client.transport import request_url
 from harvester.harvest.request import HarvestRequest, in_granularity
+from harvester.harvest.watermark import CompleteHarvest
 from harvester.harvest.windows import (
     Calendar,
     Window,
@@ -61,7 +62,7 @@ class Target:
 class SavedState:
     """What a harvest's row in `oai_harvest` says of its last run."""
 
-    watermark: str | None = None
+    complete: CompleteHarvest = field(default_factory=CompleteHarvest)
     undated: str | None = None
     """The unreadable responseDate of the last harvest, if that harvest left no watermark."""
     token: str = ""
@@ -243,20 +244,22 @@ def _from(
         return in_granularity(request.harvest_from, granularity), "as requested"
     if request.full:
         return None, "because all records were requested"
-    watermark = saved_state.watermark
-    if watermark is None and saved_state.undated is not None:
-        return (
-            None,
-            (
-                f"because the last harvest has no valid date: its responseDate {saved_state.undated!r} "
-                "cannot be read"
-            ),
-        )
+    watermark = saved_state.complete.since(request.harvest_floor)
+    if watermark is None and request.harvest_floor is not None:
+        return in_granularity(request.harvest_floor, granularity), "the earliest datestamp of its schedule"
     if watermark is None:
-        return None, "because there is no complete harvest of this format and set to continue from"
+        return None, f"because {_why_nothing_to_continue(saved_state)}"
     from_ = incremental_from(watermark, granularity, overlap)
     seconds = max(overlap, least_overlap(granularity))
     return from_, f"the start of the last complete harvest, {watermark}, less {seconds:,.0f} seconds"
+
+
+def _why_nothing_to_continue(saved_state: SavedState) -> str:
+    if saved_state.complete.complete_from is not None:
+        return f"earlier harvests requested only records since {saved_state.complete.complete_from}"
+    if saved_state.undated is not None:
+        return f"the last harvest has no valid date: its responseDate {saved_state.undated!r} cannot be read"
+    return "there is no complete harvest of this format and set to continue from"
 
 
 def incremental_from(watermark: str, granularity: str | None, overlap: float) -> str:

@@ -71,6 +71,7 @@ class HarvestRequest(HarvestParameters):
             "from": self.harvest_from,
             "until": self.harvest_to,
             "full": self.full,
+            **({"floor": self.harvest_floor} if self.harvest_floor else {}),
             "max": self.max_records,
             **({"slice": self.slice.value} if self.slice else {}),
             **({"replay": self.replay} if self.replay is not None else {}),
@@ -80,17 +81,15 @@ class HarvestRequest(HarvestParameters):
         }
 
     def covers(self, watermark: str | None, from_: str | None) -> bool:
-        """Return whether the run, once complete, has everything that changed since the watermark.
+        """Return whether the next run need only request what changed after this one, once it is complete.
 
         `from_` is where the run began, in the repository's granularity. A day must be before that of the
-        watermark (`least_overlap`).
+        watermark (`least_overlap`), so that no change between both is left out.
         """
         if self.harvest_to is not None or self.max_records is not None or self.replay is not None:
             return False
-        if self.harvest_from is None:
+        if self.harvest_from is None or watermark is None or from_ is None:
             return True
-        if watermark is None or from_ is None:
-            return False
         begun = parse_datestamp(from_)
         return begun.moment <= earlier(parse_datestamp(watermark).moment, least_overlap(begun.granularity))
 

@@ -421,28 +421,30 @@ class Run:
             response_date=state.response_date,
             started=point.run_started,
             received_lag=state.lag,
-            last=None if self.plan.from_ is None else point.watermark,
+            last=None if self.plan.from_ is None else point.complete.watermark,
             last_lag=point.watermark_lag,
         )
 
     def _moves_watermark(self, verdict: Verdict) -> bool:
         """Return whether the run received everything, so that the next one need not request it again."""
-        point = self.checkpointer.point
-        return verdict is Verdict.COMPLETE and self.request.covers(point.watermark, self.plan.from_)
+        before = self.checkpointer.point.complete.watermark
+        return verdict is Verdict.COMPLETE and self.request.covers(before, self.plan.from_)
 
     def _end_checkpoint(
         self, session: Session, outcome: RunOutcome, error: Exception | None, history_id: int
     ) -> None:
         moves = self._moves_watermark(outcome.verdict)
-        point = self.checkpointer.point
+        point, watermark = self.checkpointer.point, self._next.value if moves else None
         checkpoint.end(
             session,
             point.harvest_id,
-            watermark=self._next.value if moves else None,
+            complete=None if watermark is None else point.complete.extended(watermark, self.plan.from_),
             lag=self._next.lag,
             resumable=resumable(outcome.evidence.end, error),
             error=Note(text=str(error), failure=failure_of(error)) if error else None,
         )
         if self.quarantine.occupied:
-            self.quarantine.close(session, history_id=history_id, complete=moves, now=datetime.now(UTC))
+            # The first run from a date meets no earlier records, so it does not resolve their entries.
+            met = moves and (point.complete.watermark is not None or self.plan.from_ is None)
+            self.quarantine.close(session, history_id=history_id, complete=met, now=datetime.now(UTC))
         self.quarantine.prune(session, keep_days=self.prepared.settings.harvester.keep_changes)

@@ -40,6 +40,33 @@ def lag_of(response_date: str | None, now: datetime) -> float | None:
 
 
 @dataclass(frozen=True, kw_only=True)
+class CompleteHarvest:
+    """What the complete harvests of a format and set have received."""
+
+    watermark: str | None = None
+    """When the last one began, by the repository's clock; None before the first."""
+    complete_from: str | None = None
+    """The datestamp from which they requested records; None for all records."""
+
+    def since(self, floor: str | None) -> str | None:
+        """Return the watermark if only later changes are missing of the records since `floor` (None: all)."""
+        if self.watermark is None or self.complete_from is None:
+            return self.watermark
+        begun = parse_datestamp(self.complete_from).moment
+        return self.watermark if floor and parse_datestamp(floor).moment >= begun else None
+
+    def extended(self, watermark: str, from_: str | None) -> "CompleteHarvest":
+        """Return it after a complete harvest from `from_`, which left that watermark.
+
+        `from_` is not after the present watermark, or there is none (`HarvestRequest.covers`).
+        """
+        bounds = [from_] if self.watermark is None else [from_, self.complete_from]
+        dated = [bound for bound in bounds if bound is not None]
+        first = min(dated, key=lambda bound: parse_datestamp(bound).moment) if dated == bounds else None
+        return CompleteHarvest(watermark=watermark, complete_from=first)
+
+
+@dataclass(frozen=True, kw_only=True)
 class NextWatermark:
     """The watermark after a run that has received everything it requested.
 

@@ -232,7 +232,9 @@ def _job_due(
     schedule.explain(None, None)
     schedule.last_due = due
     job = job_of(session, schedule, due=due)
-    job.harvest_from = job.harvest_from or computed_from(session, job, overlap)
+    # A schedule's lower bound is in the job's row until the schedule has begun (`job_of`).
+    floor = schedule.harvest_from or None
+    job.harvest_from = job.harvest_from or computed_from(session, job, overlap, floor)
     session.add(job)
     session.flush()
     return job.job_id

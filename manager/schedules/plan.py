@@ -16,6 +16,7 @@ from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.harvest.plan import incremental_from
+from harvester.harvest.watermark import CompleteHarvest
 from harvester.harvest_plan import Surface, carried
 from harvester.models import Harvest, History, Repository
 from harvester.recognition import check_base_url
@@ -218,7 +219,7 @@ def is_begun(session: Session, recurring_id: int) -> bool:
 
 
 _WATERMARK: Final = (
-    select(Harvest.watermark, Repository.granularity, Repository.protocol)
+    select(Harvest.watermark, Harvest.complete_from, Repository.granularity, Repository.protocol)
     .join(Repository, Repository.repository_id == Harvest.repository_id)
     .where(
         Harvest.repository_id == bindparam("repository"),
@@ -228,33 +229,48 @@ _WATERMARK: Final = (
 )
 
 
-def computed_from(session: Session, job: Job, overlap: float) -> str | None:
+def computed_from(session: Session, job: Job, overlap: float, floor: str | None = None) -> str | None:
     """Return the `from` that the job harvests if its row names none: the watermark less `overlap` seconds.
 
-    None for a full harvest, before the first complete one, and for a repository that is harvested by query.
+    Before a complete harvest that reaches back to `floor`, the schedule's `harvest_from`, that is the floor
+    itself. None for a full harvest, and for a repository that is harvested by query.
     """
     if not job.incremental:
         return None
     harvest = {"repository": job.repository_id, "prefix": job.metadata_prefix, "set": job.set_spec or ""}
     found = session.execute(_WATERMARK, harvest).one_or_none()
-    if found is None or found.watermark is None or access_of(found.protocol).query is not None:
-        return None
-    computed = incremental_from(found.watermark, found.granularity, overlap)
+    if found is None or access_of(found.protocol).query is not None:
+        return floor
+    watermark = CompleteHarvest(watermark=found.watermark, complete_from=found.complete_from).since(floor)
+    if watermark is None:
+        return floor
+    computed = incremental_from(watermark, found.granularity, overlap)
     # A range that ended before is not a valid one; the repository answers it as it always has.
     return computed if not job.harvest_to or computed[: len(job.harvest_to)] <= job.harvest_to else None
 
 
-def bring_up_to_date(session: Session, job: Job, overlap: float) -> bool:
-    """Write the `from` of a job that begins now; return whether the harvester is to compute it itself.
+@dataclass(frozen=True, kw_only=True)
+class Continuation:
+    """That the harvester computes the `from` of a job, from the last complete harvest back to `floor`."""
 
-    A watermark that was removed since the job was planned (`zatva store rebuild`) asks for a full harvest.
+    floor: str | None
+    """The schedule's `harvest_from`; None if the harvest must have requested all records."""
+
+
+def bring_up_to_date(session: Session, job: Job, overlap: float) -> Continuation | None:
+    """Write the `from` of a job that begins now; return None if the harvester is to take it from the row.
+
+    A watermark that was removed since the job was planned (`zatva store rebuild`) asks for a full harvest, or
+    for one from the floor.
     """
-    computed = computed_from(session, job, overlap)
-    if job.harvest_from in {None, "", computed}:
+    computed, floor, begun = computed_from(session, job, overlap), None, False
+    if computed is None and job.incremental and job.recurring_id is not None:
+        schedule = session.get_one(RecurringJob, job.recurring_id)
+        begun = is_begun(session, schedule.id)
+        if begun and schedule.harvest_from:
+            floor = schedule.harvest_from
+            computed = computed_from(session, job, overlap, floor)
+    if job.harvest_from in {None, "", computed, floor} or (begun and computed == floor):
         job.harvest_from = computed
-        return True
-    schedule = None if job.recurring_id is None else session.get(RecurringJob, job.recurring_id)
-    if computed is None and job.incremental and schedule is not None and is_begun(session, schedule.id):
-        job.harvest_from = None
-        return True
-    return False
+        return Continuation(floor=floor)
+    return None

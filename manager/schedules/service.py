@@ -198,7 +198,7 @@ def _parameters(session: Session, schedule: RecurringJob) -> dict[str, Any]:
     """Return the parameters of the schedule's jobs, by column.
 
     An incremental schedule's `harvest_from` is passed to its jobs until one harvest was complete; after that,
-    `manager.schedules.plan` computes it.
+    `manager.schedules.plan` computes that of each job.
     """
     begun = schedule.incremental and is_begun(session, schedule.id)
     values = {one.job_column: getattr(schedule, one.column) for one in carried(Surface.SCHEDULE, Surface.JOB)}

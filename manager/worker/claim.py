@@ -14,7 +14,7 @@ from harvester.models import Harvest, Repository
 from manager.jobs.reasons import locked_by
 from manager.jobs.rejection import is_valid
 from manager.models import Job, JobStatus
-from manager.schedules.plan import bring_up_to_date
+from manager.schedules.plan import Continuation, bring_up_to_date
 from oai.models import from_row
 
 
@@ -87,12 +87,12 @@ def claim(
         job.status, job.waiting = JobStatus.SCHEDULED, locked_by(lock).as_json()
         session.flush()
         return None
-    computes_from = bring_up_to_date(session, job, overlap)
+    continuation = bring_up_to_date(session, job, overlap)
     job.status, job.host, job.worker_id, job.started = JobStatus.IN_PROGRESS, host, worker_id, now
     job.process_id = job.waiting = job.stuck_since = None
     job.pages_before = pages or 0
     session.flush()
-    return run_of(job, computes_from=computes_from)
+    return run_of(job, continuation)
 
 
 def note_process(session: Session, job_id: int, process_id: int) -> None:
@@ -100,22 +100,23 @@ def note_process(session: Session, job_id: int, process_id: int) -> None:
     session.execute(update(Job).where(Job.job_id == job_id).values(process_id=process_id))
 
 
-def run_of(job: Job, *, computes_from: bool = False) -> ClaimedRun:
-    """Return the facts of a running job; `computes_from` is whether the harvester computes its `from`."""
-    arguments = tuple(_arguments(job, computes_from=computes_from))
+def run_of(job: Job, continuation: Continuation | None = None) -> ClaimedRun:
+    """Return the facts of a running job; with a `continuation`, the harvester computes its `from`."""
+    arguments = tuple(_arguments(job, continuation))
     return from_row(ClaimedRun, job, started=job.started or job.harvest_start_time, arguments=arguments)
 
 
-def _arguments(job: Job, *, computes_from: bool) -> list[str]:
+def _arguments(job: Job, continuation: Continuation | None) -> list[str]:
     options: dict[str, object] = {
         "repository_id": job.repository_id,
         "job_id": job.job_id,
         "recurring_id": job.recurring_id,
+        "harvest_floor": continuation and continuation.floor,
     }
     flags = ["end_with_parent"]
     for one in carried(Surface.JOB, Surface.PROCESS):
         value = getattr(job, one.job_column)
-        if one.column == "harvest_from" and computes_from:
+        if one.column == "harvest_from" and continuation is not None:
             continue
         if one.kind is not bool:
             options[one.process] = None if value == "" else value

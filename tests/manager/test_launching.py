@@ -3,6 +3,8 @@
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
+import pytest
+
 from manager.leader.dispatcher import launch_due
 from manager.worker.claim import ClaimedRun, claim
 from oai.database import Database
@@ -115,11 +117,12 @@ def from_of(tables: Tables) -> str | None:
     return found
 
 
-def harvested(tables: Tables, watermark: str | None) -> None:
+def harvested(tables: Tables, watermark: str | None, complete_from: str | None = None) -> None:
     """Add a complete harvest with that watermark."""
     tables.add(
-        "oai_harvest", repository_id=tables.repository(), metadata_prefix="oai_dc", watermark=watermark
-    )
+        "oai_harvest", repository_id=tables.repository(), metadata_prefix="oai_dc", watermark=watermark,
+        complete_from=complete_from,
+    )  # fmt: skip
     tables("UPDATE oai_repository SET granularity = 'YYYY-MM-DDThh:mm:ssZ'")
 
 
@@ -140,15 +143,47 @@ def test_a_from_that_a_user_wrote_into_the_row_is_passed_to_the_harvester(
     assert from_of(tables) == "2020-01-01"
 
 
-def test_a_planned_from_is_dropped_if_the_rows_were_rebuilt_afterwards(
-    database: Database, tables: Tables
-) -> None:
-    harvested(tables, None)
-    tables.add("oai_recurring_job", repository_id=1, frequency="hourly", state=1)
+def begun_schedule(tables: Tables, **columns: str) -> None:
+    """Add a schedule that has had a complete harvest."""
+    tables.add("oai_recurring_job", repository_id=1, frequency="hourly", state=1, **columns)
     tables.add(
         "oai_history", repository_id=1, recurring_id=1, status="x", verdict="complete",
         harvest_start_time=datetime.now(UTC),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("watermark", "complete_from", "planned", "from_", "floor"),
+    [
+        ("2026-05-02T00:00:30Z", "2020-01-01", None, "2026-05-01T23:59:30Z", "2020-01-01"),
+        ("2026-05-02T00:00:30Z", "2020-01-01", "2026-05-01T23:59:30Z", "2026-05-01T23:59:30Z", "2020-01-01"),
+        ("2026-05-02T00:00:30Z", "2021-01-01", "2026-05-01T23:59:30Z", "2020-01-01", "2020-01-01"),
+        ("2026-05-02T00:00:30Z", None, None, "2026-05-01T23:59:30Z", None),
+        (None, None, "2020-01-01", "2020-01-01", "2020-01-01"),
+    ],
+)
+def test_a_schedule_that_has_begun_continues_from_harvests_that_reach_back_to_its_lower_bound(
+    database: Database,
+    tables: Tables,
+    watermark: str | None,
+    complete_from: str | None,
+    planned: str | None,
+    from_: str,
+    floor: str | None,
+) -> None:
+    harvested(tables, watermark, complete_from)
+    begun_schedule(tables, harvest_from="2020-01-01")
+    tables.add("oai_job", repository_id=1, recurring_id=1, harvest_from=planned)
+    options = [one for one in claimed(database).arguments if one.startswith("--harvest-")]
+    assert from_of(tables) == from_
+    assert options == ([f"--harvest-floor={floor}"] if floor else [])
+
+
+def test_a_planned_from_is_dropped_if_the_rows_were_rebuilt_afterwards(
+    database: Database, tables: Tables
+) -> None:
+    harvested(tables, None)
+    begun_schedule(tables)
     tables.add("oai_job", repository_id=1, recurring_id=1, harvest_from="2026-05-01T23:59:30Z")
     run = claimed(database)
     assert from_of(tables) is None

@@ -270,7 +270,9 @@ def test_no_jobs_are_added_for_a_paused_schedule(database: Database, tables: Tab
     assert due_times(tables) == []
 
 
-def test_jobs_have_the_first_from_until_a_harvest_is_complete(database: Database, tables: Tables) -> None:
+def test_jobs_have_the_lower_bound_of_their_schedule_until_they_can_continue(
+    database: Database, tables: Tables
+) -> None:
     number = schedule(tables, frequency="hourly", harvest_from="2020-01-01")
     froms = []
     for verdict in ("failed", "partial", "complete", "complete"):
@@ -281,7 +283,13 @@ def test_jobs_have_the_first_from_until_a_harvest_is_complete(database: Database
             "oai_history", repository_id=1, recurring_id=number, status="x", verdict=verdict,
             harvest_start_time=now(),
         )  # fmt: skip
-    assert froms == ["2020-01-01", "2020-01-01", "2020-01-01", None]
+    assert froms == ["2020-01-01"] * 4
+    tables.add(
+        "oai_harvest", repository_id=1, metadata_prefix="oai_dc", watermark="2026-05-02T00:00:30Z",
+        complete_from="2020-01-01",
+    )  # fmt: skip
+    make_jobs(database)
+    assert tables.one("SELECT harvest_from FROM oai_job") == "2026-05-01"
 
 
 @pytest.mark.parametrize(

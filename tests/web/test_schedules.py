@@ -461,10 +461,7 @@ async def test_the_preview_shows_the_datestamp_bounds_and_whether_they_have_an_e
     never = await previewed(incremental="yes")
     other = await previewed(incremental="yes", set_spec="maps")
 
-    assert "Only records changed since 1 Jan 2020 are requested." in every
-    assert "The first harvest requests only records changed since 1 Jan 2020." in first
-    assert all("The next run requests all records, not only changes." in one for one in (later, other))
-    assert "The datestamp 1 Jan 2020 has no effect: a harvest was complete" in changes
+    requested = (every, first, later, changes, other)
+    assert all("Only records changed since 1 Jan 2020 are requested." in one for one in requested)
     assert "No records can be requested: changes are requested since " in never
     assert all("Records changed after 31 Dec 2021 are not requested." in one for one in (every, first, later))
-    assert "has had a complete harvest" in (await administrator.get(f"/schedules/{number}/edit"))[1]

@@ -92,6 +92,7 @@ if TYPE_CHECKING:
         time_zone: str
         start_date: datetime | None
         end_date: datetime | None
+        harvest_from: str | None
         incremental: bool
         filter_file_path: str | None
         normalize_file_path: str | None
@@ -263,8 +264,13 @@ async def what_it_means(
     )
 
 
-async def changes_since(request: web.Request, repository_id: int, plan: ScheduleForm) -> str | None:
-    """Return the `from` of a harvest of changes; None if there is no complete harvest to continue from."""
+async def changes_since(
+    request: web.Request, repository_id: int, plan: ScheduleForm, *, begun: bool
+) -> str | None:
+    """Return the `from` of a harvest of changes; None if there is no complete harvest to continue from.
+
+    `begun` is whether a harvest of the schedule was complete.
+    """
     # Without `harvest_to`, which must not hide a `from` that is after it.
     job = Job(
         repository_id=repository_id,
@@ -273,7 +279,8 @@ async def changes_since(request: web.Request, repository_id: int, plan: Schedule
         incremental=plan.incremental,
     )
     overlap = request.config_dict[SETTINGS].harvester.overlap
-    return await database_of(request).run(computed_from, job, overlap)
+    floor = (plan.harvest_from or None) if begun else None
+    return await database_of(request).run(computed_from, job, overlap, floor)
 
 
 async def is_owned(request: web.Request, repository_id: int, schedule: RecurringJob | None) -> bool:

@@ -406,6 +406,7 @@ async def _form(
     present = form.values.get("metadata_prefix")
     if isinstance(present, str) and present and (present, present) not in formats:
         formats.append((present, present))
+    begun = schedule is not None and await database_of(request).run(is_begun, schedule.id)
     return render(
         request,
         "schedule_form.html",
@@ -417,8 +418,8 @@ async def _form(
         here=f"/schedules/{schedule.id}/edit" if schedule else request.path_qs,
         schedule=schedule,
         plan=plan,
-        begun=schedule is not None and await database_of(request).run(is_begun, schedule.id),
-        since=plan and await changes_since(request, number, plan),
+        begun=begun,
+        since=plan and await changes_since(request, number, plan, begun=begun),
         runs=plan.next_runs(since, floor) if plan else [],
         found=plan
         and await what_it_means(request, number, plan, plan.times_within_week(since, floor), schedule),

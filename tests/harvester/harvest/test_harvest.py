@@ -16,7 +16,7 @@ from harvester.harvest.preparation import RULES_CHANGED
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import open_source
-from harvester.harvest.watermark import watermark
+from harvester.harvest.watermark import CompleteHarvest, watermark
 from harvester.models import Harvest, OaiSet, Repository, SetMapping
 from harvester.vocabulary import Level, Method
 from oai.database import Database
@@ -290,11 +290,59 @@ async def test_a_finished_run_leaves_no_state_to_resume(library: Library) -> Non
 async def test_after_a_first_harvest_from_a_date_the_next_one_requests_everything_once(
     library: Library,
 ) -> None:
-    """Older records were never requested, so the first harvest leaves no start for the next one."""
+    """Older records were never requested; the next one does, unless it has the same lower bound."""
     for harvest_from in ("2024-01-01", None, None):
         assert (await library.run(harvest_from=harvest_from)).verdict == "complete"
-    begun = [one.get("from") for one in library.fake.lists() if "resumptionToken" not in one]
-    assert begun == ["2024-01-01T00:00:00Z", None, "2024-06-01T11:59:00Z"]
+    assert begun(library) == ["2024-01-01T00:00:00Z", None, "2024-06-01T11:59:00Z"]
+
+
+def begun(library: Library) -> list[str | None]:
+    """Return the `from` of each requested list."""
+    return [one.get("from") for one in library.fake.lists() if "resumptionToken" not in one]
+
+
+async def test_harvests_with_a_lower_bound_request_only_what_has_changed_since_the_last(
+    library: Library,
+) -> None:
+    library.fake.items[0] = replace(library.fake.items[0], datestamp="2023-01-01T00:00:00Z")
+    for _ in range(3):
+        outcome = await library.run(harvest_floor="2024-01-01")
+        assert outcome.verdict == "complete"
+    library.fake.items.append(Item(identifier="late", datestamp="2024-06-01T12:30:00Z"))
+    library.fake.now = "2024-06-01T13:00:00Z"
+    assert (await library.run(harvest_floor="2024-01-01")).counts["new"] == 1
+    assert begun(library) == ["2024-01-01T00:00:00Z", *["2024-06-01T11:59:00Z"] * 3]
+    assert library.harvest_row().complete_from == "2024-01-01T00:00:00Z"
+
+
+async def test_an_earlier_lower_bound_requests_older_records_once(library: Library) -> None:
+    for floor in ("2024-01-01", "2023-01-01", "2024-01-01"):
+        await library.run(harvest_floor=floor)
+    assert begun(library) == ["2024-01-01T00:00:00Z", "2023-01-01T00:00:00Z", "2024-06-01T11:59:00Z"]
+    await library.run()
+    assert library.harvest_row().complete_from is None
+
+
+@pytest.mark.parametrize(
+    ("before", "from_", "complete_from"),
+    [
+        (CompleteHarvest(), "2020-01-01", "2020-01-01"),
+        (CompleteHarvest(), None, None),
+        (CompleteHarvest(watermark=NOW), "2020-01-01", None),
+        (CompleteHarvest(watermark=NOW, complete_from="2019-01-01"), "2024-06-01", "2019-01-01"),
+        (
+            CompleteHarvest(watermark=NOW, complete_from="2019-01-01"),
+            "2018-01-01T00:00:00Z",
+            "2018-01-01T00:00:00Z",
+        ),
+        (CompleteHarvest(watermark=NOW, complete_from="2019-01-01"), None, None),
+    ],
+)
+def test_complete_harvests_reach_back_to_the_earliest_bound(
+    before: CompleteHarvest, from_: str | None, complete_from: str | None
+) -> None:
+    after = before.extended("2024-07-01", from_)
+    assert after == CompleteHarvest(watermark="2024-07-01", complete_from=complete_from)
 
 
 async def test_from_is_written_in_the_granularity_of_the_repository(library: Library) -> None:
@@ -398,12 +446,12 @@ async def test_a_missing_file_is_written_again(library: Library) -> None:
     [
         pytest.param({}, True, marks=pytest.mark.long),
         ({"harvest_to": "2024-12-31"}, False),
-        ({"harvest_from": "2024-01-01"}, False),
+        ({"harvest_from": "2024-01-01"}, True),
         ({"max_records": 5}, False),
         ({"full": True}, True),
     ],
 )
-async def test_the_watermark_moves_only_after_a_harvest_without_bounds(
+async def test_the_watermark_moves_only_after_a_harvest_without_upper_bounds(
     library: Library,
     parameters: dict[str, Any],
     moved: bool,  # noqa: FBT001
@@ -483,7 +531,7 @@ async def test_an_unreadable_response_date_is_reported_in_the_history_and_the_pl
 
 async def test_a_run_that_moves_no_watermark_does_not_warn_about_an_unreadable_date(library: Library) -> None:
     library.fake.now = "18th of April"
-    for parameters in ({"max_records": 5}, {"harvest_from": "2024-01-01"}, {"harvest_to": "2024-05-01"}):
+    for parameters in ({"max_records": 5}, {"harvest_to": "2024-05-01"}):
         outcome = await library.run(**parameters)
         assert outcome.warnings == ()
 

@@ -8,6 +8,7 @@ import pytest
 
 from harvester.harvest.plan import RunPlan, SavedState, Target, plan
 from harvester.harvest.request import HarvestRequest
+from harvester.harvest.watermark import CompleteHarvest
 from harvester.harvest.windows import Window
 from harvester.vocabulary import Method, Slice
 from oai.vocabulary import Verb
@@ -19,7 +20,10 @@ TARGET = Target(
     earliest_datestamp="2024-01-01T00:00:00Z",
     deleted_record="persistent",
 )
-DONE = SavedState(watermark="2024-05-01T12:00:00Z")
+DONE = SavedState(complete=CompleteHarvest(watermark="2024-05-01T12:00:00Z"))
+SINCE_2020 = SavedState(
+    complete=CompleteHarvest(watermark="2024-05-01T12:00:00Z", complete_from="2020-01-01T00:00:00Z")
+)
 
 
 def planned(saved_state: SavedState = DONE, target: Target = TARGET, **parameters: Any) -> RunPlan:
@@ -39,6 +43,18 @@ def planned(saved_state: SavedState = DONE, target: Target = TARGET, **parameter
         ),
         ({"full": True}, DONE, None, "all records were requested"),
         ({"harvest_from": "2024-02-01"}, DONE, "2024-02-01T00:00:00Z", "as requested"),
+        ({}, SINCE_2020, None, "earlier harvests requested only records since 2020-01-01T00:00:00Z"),
+        ({"harvest_from": "2020-01-01"}, SINCE_2020, "2020-01-01T00:00:00Z", "as requested"),
+        *(
+            ({"harvest_floor": floor}, saved_state, begun, why)
+            for floor, saved_state, begun, why in (
+                ("2020-01-01", SavedState(), "2020-01-01T00:00:00Z", "earliest datestamp of its schedule"),
+                ("2020-01-01", SINCE_2020, "2024-05-01T11:59:00Z", "the start of the last complete harvest"),
+                ("2021-06-30", SINCE_2020, "2024-05-01T11:59:00Z", "the start of the last complete harvest"),
+                ("2019-12-31", SINCE_2020, "2019-12-31T00:00:00Z", "earliest datestamp of its schedule"),
+                ("2019-12-31", DONE, "2024-05-01T11:59:00Z", "the start of the last complete harvest"),
+            )
+        ),
     ],
 )
 def test_a_plan_says_why_it_starts_at_its_date(
@@ -53,7 +69,7 @@ def test_a_plan_says_why_it_starts_at_its_date(
 def test_an_interrupted_run_is_resumed_only_by_a_run_of_the_same_kind() -> None:
     kind = HarvestRequest(repository_id=1).kind()
     cut_off = SavedState(
-        watermark="2024-05-01T12:00:00Z",
+        complete=DONE.complete,
         token="t&1",
         parameters={"kind": kind, "from": "2023-01-01T00:00:00Z"},
         state={"windows": [Window(from_="2023-06-01T00:00:00Z", one_by_one=True).as_json()]},

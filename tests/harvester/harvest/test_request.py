@@ -46,7 +46,7 @@ def test_a_parameter_at_its_limit_is_accepted(values: dict[str, object]) -> None
     ("values", "watermark", "from_", "expected"),
     [
         ({}, None, None, True),
-        ({"harvest_from": "2024-05-01"}, None, "2024-05-01T00:00:00Z", False),
+        ({"harvest_from": "2024-05-01"}, None, "2024-05-01T00:00:00Z", True),
         ({"harvest_from": "2024-05-01"}, "2024-05-01T00:00:00Z", "2024-05-01T00:00:00Z", True),
         ({"harvest_from": "2024-05-01"}, "2024-04-30T23:59:59Z", "2024-05-01T00:00:00Z", False),
         ({"harvest_from": "2024-05-01"}, "2024-05-02T00:00:00Z", "2024-05-01T00:00:00Z", True),
