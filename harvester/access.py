@@ -1,4 +1,4 @@
-"""What can be requested from a repository: the differences of the protocols, as data (BIB-4).
+"""What can be requested from a repository: the differences of the protocols, as data.
 
 Pages, plans and checks read it here, so that a new protocol is a new client and a new entry.
 """

@@ -1,4 +1,4 @@
-"""Maps each protocol to its client (BIB-4): a new protocol is a new module, and an entry here."""
+"""Maps each protocol to its client: a new protocol is a new module, and an entry here."""
 
 import contextlib
 import re

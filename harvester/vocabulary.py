@@ -30,7 +30,7 @@ MADE_UP: Final = "generated"
 
 
 class AccessProtocol(StrEnum):
-    """The protocol by which a repository is harvested (BIB-4)."""
+    """The protocol by which a repository is harvested."""
 
     OAI_PMH = "oai-pmh"
     SRU = "sru"
@@ -45,7 +45,7 @@ class RecordStatus(StrEnum):
 
 
 class DeletionPolicy(StrEnum):
-    """What becomes of a record's file when the record is deleted (HAR-9)."""
+    """What becomes of a record's file when the record is deleted."""
 
     REMOVE = "remove"
     """Remove the file; keep the row."""

@@ -1,4 +1,4 @@
-"""Try conditions on stored records before they select what is imported (BIB-2)."""
+"""Try conditions on stored records before they select what is imported."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

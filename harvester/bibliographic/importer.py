@@ -1,4 +1,4 @@
-"""An import: harvested records become bibliographic rows, one batch per transaction (BIB-1 to BIB-3).
+"""An import: harvested records become bibliographic rows, one batch per transaction.
 
 It may be ended at any moment: a batch is written completely or not at all, and the next import finds the
 rest.

@@ -1,4 +1,4 @@
-"""Search among bibliographic records: query, restrictions, pages and facets (BIB-5)."""
+"""Search among bibliographic records: query, restrictions, pages and facets."""
 
 import base64
 import binascii

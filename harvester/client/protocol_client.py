@@ -1,4 +1,4 @@
-"""The interface of every protocol's client: a new protocol is a new module behind it (BIB-4)."""
+"""The interface of every protocol's client: a new protocol is a new module behind it."""
 
 from collections.abc import AsyncIterator
 from typing import Protocol, Self

@@ -1,4 +1,4 @@
-"""Held runs: what they would change, and their approval by a person (HAR-9)."""
+"""Held runs: what they would change, and their approval by a person."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""The mass-change guard: holds a run for approval if it would delete or change too many records (HAR-9)."""
+"""The mass-change guard: holds a run for approval if it would delete or change too many records."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence

@@ -1,4 +1,4 @@
-"""Stores a page: determines what changed, writes the files, then the rows (the order of STO-4)."""
+"""Stores a page: determines what changed, writes the files, then the rows, in this order."""
 
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence

@@ -239,7 +239,7 @@ def _whole(request: HarvestRequest, from_: str | None, calendar: Calendar) -> Wi
 def _from(
     request: HarvestRequest, saved_state: SavedState, granularity: str | None, overlap: float
 ) -> tuple[str | None, str]:
-    """Return the `from` to send (HAR-4), and the reason for it."""
+    """Return the `from` to send, and the reason for it."""
     if request.harvest_from is not None:
         return in_granularity(request.harvest_from, granularity), "as requested"
     if request.full:

@@ -1,4 +1,4 @@
-"""Keeps every request and answer of a run in one WARC file, so that it can be replayed (HAR-10).
+"""Keeps every request and answer of a run in one WARC file, so that it can be replayed.
 
 Each process writes its own file. When an interrupted run is resumed, the new process writes another one; a
 record of type `metadata` with the start of the run links the files.

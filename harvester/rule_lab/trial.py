@@ -1,4 +1,4 @@
-"""Try a rule file on sample records, in a process that is killed when it takes too long (RUL-2)."""
+"""Try a rule file on sample records, in a process that is killed when it takes too long."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Filter files: which records are kept (UIUC OAI harvester architecture, "Filtering"; requirement FIL-1).
+"""Filter files: which records are kept (UIUC OAI harvester architecture, "Filtering").
 
 ::
 

@@ -1,4 +1,4 @@
-"""Normalise files: elements added to the original ones (UIUC harvester architecture, "Normalizing"; NOR-1).
+"""Normalise files: elements added to the original ones (UIUC harvester architecture, "Normalizing").
 
 ::
 

@@ -1,4 +1,4 @@
-"""Limit the evaluation of rules, so that no rule can hang a harvest on any record (RUL-1).
+"""Limit the evaluation of rules, so that no rule can hang a harvest on any record.
 
 lxml cannot be interrupted while it evaluates an XPath, nor re2 while it searches. Evaluations with a short
 time bound run in this process; those that may take long run in a separate process, which is killed at the

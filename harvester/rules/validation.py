@@ -1,4 +1,4 @@
-"""Validation of answers and records against XML Schemas, at the level very strict (VAL-1).
+"""Validation of answers and records against XML Schemas, at the level very strict.
 
 The schemas of OAI-PMH and oai_dc are part of the program, in `grammars/`. For other formats, the schema is
 the one that the repository announces in ListMetadataFormats; for other namespaces in a record, those that the

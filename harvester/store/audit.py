@@ -1,4 +1,4 @@
-"""The fixity check of a store: its files against their rows (STO-6). Commits its report by itself."""
+"""The fixity check of a store: its files against their rows. Commits its report by itself."""
 
 import hashlib
 import os

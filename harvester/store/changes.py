@@ -1,4 +1,4 @@
-"""The change feed, `oai_change`: read in an order that misses no change, and pruned (STO-7)."""
+"""The change feed, `oai_change`: read in an order that misses no change, and pruned."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

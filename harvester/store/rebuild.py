@@ -1,4 +1,4 @@
-"""Rebuilds a repository's rows from its files, because each file contains its record's header (STO-5)."""
+"""Rebuilds a repository's rows from its files, because each file contains its record's header."""
 
 import hashlib
 import os

@@ -1,7 +1,7 @@
 """The harvester's tables that the aggregate reads, by name, because they are a public interface.
 
-The UIUC tables and the change feed are open to other readers (requirements DB and STO-7). They are
-declared here without the harvester's code, on which the provider does not depend. They are only read.
+The UIUC tables and the change feed are open to other readers. They are declared here without the harvester's
+code, on which the provider does not depend. They are only read.
 """
 
 from typing import Final

@@ -1,4 +1,4 @@
-"""Looks up the captures of a URL, of a URL prefix, of a host or of a domain (requirement IDX-7).
+"""Looks up the captures of a URL, of a URL prefix, of a host or of a domain.
 
 A look-up compares URL keys (`provider.holdings.urlkeys`), or the spellings of URLs as long as documents
 lack their keys. It uses one index, on key or URL and capture time, in batches of bounded size. Filters are

@@ -1,8 +1,8 @@
 """The datestamp guarantee: a change's datestamp is later than every answer sent before it is visible.
 
 A harvester's next request starts at the responseDate of its last answer. A change that became visible
-after that answer must therefore have a later datestamp, however long loading took (thesis, 3.7;
-requirement PRO-14). So answers are dated by the mark (`holdings.mark`), which stays below the datestamps of
+after that answer must therefore have a later datestamp, however long loading took (thesis,
+3.7). So answers are dated by the mark (`holdings.mark`), which stays below the datestamps of
 changes that are not visible yet, and the provider lists only records that are due. Changes are dated ahead of
 the clock, so that they hold the mark back only if they take longer than expected.
 """
