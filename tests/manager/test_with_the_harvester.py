@@ -5,6 +5,7 @@ import contextlib
 import os
 import signal
 from collections.abc import AsyncIterator
+from datetime import timedelta
 
 import pytest
 
@@ -13,6 +14,7 @@ from manager.jobs import views as jobs
 from manager.jobs.views import JobView
 from manager.worker.process import HARVESTER
 from oai.database import Database
+from oai.datestamps import format_datestamp, parse_datestamp
 from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.manager.conftest import Tables, alive, manager_process, managing, until
@@ -59,6 +61,24 @@ async def test_a_repository_and_a_schedule_inserted_by_plain_sql_are_harvested(
     (row,) = tables("SELECT record_count, job_id, recurring_id FROM oai_history")
     assert tuple(row) == (25, 1, 1)
     assert len(list((quick.store / "here").rglob("*.xml"))) == 25
+
+
+async def test_the_second_run_of_a_schedule_with_a_lower_bound_requests_only_changes(
+    quick: Settings, database: Database, tables: Tables
+) -> None:
+    async with serve(FakeRepository(items=many(25))) as repository:
+        tables.repository(repository.url)
+        tables.add("oai_recurring_job", repository_id=1, frequency="hourly", harvest_from="2024-01-01")
+        async with managing(quick, database, HARVESTER):
+            await until(tables.history)
+            await until(lambda: tables("SELECT FROM oai_job WHERE harvest_start_time > now()"))
+            watermark = tables.one("SELECT watermark FROM oai_harvest")
+            tables("UPDATE oai_job SET harvest_start_time = now()")
+            await until(lambda: len(tables.history()) == 2)
+        requested = [one.get("from") for one in repository.lists() if "resumptionToken" not in one]
+    assert [status for status, _ in tables.history()] == ["completed", "no changes"]
+    minute_before = format_datestamp(parse_datestamp(watermark).moment - timedelta(minutes=1))
+    assert requested == ["2024-01-01T00:00:00Z", minute_before]
 
 
 async def test_progress_is_shown_and_a_killed_harvest_resumes_where_it_stopped(
