@@ -7,7 +7,7 @@ from typing import Any
 from sqlalchemy import Row, Select, or_, select, tuple_
 from sqlalchemy.orm import Session
 
-from harvester.harvest.models import Quarantined
+from harvester.harvest.models import WITHOUT_BYTES, Quarantined
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Record, Repository, SetMapping
 from harvester.store.paths import identifier_key
 from oai.folding import contains_folded
@@ -103,8 +103,8 @@ def sets_of_record(session: Session, record_id: int) -> Sequence[str]:
 def find_errors(
     session: Session, *, limit: int, run: int, before: int | None = None, resolved: bool = False
 ) -> Sequence[Quarantined]:
-    """Return the errors of a run, newest first; resolved ones if requested."""
-    query = select(Quarantined).where(Quarantined.history_id == run)
+    """Return the errors of a run without their bytes, newest first; resolved ones if requested."""
+    query = select(Quarantined).options(WITHOUT_BYTES).where(Quarantined.history_id == run)
     if before is not None:
         query = query.where(Quarantined.quarantine_id < before)
     if not resolved:

@@ -122,7 +122,7 @@ def list_history(invocation: Invocation) -> None:
     choice = RunFilter(repository_id=given.repository)
     with invocation.session() as session:
         check_repositories(session, given.repository)
-        views = find_runs(session, choice, limit=given.limit, before=given.before)
+        views = find_runs(session, choice, limit=given.limit, before=given.before, whole=True)
         rows = [{**columns_of(view.history), "repository_name": view.repository_name} for view in views]
     invocation.console.table(rows, _HISTORY_COLUMNS, empty="no finished harvests yet")
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 import procrastinate
-from procrastinate.connector import BaseConnector
+from procrastinate.connector import BaseConnector, Notify
 from procrastinate.exceptions import AlreadyEnqueued, ConnectorException
 from procrastinate.jobs import Job as Task
 from procrastinate.jobs import Status
@@ -212,6 +212,25 @@ def _defer_all(
         task.batch_defer(*arguments[begin : begin + at_once])
 
 
+class _Connector(procrastinate.PsycopgConnector):
+    """Listens for new tasks again after the database was away.
+
+    procrastinate's own connector tries once, which a restart of PostgreSQL outlasts. The worker would then
+    find new tasks only by polling until it ends.
+    """
+
+    async def listen_notify(self, on_notification: Notify, channels: Iterable[str]) -> None:
+        """Call `on_notification` until cancelled. Raises ConnectorException for what no attempt changes."""
+        channels = list(channels)
+        while True:
+            try:
+                await super().listen_notify(on_notification=on_notification, channels=channels)
+            except ConnectorException as error:
+                if not is_lost(error):
+                    raise
+            await asyncio.sleep(_TRY_SECONDS)
+
+
 @contextlib.asynccontextmanager
 async def open_queue(
     database: Database, handlers: Handlers, *, closed: asyncio.Event
@@ -220,7 +239,7 @@ async def open_queue(
 
     Once `closed` is set, no new tasks are taken; running ones continue.
     """
-    connector = procrastinate.PsycopgConnector(
+    connector = _Connector(
         conninfo=database.conninfo,
         min_size=1,
         max_size=_POOL,

@@ -2,7 +2,7 @@
 
 import uuid
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     BigInteger,
@@ -16,7 +16,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects.postgresql import ARRAY, JSONB
-from sqlalchemy.orm import Mapped, mapped_column
+from sqlalchemy.orm import Mapped, defer, mapped_column
 
 from harvester.models import Harvest, History, Repository
 from oai.failures import Failure, FailureCode
@@ -78,6 +78,10 @@ class Quarantined(Base):
     job_id: Mapped[int | None]
     resolved: Mapped[datetime | None]
     """Time at which a later run read the record successfully; removed `harvester.keep_changes` days later."""
+
+
+WITHOUT_BYTES: Final = defer(Quarantined.raw, raiseload=True)
+"""Option of queries for lists of quarantined records: with their bytes, one page could take gigabytes."""
 
 
 class ListMarks(Base):

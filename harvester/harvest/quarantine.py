@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, delete, exists, func, select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
-from harvester.harvest.models import Quarantined
+from harvester.harvest.models import WITHOUT_BYTES, Quarantined
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.transform import Refusal
 from harvester.store.paths import identifier_key
@@ -136,8 +136,12 @@ def open_quarantine(session: Session, request: HarvestRequest, *, run_started: d
 def quarantined(
     session: Session, *, history_id: int | None = None, repository_id: int | None = None, all_: bool = False
 ) -> Sequence[Quarantined]:
-    """Return entries, newest first, of one run or of one repository; resolved ones only with `all_`."""
-    query = select(Quarantined).order_by(Quarantined.last_seen.desc(), Quarantined.quarantine_id.desc())
+    """Return entries without their bytes, newest first; resolved ones only with `all_`.
+
+    Those of one run or of one repository, if given.
+    """
+    newest = (Quarantined.last_seen.desc(), Quarantined.quarantine_id.desc())
+    query = select(Quarantined).options(WITHOUT_BYTES).order_by(*newest)
     if history_id is not None:
         query = query.where(Quarantined.history_id == history_id)
     if repository_id is not None:
@@ -149,7 +153,7 @@ def quarantined(
 
 @dataclass(frozen=True, kw_only=True)
 class UnreadParts:
-    """What of a repository cannot be read at present, for its administrators."""
+    """What of a repository cannot be read at present, for its administrators, without the bytes."""
 
     records: int
     latest: Sequence[Quarantined]
@@ -164,7 +168,7 @@ def unread_parts(session: Session, repository_id: int, *, most: int) -> UnreadPa
     is_open = (Quarantined.repository_id == repository_id, Quarantined.resolved.is_(None))
     count = select(func.count()).select_from(Quarantined).where(*is_open, ~is_range)
     newest = (Quarantined.last_seen.desc(), Quarantined.quarantine_id.desc())
-    found = select(Quarantined).where(*is_open).order_by(*newest)
+    found = select(Quarantined).options(WITHOUT_BYTES).where(*is_open).order_by(*newest)
     return UnreadParts(
         records=session.scalars(count).one(),
         latest=session.scalars(found.where(~is_range).limit(most)).all(),

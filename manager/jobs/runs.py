@@ -24,7 +24,7 @@ from sqlalchemy import (
     select,
     true,
 )
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from harvester.harvest.approval import HoldState
 from harvester.harvest.models import Hold
@@ -61,6 +61,11 @@ WORST_FIRST: Final = (
     RunStatus.NO_CHANGES,
 )
 _LIKE_IT: Final = 10
+_WITHOUT_DETAILS: Final = tuple(
+    defer(column, raiseload=True)
+    for column in (History.warnings, History.warning_failures, History.evidence, History.pace)
+)
+"""Options for lists: these columns have up to megabytes for each run, and no list of runs shows them."""
 
 
 def needs_attention(run: Any) -> ColumnElement[bool]:  # noqa: ANN401 History, or a subquery of it
@@ -128,9 +133,12 @@ class TypicalRun:
 
 
 def find_runs(
-    session: Session, choice: RunFilter, *, limit: int, before: int | None = None
+    session: Session, choice: RunFilter, *, limit: int, before: int | None = None, whole: bool = False
 ) -> list[HistoryView]:
-    """Return up to `limit` runs, newest first; `before` is the last `history_id` of the previous page."""
+    """Return up to `limit` runs, newest first; `before` is the last `history_id` of the previous page.
+
+    Only `whole` runs have warnings, evidence and pace.
+    """
     query = (
         select(History, Repository.display_name, Repository.protocol)
         .join(Repository, Repository.repository_id == History.repository_id)
@@ -140,6 +148,8 @@ def find_runs(
     )
     if before is not None:
         query = query.where(History.history_id < before)
+    if not whole:
+        query = query.options(*_WITHOUT_DETAILS)
     return [
         HistoryView(history=run, repository_name=name, protocol=protocol)
         for run, name, protocol in session.execute(query)
@@ -221,6 +231,7 @@ def usual_of(session: Session, run: History) -> TypicalRun | None:
     """Return what is usual for the same repository, format and set; None if no earlier run was successful."""
     query = (
         select(History)
+        .options(*_WITHOUT_DETAILS)
         .where(
             History.repository_id == run.repository_id,
             History.metadata_prefix == run.metadata_prefix,

@@ -7,6 +7,7 @@ from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wai
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import AbstractContextManager
 from dataclasses import replace
+from itertools import islice
 from multiprocessing.context import ForkContext, SpawnContext
 from multiprocessing.synchronize import Event
 from pathlib import Path
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from multiprocessing.sharedctypes import Synchronized
 
 _REPORT_SECONDS = 0.5
+_SUBMITTED_PER_PROCESS = 4
+"""Enough that no process waits for the next file while a report is being received."""
 
 OnRead = Callable[[int], None]
 """Periodically receives the number of bytes read from all files."""
@@ -87,7 +90,8 @@ def _side_by_side(
                 return {pool.submit(_work, file, wait=wait): file for file in files}
 
         try:
-            yield from _results(files, submit, lambda: on_read(read.value))
+            at_once = _SUBMITTED_PER_PROCESS * jobs
+            yield from _results(files, submit, lambda: on_read(read.value), at_once=at_once)
         except BrokenProcessPool:
             raise ZatvaError(
                 "an indexing process was killed; its unfinished files are not indexed: run the command again"
@@ -97,21 +101,26 @@ def _side_by_side(
             pool.shutdown(cancel_futures=True)
 
 
-def _results(files: Iterable[Place], submit: "_Submit", on_read: Callable[[], None]) -> Iterator[FileReport]:
-    """Yield the reports in order of completion; `on_read` is called periodically meanwhile."""
-    work = submit(files, wait=False)
+def _results(
+    files: Iterable[Place], submit: "_Submit", on_read: Callable[[], None], *, at_once: int
+) -> Iterator[FileReport]:
+    """Yield the reports in order of completion; `on_read` is called periodically meanwhile.
+
+    Up to `at_once` files are submitted at a time, because each wait takes time for all that are.
+    """
     busy: list[Place] = []
-    while work:
-        done, _ = wait(work, timeout=_REPORT_SECONDS, return_when=FIRST_COMPLETED)
-        on_read()
-        for one in done:
-            file, report = work.pop(one), one.result()
-            if report is None:
-                busy.append(file)
-            else:
-                yield report
-        if not work and busy:
-            work, busy = submit(busy, wait=True), []
+    for patient, pending in ((False, files), (True, busy)):
+        left = iter(pending)
+        work: _Submitted = {}
+        while work := work | submit(islice(left, at_once - len(work)), wait=patient):
+            done, _ = wait(work, timeout=_REPORT_SECONDS, return_when=FIRST_COMPLETED)
+            on_read()
+            for one in done:
+                file, report = work.pop(one), one.result()
+                if report is None:
+                    busy.append(file)
+                else:
+                    yield report
 
 
 def _one_by_one(

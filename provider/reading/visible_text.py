@@ -4,8 +4,9 @@ Scripts, styles and what elements hide by themselves are left out; style sheets 
 only they hide counts as visible.
 """
 
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Mapping
+from contextlib import suppress
+from typing import Any, Final, cast
 
 from lxml import etree
 
@@ -21,9 +22,11 @@ from provider.reading.titles import (
 PAGE_BYTES: Final = 512 * 1024
 """Bytes of a payload that are read, before and after decompression."""
 MOST_CHARACTERS: Final = 100_000
-_HIDDEN: Final = (
-    "audio", "canvas", "head", "iframe", "math", "noscript", "object", "script", "select", "style", "svg",
-    "template", "textarea", "video",
+_HIDDEN: Final = frozenset(
+    (
+        "audio", "canvas", "head", "iframe", "math", "noscript", "object", "script", "select", "style",
+        "svg", "template", "textarea", "video",
+    )
 )  # fmt: skip
 _INLINE: Final = frozenset(
     (
@@ -61,28 +64,50 @@ def visible_text(payload: bytes, head: bytes, host: str, most: int = MOST_CHARAC
     if not has_known_encoding(head):
         return ""
     page = unpacked(payload[:PAGE_BYTES], head, PAGE_BYTES)
-    # Without the limits lifted: libxml2 ignores elements that are nested too deeply.
-    parser = etree.HTMLParser(encoding="utf-8", remove_comments=True, remove_pis=True, no_network=True)
+    # With a target, because in a tree each attribute costs time for all before it in its tag.
+    target = _VisibleText(most)
+    # The stubs demand `comment`, too, which the parser does not need.
+    parser = etree.HTMLParser(encoding="utf-8", target=cast("Any", target))
     # A parser of C strings would end at a NUL.
     text = in_one_line(decoded(page, page, head, host))
-    try:
-        root = etree.fromstring(text.encode(errors="replace"), parser)
-    except (etree.ParserError, etree.XMLSyntaxError):  # nothing in it is HTML
-        return ""
-    if root is None:
-        return ""
-    etree.strip_elements(root, *_HIDDEN, with_tail=False)
-    return in_one_line("".join(_pieces(root, most)))[:most]
+    # A syntax error: nothing in it is HTML.
+    with suppress(_EnoughError, etree.ParserError, etree.XMLSyntaxError):
+        etree.fromstring(text.encode(errors="replace"), parser)
+    return in_one_line(target.close())[:most]
 
 
-def _pieces(root: etree._Element, most: int) -> Iterator[str]:
-    """Yield the texts in order up to `most` characters, with blanks around elements that separate words."""
-    left = most
-    for event, element in etree.iterwalk(root, events=("start", "end")):
-        if element.tag not in _INLINE:
-            yield " "
-        piece = (element.text if event == "start" else element.tail) or ""
-        yield piece
-        left -= len(piece.strip())
-        if left <= 0:
+class _EnoughError(Exception):
+    """Ends the parsing: the text is long enough."""
+
+
+class _VisibleText:
+    """Receives what the parser reads; gives the text, with blanks around elements that separate words."""
+
+    def __init__(self, most: int) -> None:
+        self._left = most
+        self._hidden = 0
+        """How many elements that hide their content are open."""
+        self._pieces: list[str] = []
+
+    def start(self, tag: str, _attributes: Mapping[str, str]) -> None:
+        self._hidden += tag in _HIDDEN
+        self._separate(tag)
+
+    def end(self, tag: str) -> None:
+        self._hidden -= tag in _HIDDEN
+        self._separate(tag)
+
+    def data(self, text: str) -> None:
+        if self._hidden:
             return
+        self._pieces.append(text)
+        self._left -= len(text.strip())
+        if self._left <= 0:
+            raise _EnoughError
+
+    def close(self) -> str:
+        return "".join(self._pieces)
+
+    def _separate(self, tag: str) -> None:
+        if not self._hidden and tag not in _INLINE and tag not in _HIDDEN:
+            self._pieces.append(" ")

@@ -32,6 +32,8 @@ _ENCRYPTED: Final = 0x2041  # also strong encryption, and a directory that is en
 _SIZES_FOLLOW: Final = 0x08
 _UTF_8: Final = 0x800
 _ZIP64: Final = 0xFFFF_FFFF
+_BOUNDED: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
+"""Methods of which `zipfile` decompresses only as many bytes as are read; of others, all at once."""
 _FAULTS: Final = (zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, ValueError, struct.error)
 """What `zipfile` raises for files that are no good; RuntimeError also for encrypted ones."""
 
@@ -88,11 +90,14 @@ class Directory:
 class _Bounded:
     """A file for `zipfile` that refuses to read a whole large directory at once."""
 
+    is_open = False
+    """Whether the directory has been read: readers of members set their own bounds."""
+
     def __init__(self, file: BinaryIO) -> None:
         self.seek, self.tell, self.close, self._read = file.seek, file.tell, file.close, file.read
 
     def read(self, size: int = -1) -> bytes:
-        if size > MOST_DIRECTORY:
+        if size > MOST_DIRECTORY and not self.is_open:
             raise zipfile.BadZipFile(f"its directory has {size:,} bytes, more than {MOST_DIRECTORY:,}")
         return self._read(size)
 
@@ -101,7 +106,10 @@ class _Bounded:
 
 
 def _opened(file: BinaryIO) -> zipfile.ZipFile:
-    return zipfile.ZipFile(cast("BinaryIO", _Bounded(file)))
+    bounded = _Bounded(file)
+    opened = zipfile.ZipFile(cast("BinaryIO", bounded))
+    bounded.is_open = True
+    return opened
 
 
 def read_directory(file: BinaryIO) -> Directory:
@@ -136,6 +144,8 @@ def read_member(file: BinaryIO, path: str, most: int) -> bytes | None:
         opened = _opened(file)
         if path not in opened.namelist():
             return None
+        if (method := opened.getinfo(path).compress_type) not in _BOUNDED:
+            raise zipfile.BadZipFile(f"it is compressed by another method than deflate ({method})")
         with opened.open(path) as member:
             content = member.read(most + 1)
     except _FAULTS as error:

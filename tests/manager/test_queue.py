@@ -3,8 +3,13 @@
 import asyncio
 import contextlib
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
+import procrastinate
 import pytest
+from procrastinate.exceptions import ConnectorException
+from psycopg import OperationalError
+from psycopg.errors import CannotConnectNow
 from sqlalchemy import text
 
 from manager import queue
@@ -15,6 +20,11 @@ from tests.manager.conftest import Tables, until
 _CUT_OFF = (
     "SELECT pg_terminate_backend(pid, 5000) FROM pg_stat_activity"
     " WHERE datname = current_database() AND wait_event_type = 'Lock' AND query LIKE '%finish_job%'"
+)
+
+_LISTENS = (
+    "SELECT pid FROM pg_stat_activity"
+    " WHERE datname = current_database() AND state = 'idle' AND query ILIKE 'listen%'"
 )
 
 
@@ -77,6 +87,36 @@ async def test_a_task_that_was_given_to_another_worker_ends_without_an_error(
         (process,) = (task for task in asyncio.all_tasks() if task.get_name().startswith("process job"))
         goes_on.set()
         await asyncio.wait_for(process, 20)
+        working.cancel()
+        await asyncio.wait([working])
+
+
+async def test_a_worker_hears_of_new_tasks_after_several_failed_attempts_to_listen(
+    database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As while PostgreSQL restarts."""
+    listen = procrastinate.PsycopgConnector.listen_notify
+    refused = [OperationalError("refused"), CannotConnectNow("the database system is starting up")]
+    begun = asyncio.Event()
+
+    async def listen_after_a_restart(connector: procrastinate.PsycopgConnector, **arguments: Any) -> None:
+        if refused:
+            raise ConnectorException from refused.pop()
+        await listen(connector, **arguments)
+
+    async def harvest(_job_id: int) -> None:
+        begun.set()
+
+    monkeypatch.setattr(procrastinate.PsycopgConnector, "listen_notify", listen_after_a_restart)
+    async with queue.open_queue(database, _handlers(harvest), closed=asyncio.Event()) as app:
+        working = asyncio.create_task(
+            queue.work(app, queue.QUEUE, concurrency=1, poll_seconds=600, lost_seconds=1800)
+        )
+        await until(lambda: tables(_LISTENS))
+        with database.session() as session:
+            queue.defer(session, [queue.QueuedHarvest(job_id=1, repository_id=1)])
+            session.commit()
+        await asyncio.wait_for(begun.wait(), 20)
         working.cancel()
         await asyncio.wait([working])
 

@@ -1,7 +1,7 @@
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
-from sqlalchemy import select
+from sqlalchemy import inspect, select
 
 from harvester.models import Repository
 from harvester.vocabulary import RunStatus
@@ -34,6 +34,18 @@ def test_runs_are_filtered_by_each_criterion(database: Database) -> None:
         assert found(RunFilter(since=BEGAN + timedelta(minutes=2))) == []
         only = select(Repository.repository_id).where(Repository.repository_name == "KNAV")
         assert found(RunFilter(among=only)) == [3, 2]
+
+
+def test_lists_of_runs_do_not_load_warnings_evidence_and_pace(database: Database) -> None:
+    with database.session() as session:
+        a_run(session, a_repository(session), warnings=["odd"])
+        session.commit()
+
+        (listed,) = find_runs(session, RunFilter(), limit=10)
+
+        assert inspect(listed.history).unloaded == {"warnings", "warning_failures", "evidence", "pace"}
+        (whole,) = find_runs(session, RunFilter(), limit=10, whole=True)
+        assert whole.history.warnings == ["odd"]
 
 
 def test_a_day_has_the_status_of_its_worst_run_and_follows_the_time_zone(database: Database) -> None:

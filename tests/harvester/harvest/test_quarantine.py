@@ -2,12 +2,13 @@
 
 from datetime import UTC, datetime, timedelta
 
-from sqlalchemy import select
+from sqlalchemy import inspect, select
 
 from harvester.harvest.models import Quarantined
-from harvester.harvest.quarantine import open_quarantine, quarantined
+from harvester.harvest.quarantine import get_quarantined, open_quarantine, quarantined, unread_parts
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.transform import Refusal
+from harvester.listing import find_errors
 from harvester.models import History
 from harvester.repositories import add_repository
 from harvester.store.paths import identifier_key
@@ -44,7 +45,8 @@ def test_the_same_fault_is_stored_once_and_characters_that_no_database_accepts_a
         quarantine.add(session, [bad, bad], now=NOW)
         quarantine.add(session, [bad], now=NOW)
         (kept,) = quarantined(session, repository_id=repository.repository_id)
-        assert (kept.identifier, kept.raw) == ("oai:x:␀", b"\0")
+        assert kept.identifier == "oai:x:␀"
+        assert session.scalars(select(Quarantined.raw)).all() == [b"\0"]
         assert quarantined(session, history_id=12345) == []
 
 
@@ -59,7 +61,42 @@ def test_a_whole_answer_that_fails_again_is_kept_once_with_its_latest_bytes(data
             quarantine.add(session, [bad], now=NOW)
         part = Refusal(reason="bad", url=url, raw=b"3", failure=BROKEN)
         quarantine.add(session, [part], now=NOW)
-        assert sorted(one.raw for one in quarantined(session)) == [b"2", b"3"]
+        assert sorted(session.scalars(select(Quarantined.raw))) == [b"2", b"3"]
+
+
+def test_lists_of_errors_do_not_load_the_bytes_and_one_entry_does(database: Database) -> None:
+    with database.session() as session:
+        repository = add_repository(session, base_url="http://x/oai", base_dir="x")
+        request = HarvestRequest(repository_id=repository.repository_id)
+        unlisted = Failure(code=FailureCode.LIST_PARTLY_READ, facts={"range": "2024-01-01…"})
+        quarantine = open_quarantine(session, request, run_started=NOW)
+        quarantine.add(
+            session,
+            [
+                Refusal(
+                    reason="bad", url="http://x/", identifier=str(failure.code), raw=b"x", failure=failure
+                )
+                for failure in (BROKEN, unlisted)
+            ],
+            now=NOW,
+        )
+        run = History(repository_id=repository.repository_id, status="completed", harvest_start_time=NOW)
+        session.add(run)
+        session.flush()
+        quarantine.close(session, history_id=run.history_id, complete=True, now=NOW)
+        session.expunge_all()
+
+        unread = unread_parts(session, repository.repository_id, most=10)
+        lists = [
+            find_errors(session, limit=10, run=run.history_id),
+            quarantined(session),
+            [*unread.latest, *([unread.unlisted] if unread.unlisted else [])],
+        ]
+
+        assert [len(found) for found in lists] == [2, 2, 2]
+        assert [set(inspect(one).unloaded) for found in lists for one in found] == [{"raw"}] * 6
+        session.expunge_all()
+        assert get_quarantined(session, lists[0][0].quarantine_id).raw == b"x"
 
 
 def test_entries_resolved_some_days_ago_are_removed(database: Database) -> None:

@@ -7,6 +7,7 @@ import struct
 import zipfile
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -25,7 +26,7 @@ from provider.indexing.indexer import FileReport, IndexOptions, index_file
 from provider.models import Arc, Document
 from provider.storage.files import Presence, presence
 from provider.storage.places import Member, place_of, stored_path
-from provider.storage.zip_directory import read_directory
+from provider.storage.zip_directory import MOST_DIRECTORY, MemberError, read_directory, read_member
 from tests.provider.archives import Page, frame, packed, skippable, warc_other, warc_record, write_archive
 from tests.provider.holdings.test_documents_access import revisit
 from tests.provider.reading.test_zstd_frames import DICTIONARIES
@@ -467,3 +468,25 @@ def test_places_in_a_wacz_file_are_stored_and_parsed(stored: str, member: str | 
 def test_a_path_that_looks_like_a_place_in_a_wacz_file_stays_a_path() -> None:
     path = Path("/a/x.wacz#archive/y.warc")
     assert place_of(stored_path(path)) == path
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_a_list_of_pages_may_be_larger_than_a_zip_directory(compression: int) -> None:
+    content = Random(1).randbytes(MOST_DIRECTORY + (1 << 20))  # no shorter when compressed
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as written:
+        written.writestr("pages/pages.jsonl", content)
+
+    assert read_member(file, "pages/pages.jsonl", len(content)) == content
+    with pytest.raises(MemberError, match=f"has more than {len(content) - 1:,} bytes"):
+        read_member(file, "pages/pages.jsonl", len(content) - 1)
+
+
+@pytest.mark.parametrize("compression", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_member_that_would_be_decompressed_at_once_is_not_read(compression: int) -> None:
+    file = io.BytesIO()
+    with zipfile.ZipFile(file, "w", compression) as written:
+        written.writestr("pages/pages.jsonl", b"page")
+
+    with pytest.raises(MemberError, match="another method than deflate"):
+        read_member(file, "pages/pages.jsonl", 1000)

@@ -3,6 +3,7 @@
 import gzip
 
 import pytest
+from lxml import etree
 
 from provider.reading.visible_text import MOST_CHARACTERS, PAGE_BYTES, visible_text
 
@@ -51,6 +52,24 @@ def test_only_the_beginning_of_a_large_page_is_read(pack: type[bytes]) -> None:
     page = pack(b"<p>word" + b" word" * PAGE_BYTES)
     head = HEAD if pack is bytes else HEAD[:-2] + b"Content-Encoding: gzip\r\n\r\n"
     assert len(visible_text(page, head, "a.cz")) == MOST_CHARACTERS
+
+
+def test_no_tree_is_built_because_in_it_attributes_cost_the_square_of_their_number(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    trees = []
+    parse = etree.fromstring
+
+    def noted(text: bytes, parser: etree.HTMLParser) -> object:
+        trees.append(found := parse(text, parser))
+        return found
+
+    monkeypatch.setattr(etree, "fromstring", noted)
+    tag = b"<p " + b" ".join(b"a%d" % number for number in range(10_000)) + b">"
+
+    assert visible_text(tag + b"word", HEAD, "a.cz") == "word"
+
+    assert [type(found) for found in trees] == [str]
 
 
 def test_deeply_nested_elements_are_read() -> None:
