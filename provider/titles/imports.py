@@ -35,7 +35,7 @@ from provider.titles.entries import (
 )
 from provider.titles.licences import licence_of
 from provider.titles.models import SeedKind, Title, TitleSeed
-from provider.titles.publication import follow_sets, publish
+from provider.titles.publication import publish
 from provider.titles.ranges import (
     MOST_KEY,
     Conflict,
@@ -43,7 +43,7 @@ from provider.titles.ranges import (
     ranges_of,
 )
 from provider.titles.segments import any_id, assign_ranges, claimed_urls, follow_setting
-from provider.titles.sets import collection_spec, sets_of
+from provider.titles.sets import collection_spec
 
 _FIELDS: Final = (
     "name", "alternative_names", "publisher", "annotation", "languages", "issn", "catalogue_number",
@@ -342,7 +342,7 @@ def apply_import(
     # Before any row of a title is locked: a count that holds the figures would wait for that row.
     hold_figures(session)
     changed, conflicts, resegmented = _change(session, plan, rules)
-    publish(session, changed, resegmented, margin=margin)
+    publish(session, (), resegmented, imported=changed, margin=margin)
     return conflicts
 
 
@@ -376,7 +376,7 @@ def _change(
 
 
 def _store(session: Session, source: str, differences: Sequence[Difference]) -> set[int]:
-    """Write titles with their seeds and sets, in a few statements for any number; returns their ids."""
+    """Write titles with their seeds, in a few statements for any number; returns their ids."""
     new = [one for one in differences if one.title_id is None]
     ids = {one.entry.key: one.title_id for one in differences if one.title_id is not None}
     if new:
@@ -402,7 +402,6 @@ def _store(session: Session, source: str, differences: Sequence[Difference]) -> 
         session.execute(update(Title), [{"title_id": one.title_id, **_columns(one)} for one in changed])
     reseeded = [one for one in differences if one.title_id is None or "seeds" in one.fields]
     _store_seeds(session, {ids[one.entry.key]: one.entry for one in reseeded})
-    follow_sets(session, {ids[one.entry.key]: sets_of(one.entry, one.licence) for one in differences})
     return set(ids.values())
 
 
