@@ -300,9 +300,7 @@ def _compare(
             f"{entry.key}: {entry.licence[:100]!r} is not a licence that is known; it gets none"
         )
     plan.warnings += [f"{entry.key}: {words}" for words in entry.doubts()]
-    for seed in entry.seeds:
-        if not ranges_of(seed.url, rules, www):
-            plan.warnings.append(f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} {_NO_RANGES}")
+    plan.warnings += [f"{entry.key}: the {words}" for words in _of_seeds(entry, rules, www)]
     key = licence.key if licence else None
     if title is None:
         plan.new.append(Difference(entry=entry, licence=key, title_id=None))
@@ -317,6 +315,21 @@ def _compare(
         )
     else:
         plan.unchanged += 1
+
+
+def _of_seeds(entry: TitleEntry, rules: RangeRules, www: WwwRule) -> Iterator[str]:
+    """Yield warnings about seeds that mean no captures, or that a carve-out of the same title covers."""
+    found = [(seed, ranges_of(seed.url, rules, www)) for seed in entry.seeds]
+    carved = {one: seed.url for seed, ranges in found if seed.kind == SeedKind.CARVE_OUT for one in ranges}
+    for seed, ranges in found:
+        if not ranges:
+            yield f"{_SEEDS[seed.kind]} {seed.url[:200]!r} {_NO_RANGES}"
+        # Within a wider carve-out, the seed is the narrowest and keeps its captures.
+        elif seed.kind == SeedKind.INCLUDE and ranges[0] in carved:
+            yield (
+                f"carve-out {carved[ranges[0]][:200]!r} means the same URLs as the seed {seed.url[:200]!r}, "
+                "whose captures therefore do not belong to the title; name a directory or path below the seed"
+            )
 
 
 def _values(entry: TitleEntry) -> dict[str, Any]:
