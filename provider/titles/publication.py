@@ -40,6 +40,9 @@ SELECT title_id, shown FROM (
 ) AS compared
 WHERE shown IS DISTINCT FROM shown_digest ORDER BY title_id
 """  # noqa: S608 constant text
+_FORGET_SHOWN: Final = """
+UPDATE title SET shown_digest = '' WHERE shown_digest IS NOT NULL RETURNING title_id
+"""
 _DATE: Final = """
 UPDATE title SET datestamp = :datestamp, entered = coalesce(entered, :datestamp),
     shown_digest = changed.shown, deleted = changed.shown IS NULL
@@ -140,6 +143,16 @@ def publish(
         for statement in (_DATE_MEMBERSHIPS, _LEAVE_SEARCH, _ENTER_SEARCH):
             session.execute(text(statement), {"ids": changed})
     return len(changed)
+
+
+def redate_titles(session: Session, *, margin: float) -> int:
+    """Give all listed titles a new datestamp, because settings that their records show have changed.
+
+    Returns the number of titles. The caller commits.
+    """
+    hold_figures(session)
+    titles = session.scalars(text(_FORGET_SHOWN)).all()
+    return publish(session, titles, (), margin=margin)
 
 
 def count_new(session: Session, *, margin: float) -> int:
