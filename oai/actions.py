@@ -213,6 +213,8 @@ ACTIONS: Final = (
            api="POST /archive/documents/{document}/hide", command="provider hide", target="document"),
     Action(verb="document.unhide", title="Show document", pages=("/archive/documents/{key}/unhide",),
            api="POST /archive/documents/{document}/unhide", command="provider unhide", target="document"),
+    Action(verb="archive.redate", title="Give records a new datestamp", command="provider redate",
+           kind="archive", lacks=_SERVER),
     Action(verb="mute.add", title="Mute notifications", pages=("/alerts/mutes/new",), api="POST /mutes",
            command="notify mute"),
     Action(verb="mute.end", title="End mute of notifications", pages=("/alerts/mutes/{id}/end",),

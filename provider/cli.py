@@ -98,8 +98,14 @@ def add_commands(commands: "Subcommands") -> None:
     _add_collection(
         add_group(provider, "collection", help="manage collections: their documents and access rules")
     )
-    _add_access(add_group(provider, "access", help="update access to documents"))
+    add_command(
+        add_group(provider, "access", help="update access to documents"),
+        "refresh",
+        help="lift expired embargoes and complete interrupted changes of collections",
+        handler=f"{_COLLECTIONS}:access_refresh",
+    )
     _add_hiding(provider)
+    _add_redate(provider)
     _add_takedowns(add_group(provider, "takedown", help="keep the take-down register"))
     _add_find(provider)
     add_export(provider)
@@ -265,15 +271,6 @@ def _add_collection(collection: "Subcommands") -> None:
             command.add_argument("--dry-run", action="store_true", help="show what it would do, only")
 
 
-def _add_access(access: "Subcommands") -> None:
-    add_command(
-        access,
-        "refresh",
-        help="lift expired embargoes and complete interrupted changes of collections",
-        handler=f"{_COLLECTIONS}:access_refresh",
-    )
-
-
 def _add_hiding(provider: "Subcommands") -> None:
     for name, help_text in (
         ("hide", "hide documents: report them to harvesters as deleted"),
@@ -286,6 +283,20 @@ def _add_hiding(provider: "Subcommands") -> None:
             metavar="IDENTIFIER|URL",
             help="one document, or all captures of a URL in any spelling (the same URL key, as in `find`)",
         )
+
+
+def _add_redate(provider: "Subcommands") -> None:
+    redate = add_command(
+        provider,
+        "redate",
+        help="give records a new datestamp, so that harvesters receive them again",
+        handler=f"{_COLLECTIONS}:redate",
+    )
+    which = redate.add_mutually_exclusive_group(required=True)
+    which.add_argument("--all", action="store_true", help="all documents of the archive")
+    which.add_argument("--set", metavar="SPEC", help="documents of this set")
+    which.add_argument("--arc", metavar="NAME", help="documents of an archive file: its name or its path")
+    which.add_argument("--titles", action="store_true", help="all titles")
 
 
 def _add_takedowns(takedown: "Subcommands") -> None:

@@ -1,4 +1,4 @@
-"""Handlers of `zatva provider collection`, `access`, `hide`, `unhide` and `find`."""
+"""Handlers of `zatva provider collection`, `access`, `hide`, `unhide`, `redate` and `find`."""
 
 from argparse import Namespace
 from collections.abc import Callable
@@ -18,6 +18,7 @@ from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection
 from provider.holdings.url_key_state import warn_if_incomplete
 from provider.models import Access, Collection
+from provider.titles.publication import redate_titles
 
 _COLUMNS = {"set_spec": "Set", "name": "Name", "documents": "Documents", "rule": "Access"}
 _CAPTURE_COLUMNS = {
@@ -185,6 +186,23 @@ def _mark(invocation: Invocation, advice: str, *, hidden: bool) -> None:
         words = f"{counted(number, 'document')} shown again"
         more = f"; still hidden by a take-down: {held:,}"
     invocation.console.result({"documents": number, "taken_down": held}, words + more * bool(held))
+
+
+def redate(invocation: Invocation) -> None:
+    """`provider redate`: give records that show something else a new datestamp."""
+    arguments, margin = invocation.arguments, margin_of(invocation)
+    documents = titles = 0
+    with invocation.session() as session:
+        if arguments.titles:
+            titles = redate_titles(session, margin=margin)
+            session.commit()
+        else:
+            chosen = selection.in_file_or_set(session, arc=arguments.arc, set_spec=arguments.set)
+            documents = selection.redate(session, chosen, margin=margin)
+    counts = {"documents": documents, "titles": titles}
+    invocation.about(None, set=arguments.set, archive_file=arguments.arc, documents=documents, titles=titles)
+    found = counted(titles, "title") if arguments.titles else counted(documents, "document")
+    invocation.console.result(counts, f"{found} with a new datestamp")
 
 
 def _named(document: str | None, namespace: str) -> dict[str, object]:

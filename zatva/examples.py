@@ -47,6 +47,7 @@ zatva provider collection remove serials --domain www.example.cz
 zatva provider access refresh
 zatva provider hide http://www.example.cz/page.html
 zatva provider unhide http://www.example.cz/page.html
+zatva provider redate --set collection:serials
 zatva provider takedown add "http://www.example.cz/blog/*" --reason "court order" --requester "Jan Novák"
 zatva provider takedown add --list urls.txt --reason "personal data" --requester "Eva Malá" --dry-run
 zatva provider takedown list

@@ -148,7 +148,8 @@ class ProviderSettings(Section):
     base_url: Annotated[str, Field(pattern=r"^https?://[^\s?#]+$")] | None = Field(
         None,
         description="Public base URL; without it, the address that the provider listens on. `zatva web "
-        "serve` does not know that address and then shows and tests http://127.0.0.1:8080/oai.",
+        "serve` does not know that address and then shows and tests http://127.0.0.1:8080/oai. Without "
+        "`replay_url`, records show addresses below it, and a change has the same consequence as there.",
     )
     earliest_datestamp: Annotated[str, AfterValidator(_datestamp)] | None = Field(
         None,
@@ -163,7 +164,8 @@ class ProviderSettings(Section):
     replay_url: Annotated[str, Field(pattern=_WEB_ADDRESS), AfterValidator(_replay_template)] | None = Field(
         None,
         description="Address of an archived page, with {key}, or {timestamp} and {url}; without it, this "
-        "provider's own replay address.",
+        "provider's own replay address. Records show it, and a change gives them no new datestamp: "
+        "`zatva provider redate --all` does.",
     )
     friends: tuple[Annotated[str, Field(pattern=_WEB_ADDRESS)], ...] = Field(
         (),
@@ -285,7 +287,8 @@ class ProviderSettings(Section):
     rights_open: str = Field(
         "Open access. The archived content may be under copyright.",
         min_length=1,
-        description="Rights statement in records of open documents.",
+        description="Rights statement in records of open documents, and of titles. After a change of this or "
+        "the following two, `zatva provider redate` gives the records a new datestamp.",
     )
     rights_reading_room: str = Field(
         "Access to the archived content only in the archive's reading room.",
@@ -331,7 +334,8 @@ class ProviderSettings(Section):
     archive_name: str | None = Field(
         None,
         min_length=1,
-        description="Name of the archive in records of titles; without it, `repository_name`.",
+        description="Name of the archive in records of titles; without it, `repository_name`. After a "
+        "change, `zatva provider redate --titles` gives them a new datestamp.",
     )
     titles_name: str | None = Field(
         None,
@@ -345,7 +349,8 @@ class ProviderSettings(Section):
     titles_replay_url: _TitleTemplate | None = Field(
         None,
         description="URL of an archived site, such as `https://wayback.example/wayback/*/{url}`; `{url}` is "
-        "the title's main address, `{key}` its key. Without it, the page of the title.",
+        "the title's main address, `{key}` its key. Without it, the page of the title. After a change, "
+        "`zatva provider redate --titles` gives the records a new datestamp.",
     )
     title_front_pages: bool = Field(
         default=False,
@@ -355,7 +360,8 @@ class ProviderSettings(Section):
     titles_marc_profile: Literal["marc", "nkp"] = Field(
         "marc",
         description="How titles are described in MARC 21: the archived site in field 857, or as in the "
-        "manual of the National Library of the Czech Republic.",
+        "manual of the National Library of the Czech Republic. After a change, `zatva provider redate "
+        "--titles` gives the records a new datestamp.",
     )
     title_seed_host: Literal["host", "domain"] = Field(
         "host",

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import ColumnElement, and_, exists, func, or_, select, text
+from sqlalchemy import ColumnElement, Select, and_, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from oai.datestamps import format_datestamp
@@ -47,6 +47,12 @@ changed AS (
 INSERT INTO altered
 SELECT id FROM changed JOIN before USING (id) WHERE changed.deleted <> before.deleted
 """  # noqa: S608 constant text
+
+# Deleted records show nothing that settings or locations change.
+_REDATE: Final = """
+INSERT INTO altered
+SELECT id FROM document WHERE id = ANY(ARRAY(SELECT id FROM chosen)) AND NOT deleted AND access <> 'withheld'
+"""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -214,6 +220,32 @@ def unhide(session: Session, selection: Selection, *, margin: float) -> int:
     remain hidden.
     """
     return _mark(session, selection, hidden=False, margin=margin)
+
+
+def in_file_or_set(session: Session, *, arc: str | None, set_spec: str | None) -> Select[int]:
+    """Select the ids of the documents of an archive file or of a set, or without both, of all documents.
+
+    Raises UsageError if it names an unknown set or archive file, or several archive files.
+    """
+    if arc is not None:
+        return select(Document.id).where(*conditions(session, Selection(arc=arc)))
+    scope = find_scope(session, set_spec)
+    if scope is None:
+        raise UsageError("no set %(set)s", set=repr(set_spec))
+    return select(scope.id).where(*scope.conditions)
+
+
+def redate(session: Session, chosen: Select[int], *, margin: float) -> int:
+    """Give documents that are not deleted a new datestamp, although they have not changed; return how many.
+
+    Their records have changed, because settings or locations have. Commits several times; after an
+    interruption, the next call begins again.
+    """
+
+    def change(session: Session, _datestamp: datetime) -> None:
+        session.execute(text(_REDATE))
+
+    return publish_chosen(session, chosen, change, margin=margin)
 
 
 def taken_down(session: Session, selection: Selection, *, hidden: bool) -> int:

@@ -51,6 +51,8 @@ _EVERYWHERE: Final = (
 )  # fmt: skip
 _NO: Final = ("false", "0")
 _EITHER: Final = ("false", "0", "true", "1")
+_FIRST_PAGE: Final = {"page": ("0",)}
+"""The index has no pages, so the first is everything; cdx_toolkit requests it, and ends at the next one."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -191,6 +193,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
             "url", "matchType", "from", "to", "closest", "sort", "limit", "filter", "collapse", "output",
             "fl", "fields", "showResumeKey", "resumeKey", "dialect",
         ),
+        inert=_FIRST_PAGE,
         sorts={
             "default": ReadOrder.FORWARD, "closest": ReadOrder.CLOSEST, "reverse": ReadOrder.REVERSE
         },
@@ -210,7 +213,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         arguments=(*_EVERYWHERE, "from_ts", "reverse", "fields", "collapseTime"),
         inert={
             "allowFuzzy": _NO, "nosource": _EITHER, "resolveRevisits": _NO, "showNumPages": _NO,
-            "showPagedIndex": _NO,
+            "showPagedIndex": _NO, **_FIRST_PAGE,
         },
         sorts={
             "default": ReadOrder.FORWARD, "closest": ReadOrder.CLOSEST, "reverse": ReadOrder.REVERSE
@@ -242,7 +245,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
     ),
     "outbackcdx": Dialect(
         arguments=(*_EVERYWHERE, "collapse", "collapseToFirst", "collapseToLast"),
-        inert={"omitSelfRedirects": ("false",), "method": ("GET",)},
+        inert={"omitSelfRedirects": ("false",), "method": ("GET",), **_FIRST_PAGE},
         matches=(*_MATCHES, RANGE),
         wildcard=_suffix_first,
         dates_of_one_url=True,
@@ -270,7 +273,7 @@ DIALECTS: Final[Mapping[str, Dialect]] = {
         inert={
             "gzip": _EITHER, "fastLatest": _NO, "resolveRevisits": _NO, "showDupeCount": _NO,
             "showGroupCount": _NO, "showUniqCount": _NO, "lastSkipTimestamp": _NO, "showNumPages": _NO,
-            "showPagedIndex": _NO,
+            "showPagedIndex": _NO, **_FIRST_PAGE,
         },
         sorts={
             "regular": ReadOrder.FORWARD, "closest": ReadOrder.CLOSEST, "reverse": ReadOrder.REVERSE

@@ -35,7 +35,7 @@ from provider.titles.entries import (
 )
 from provider.titles.licences import licence_of
 from provider.titles.models import SeedKind, Title, TitleSeed
-from provider.titles.publication import follow_sets, publish
+from provider.titles.publication import publish
 from provider.titles.ranges import (
     MOST_KEY,
     Conflict,
@@ -43,7 +43,7 @@ from provider.titles.ranges import (
     ranges_of,
 )
 from provider.titles.segments import any_id, assign_ranges, claimed_urls, follow_setting
-from provider.titles.sets import collection_spec, sets_of
+from provider.titles.sets import collection_spec
 
 _FIELDS: Final = (
     "name", "alternative_names", "publisher", "annotation", "languages", "issn", "catalogue_number",
@@ -300,9 +300,7 @@ def _compare(
             f"{entry.key}: {entry.licence[:100]!r} is not a licence that is known; it gets none"
         )
     plan.warnings += [f"{entry.key}: {words}" for words in entry.doubts()]
-    for seed in entry.seeds:
-        if not ranges_of(seed.url, rules, www):
-            plan.warnings.append(f"{entry.key}: the {_SEEDS[seed.kind]} {seed.url[:200]!r} {_NO_RANGES}")
+    plan.warnings += [f"{entry.key}: the {words}" for words in _of_seeds(entry, rules, www)]
     key = licence.key if licence else None
     if title is None:
         plan.new.append(Difference(entry=entry, licence=key, title_id=None))
@@ -317,6 +315,21 @@ def _compare(
         )
     else:
         plan.unchanged += 1
+
+
+def _of_seeds(entry: TitleEntry, rules: RangeRules, www: WwwRule) -> Iterator[str]:
+    """Yield warnings about seeds that mean no captures, or that a carve-out of the same title covers."""
+    found = [(seed, ranges_of(seed.url, rules, www)) for seed in entry.seeds]
+    carved = {one: seed.url for seed, ranges in found if seed.kind == SeedKind.CARVE_OUT for one in ranges}
+    for seed, ranges in found:
+        if not ranges:
+            yield f"{_SEEDS[seed.kind]} {seed.url[:200]!r} {_NO_RANGES}"
+        # Within a wider carve-out, the seed is the narrowest and keeps its captures.
+        elif seed.kind == SeedKind.INCLUDE and ranges[0] in carved:
+            yield (
+                f"carve-out {carved[ranges[0]][:200]!r} means the same URLs as the seed {seed.url[:200]!r}, "
+                "whose captures therefore do not belong to the title; name a directory or path below the seed"
+            )
 
 
 def _values(entry: TitleEntry) -> dict[str, Any]:
@@ -342,7 +355,7 @@ def apply_import(
     # Before any row of a title is locked: a count that holds the figures would wait for that row.
     hold_figures(session)
     changed, conflicts, resegmented = _change(session, plan, rules)
-    publish(session, changed, resegmented, margin=margin)
+    publish(session, (), resegmented, imported=changed, margin=margin)
     return conflicts
 
 
@@ -376,7 +389,7 @@ def _change(
 
 
 def _store(session: Session, source: str, differences: Sequence[Difference]) -> set[int]:
-    """Write titles with their seeds and sets, in a few statements for any number; returns their ids."""
+    """Write titles with their seeds, in a few statements for any number; returns their ids."""
     new = [one for one in differences if one.title_id is None]
     ids = {one.entry.key: one.title_id for one in differences if one.title_id is not None}
     if new:
@@ -402,7 +415,6 @@ def _store(session: Session, source: str, differences: Sequence[Difference]) -> 
         session.execute(update(Title), [{"title_id": one.title_id, **_columns(one)} for one in changed])
     reseeded = [one for one in differences if one.title_id is None or "seeds" in one.fields]
     _store_seeds(session, {ids[one.entry.key]: one.entry for one in reseeded})
-    follow_sets(session, {ids[one.entry.key]: sets_of(one.entry, one.licence) for one in differences})
     return set(ids.values())
 
 

@@ -6,8 +6,8 @@ from typing import Final
 
 from oai.folding import normalised
 from provider.protocol.catalogue import SetRow
-from provider.titles.entries import TitleEntry
 from provider.titles.licences import licence_by_key
+from provider.titles.models import Title
 
 _TREES: Final = {
     "subject": "Subjects",
@@ -19,10 +19,10 @@ _OTHER: Final = re.compile(r"[^a-z0-9.]+")
 _LONGEST: Final = 100
 
 
-def sets_of(entry: TitleEntry, licence: str | None) -> list[SetRow]:
-    """Return the sets that a title is in, parents before children."""
+def sets_of(title: Title) -> list[SetRow]:
+    """Return the sets of a stored title's description, parents before children."""
     found = {}
-    for tree, name, words in _named(entry, licence):
+    for tree, name, words in _named(title):
         part = set_part(words)
         if part:
             found[tree] = SetRow(set_spec=tree, name=_TREES[tree])
@@ -36,17 +36,17 @@ def collection_spec(name: str) -> str:
     return f"collection:{part}" if part else ""
 
 
-def _named(entry: TitleEntry, licence: str | None) -> Iterator[tuple[str, str, str]]:
+def _named(title: Title) -> Iterator[tuple[str, str, str]]:
     """Yield the tree, the name of a set, and what its setSpec is made of."""
-    for subject in entry.subjects:
-        yield "subject", subject.name, subject.name if subject.number is None else str(subject.number)
-    for collection in entry.collections:
+    for subject in title.subjects:
+        yield "subject", subject["name"], str(subject.get("number", subject["name"]))
+    for collection in title.collections:
         yield "collection", collection, collection
-    known = licence_by_key(licence) if licence else None
+    known = licence_by_key(title.licence) if title.licence else None
     if known is not None:
         yield "licence", known.label, known.key
-    if entry.publisher:
-        yield "publisher", entry.publisher, entry.publisher
+    if title.publisher:
+        yield "publisher", title.publisher, title.publisher
 
 
 def set_part(words: str) -> str:

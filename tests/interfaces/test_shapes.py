@@ -41,6 +41,7 @@ provider collection drop journals --force
 provider access refresh
 provider hide --url-prefix http://example.org
 provider unhide --url-prefix http://example.org
+provider redate --all
 provider find http://example.org/1
 provider export http://example.org/1 --out {out}.warc.gz
 provider exports prepare http://example.org/1

@@ -226,6 +226,16 @@ def test_hiding_counts_documents_already_hidden_by_a_takedown(
     assert zatva(environment, "hide", "a.example/1").stdout == "0 documents hidden\n"
 
 
+def test_records_of_a_set_get_a_new_datestamp(
+    environment: dict[str, str], database: Database, tmp_path: Path
+) -> None:
+    indexed(database, tmp_path / "x.warc.gz", PAGES)
+    assert objects(environment, "redate", "--set", "domain:example:a") == [{"documents": 3, "titles": 0}]
+    done = zatva(environment, "redate", "--titles")
+    assert (done.stdout, done.stderr) == ("0 titles with a new datestamp\n", "")
+    assert zatva(environment, "redate").returncode == 2
+
+
 @pytest.mark.parametrize("jobs", ["1", "2"])
 def test_an_interrupted_run_leaves_complete_files_and_can_be_resumed(
     environment: dict[str, str], database: Database, tmp_path: Path, jobs: str

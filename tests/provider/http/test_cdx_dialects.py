@@ -297,12 +297,25 @@ async def test_captures_are_found_as_by_the_server_of_each_dialect(reading: Prov
         assert (response.status, [line[:6] for line in text.split()]) == (200, expected.split()), query
 
 
+@pytest.mark.usefixtures("archive")
+async def test_the_first_page_is_the_whole_list_in_each_dialect_and_others_are_refused(
+    reading: Provider,
+) -> None:
+    for name in DIALECTS:
+        whole, first, second = [
+            await reading.client.get(f"/cdx?dialect={name}&url=a.example/*&output=json{more}")
+            for more in ("", "&page=0", "&page=1")
+        ]
+        assert await first.text() == await whole.text() != "", name
+        assert (first.status, second.status) == (200, 400), name
+
+
 REFUSED: Mapping[str, Sequence[tuple[str, str]]] = {
     "pywb": [
         ("url=a.example&limit=x", "limit 'x' is not a number"),
         ("url=a.example&limit=-1", "limit '-1' is not a number"),
         ("url=a.example&output=link", "unknown output 'link'; allowed are cdxj, json, text"),
-        ("url=a.example&page=0", "unknown argument 'page'"),
+        ("url=a.example&page=1", "unknown page '1'; allowed are 0"),
         ("url=a.example&showNumPages=true", "unknown showNumPages 'true'; allowed are false, 0"),
         ("url=a.example&resolveRevisits=1", "unknown resolveRevisits '1'"),
         ("url=a.example&collapse=digest", "unknown argument 'collapse'"),
@@ -332,7 +345,7 @@ REFUSED: Mapping[str, Sequence[tuple[str, str]]] = {
         ("url=a.example&showDupeCount=true", "unknown showDupeCount 'true'"),
         ("url=a.example" + "&collapse=urlkey" * 21, "21 collapses exceed the limit of 20"),
         ("url=a.example&sort=default", "unknown sort 'default'; allowed are regular"),
-        ("url=a.example&page=1", "unknown argument 'page'"),
+        ("url=a.example&page=1", "unknown page '1'; allowed are 0"),
     ],
     "wayback": [("url=a.example", "unknown dialect 'wayback'; allowed are zatva, pywb, outbackcdx")],
 }

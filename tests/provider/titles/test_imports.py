@@ -150,6 +150,24 @@ def test_a_repeated_key_is_refused_and_unknown_licences_and_seeds_cause_warnings
     assert ["rights reserved" in plan.warnings[0], "'no url' is no http" in plan.warnings[1]] == [True, True]
 
 
+@pytest.mark.parametrize(
+    ("carve_out", "warnings"),
+    [
+        ("http://www.nkp.cz/stare.html", 1),
+        ("https://nkp.cz/intern.php?id=5", 1),
+        ("http://www.nkp.cz/stare/", 0),
+        ("http://www.nkp.cz/stare/a.html", 0),
+    ],
+)
+def test_a_carve_out_that_covers_a_seed_of_its_title_causes_a_warning(
+    titles: Titles, carve_out: str, warnings: int
+) -> None:
+    plan = titles.plan(entry("web1", "http://www.nkp.cz/", "http://www.nkp.cz/stare/nove/", f"-{carve_out}"))
+    assert [words.partition(", whose")[0] for words in plan.warnings] == [
+        f"web1: the carve-out {carve_out!r} means the same URLs as the seed 'http://www.nkp.cz/'"
+    ] * warnings
+
+
 def test_an_invalid_issn_or_language_code_causes_a_warning(titles: Titles) -> None:
     plan = titles.plan(
         entry("1", SITE, issn="ISSN: 0317 8471", languages=("cze",)),

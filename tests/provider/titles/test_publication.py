@@ -10,6 +10,7 @@ from oai.datestamps import utc_now
 from oai.settings import Settings
 from provider.app import create_app
 from provider.models import UNLISTED
+from provider.titles.publication import redate_titles
 from tests.provider.archive import BEGINNING, Archive
 from tests.provider.conftest import BASE_URL, small_pages
 from tests.provider.served import until
@@ -85,6 +86,20 @@ def test_a_title_that_is_not_public_is_not_listed(titles: Titles, archive: Archi
     archive.add(SITE)
     titles.bring(entry("1", SITE, public=False))
     assert titles["1"].datestamp == UNLISTED
+
+
+def test_redating_gives_all_listed_titles_a_new_datestamp_once(
+    titles: Titles, archive: Archive, database: Database
+) -> None:
+    archive.add(SITE)
+    titles.bring(entry("1", SITE), entry("2", "http://nothing.cz/"))
+    before = titles["1"].datestamp
+    with database.session() as session:
+        assert redate_titles(session, margin=0) == 1
+        titles.make_due(session)
+    assert titles["1"].datestamp > before
+    assert titles["2"].datestamp == UNLISTED
+    assert titles.count() == 0
 
 
 async def test_a_running_provider_counts_captures_periodically(

@@ -12,6 +12,7 @@ from tests.provider.answer import Reply
 from tests.provider.archive import Archive
 from tests.provider.conftest import BASE_URL, Provider, reply, small_pages
 from tests.provider.titles.conftest import Titles, entry
+from tests.provider.titles.test_publication import LATER
 
 FULL = entry(
     "1",
@@ -105,6 +106,65 @@ async def test_a_deleted_title_is_listed_as_deleted(
     assert answer.deleted == [f"oai:webarchive.localdomain:title:{titles['1'].key.hex}"]
     found = await library.ask(verb="GetRecord", metadataPrefix="oai_dc", identifier=answer.deleted[0])
     assert found.deleted == answer.deleted
+
+
+async def test_a_deleted_title_stays_in_the_sets_in_which_it_was_last_listed(
+    library: Library, titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://a.cz/")
+    known = {"licence": "CC BY 4.0", "collections": ["C1"]}
+    titles.bring(entry("1", "http://a.cz/", **known))
+    titles.bring(entry("1", "http://a.cz/", public=False, collections=["C1"]))
+    deleted = f"oai:webarchive.localdomain:title:{titles['1'].key.hex}"
+    answer = await library.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set="licence:cc-by-4.0")
+    assert answer.deleted == [deleted]
+    dated = titles["1"].datestamp
+    titles.bring(entry("1", "http://a.cz/", public=False, collections=["C2"], publisher=None))
+    found = await library.ask(verb="GetRecord", metadataPrefix="oai_dc", identifier=deleted)
+    assert found.set_specs == ["collection:c1", "licence:cc-by-4.0", "publisher:p"]
+    assert titles["1"].datestamp == dated
+
+
+async def test_a_title_that_is_listed_again_is_in_its_present_sets(
+    library: Library, titles: Titles, archive: Archive
+) -> None:
+    document = archive.add("http://a.cz/")
+    titles.bring(entry("1", "http://a.cz/", collections=["C1"]))
+    archive.redate(document, LATER, deleted=True)
+    titles.count()
+    titles.bring(entry("1", "http://a.cz/", collections=["C2"]))
+    assert await library.listed(set="collection:c1") == await library.listed()
+    archive.redate(document, LATER)
+    titles.count()
+    answer = await library.ask(verb="ListIdentifiers", metadataPrefix="oai_dc", set="collection:c2")
+    assert (answer.set_specs, answer.deleted) == (["collection:c2", "publisher:p"], [])
+
+
+async def test_a_set_has_the_name_that_the_last_import_of_a_public_title_gave_it(
+    library: Library, titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://a.cz/")
+    names = [("Hudba", "Volby 2026"), ("Hudba, divadlo", "VOLBY 2026"), ("Nic", "volby 2026")]
+    first, second, third = (
+        entry("1", "http://a.cz/", subjects=[{"name": subject, "number": 7}], collections=[collection],
+              publisher=None, public=subject != "Nic")
+        for subject, collection in names
+    )  # fmt: skip
+    titles.bring(first)
+    titles.bring(second)
+    titles.bring(third, source="other")
+    sets = await library.ask(verb="ListSets")
+    assert sets.texts("//o:setName") == ["Collections", "VOLBY 2026", "Subjects", "Hudba, divadlo"]
+
+
+async def test_a_described_collection_keeps_the_name_of_its_description(
+    library: Library, titles: Titles, archive: Archive
+) -> None:
+    archive.add("http://a.cz/")
+    described = CollectionEntry(collection="Volby")
+    titles.bring(entry("1", "http://a.cz/", collections=["VOLBY"], publisher=None), described)
+    sets = await library.ask(verb="ListSets")
+    assert sets.texts("//o:setName") == ["Collections", "Volby"]
 
 
 async def test_a_title_that_was_never_listed_gets_id_does_not_exist(
