@@ -65,6 +65,8 @@ _DATING: Final = {"issued": 0, "date": 1, "dateCopyrighted": 2, "created": 3}
 """Of the dates of publication, the one with the lowest number is preferred."""
 _EMBARGO: Final = "info:eu-repo/date/"
 """Begins a date of OpenAIRE's guidelines, such as the end of an embargo."""
+_MOST_ATTRIBUTES: Final = 100
+"""Of an element, kept as notes: lxml looks up each among all, which takes minutes for 100,000."""
 _TIME_OF_DAY: Final = re.compile(r"\dT\d\d:\d\d")
 _BEGINNING: Final = 60
 """How many characters of a text identify it in a note about it."""
@@ -104,8 +106,8 @@ def open_element(child: etree._Element) -> Element:
         or ("URI" if resource and not tidied else ""),
         language=child.get(_XML_LANG, "").strip(),
         attributes=tuple(
-            f"{etree.QName(name).localname}={tidy(str(value))}"
-            for name, value in child.attrib.items()
+            f"{etree.QName(name).localname}={tidy(child.get(name, ''))}"
+            for name in child.keys()[:_MOST_ATTRIBUTES]
             if name not in {_RESOURCE, _XML_LANG} and not str(name).startswith(_XSI)
         ),
     )

@@ -225,8 +225,8 @@ class RuleFile:
         self, element: etree._Element, *, required: tuple[str, ...] = (), optional: tuple[str, ...] = ()
     ) -> dict[str, str]:
         """Return the attributes. Raises RuleFileError if one is unknown or missing."""
-        found = {str(name): str(value) for name, value in element.attrib.items()}
-        for name in found:
+        # Names alone: lxml looks up each value among all attributes of the element.
+        for name in map(str, element.keys()):
             if name not in required + optional:
                 allowed = ", ".join(required + optional) or Phrase("none")
                 raise self.fault(
@@ -234,14 +234,14 @@ class RuleFile:
                     tag=tag_of(element), name=repr(name), allowed=allowed,
                 )  # fmt: skip
         for name in required:
-            if name not in found:
+            if element.get(name) is None:
                 raise self.fault(
                     element,
                     "%(tag)s lacks the attribute %(name)s; add it",
                     tag=tag_of(element),
                     name=repr(name),
                 )
-        return found
+        return {name: value for name in required + optional if (value := element.get(name)) is not None}
 
     def truth(self, element: etree._Element, name: str) -> bool:
         """Return the value of a boolean attribute; False if it is absent."""

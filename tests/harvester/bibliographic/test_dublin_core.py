@@ -330,6 +330,13 @@ def test_thousands_of_formats_and_languages_are_converted_in_linear_time() -> No
     assert len(record.languages) > 17_000
 
 
+def test_of_an_element_with_many_attributes_only_the_first_become_notes() -> None:
+    attributes = " ".join(f'n{number}="{number}"' for number in range(100_000))
+    record = _converted(f"<dc:title>T</dc:title><dc:creator {attributes}>Novák, Jan</dc:creator>")
+    first = [f"n{number}={number}: Novák, Jan" for number in range(100)]
+    assert [note.text for note in record.notes] == first
+
+
 def test_a_citation_becomes_a_note_and_a_relator_element_a_role() -> None:
     record = _converted(
         "<dcterms:bibliographicCitation>Naše řeč, 80, 1997, s. 1-10</dcterms:bibliographicCitation>"

@@ -254,6 +254,12 @@ GOOD = '<filter xpath="//dc:subject" regexp="a"/>'
         ("<filters match='any'>\n</filters>", 1, "has no <filter>"),
         (f"<filters match='some'>{GOOD}</filters>", 1, "match='some'"),
         (f"<filters mode='any'>{GOOD}</filters>", 1, "no attribute 'mode'"),
+        pytest.param(
+            "<filters " + " ".join(f"a{number}=''" for number in range(100_000)) + "/>",
+            1,
+            "no attribute 'a0'",
+            id="100,000 attributes",
+        ),
         (f"<filters>{DECLARED}\n{GOOD}<mapping/></filters>", 2, "<mapping> is not allowed"),
         (f"<filters>{DECLARED}\n{GOOD}\nor</filters>", 2, "text is not allowed in <filters>: 'or'"),
         (f"<filters>and {DECLARED}{GOOD}</filters>", 1, "text is not allowed in <filters>: 'and'"),
