@@ -38,8 +38,10 @@ _ELSEWHERE = """
                 AND (mapping.set_spec = other.set_spec
                      OR starts_with(mapping.set_spec, other.set_spec || ':')))))
     """
+# A run that was interrupted may resume a list from before another harvest stored a record.
 _UNSEEN = f"""
-    {OURS} AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
+    {OURS} AND record.harvest_time < :run_started
+    AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
     """
 _DISAPPEARED = text(
     f"""

@@ -436,6 +436,22 @@ async def test_a_harvest_of_a_set_deletes_only_records_that_no_other_harvest_cov
     assert library.living() == {"oai:a:stays", "oai:a:both", "oai:a:other"}
 
 
+async def test_a_resumed_full_harvest_keeps_records_stored_by_another_harvest_since_it_began(
+    library: Library,
+) -> None:
+    library.forgets(get_record=False)
+    await library.run()
+    del library.fake.items[-1]
+    await stopped_after(library, 20, full=True)
+    library.fake.items.insert(0, newer(99, sets=("maps",)))
+    assert (await library.run(set_spec="maps")).counts["new"] == 1
+    # The list that is resumed is as old as its first page.
+    del library.fake.items[0]
+    outcome = await library.run(full=True)
+    assert (outcome.evidence.resumed_at, outcome.verdict, outcome.counts["disappeared"]) == (20, "complete", 1)
+    assert library.living() == {f"oai:fake.example:{number}" for number in (*range(24), 99)}
+
+
 async def test_records_in_two_separately_harvested_sets_are_deleted_by_a_harvest_without_sets(
     library: Library,
 ) -> None:
