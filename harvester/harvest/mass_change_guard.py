@@ -17,7 +17,7 @@ from harvester.harvest.request import HarvestRequest
 from harvester.harvest.verdict import PROPER, End, Verdict
 from harvester.models import Repository
 from harvester.store import deletions
-from harvester.store.deletions import DeletionTarget, Tombstone
+from harvester.store.deletions import OF_FORMAT, DeletionTarget, Tombstone
 from harvester.store.records import RunKey
 from oai.console import counted
 from oai.database import Database
@@ -26,11 +26,11 @@ from oai.settings import Settings
 from oai.vocabulary import reports_deletions
 
 _LEFT = text(
-    """
-    SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = :harvest_id) AS deletions,
+    f"""
+    SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = ANY({OF_FORMAT})) AS deletions,
         EXISTS (SELECT FROM oai_sighting WHERE harvest_id = :harvest_id) AS sightings,
         EXISTS (SELECT FROM oai_hold WHERE harvest_id = :harvest_id) AS holds
-    """
+    """  # noqa: S608 built from constants only
 )
 _ANY_ACTIVE = text(
     """
@@ -140,6 +140,9 @@ class MassChangeGuard:
     updates: int = 0
     """Updated records of the run so far."""
     any_staged: bool = False
+    """Whether deletions wait, of this run or of an earlier one of the same repository and format."""
+    replays: bool = False
+    """Whether the run processes old answers: they do not show that deletions found later are wrong."""
     _before: int | None = None
     """Active records before the run, once counted: pages of the run do not change the number."""
 
@@ -151,12 +154,14 @@ class MassChangeGuard:
     def note_alive(self, session: Session, record_ids: Sequence[int]) -> None:
         """Record that the records are active; withdraw their staged deletions."""
         if self.any_staged and record_ids:
-            deletions.unstage(session, self.run, record_ids)
+            deletions.unstage(session, self.run, record_ids, earlier=not self.replays)
         if self.finds_disappeared:
             disappearance.note_seen(session, self.run, record_ids)
 
     def note_seen(self, session: Session, record_ids: Sequence[int]) -> None:
-        """Record that the list contains the records, possibly as deleted: they have not disappeared."""
+        """Record that the repository has records that the run does not store: they have not disappeared."""
+        if self.any_staged and record_ids and not self.replays:
+            deletions.unstage(session, self.run, record_ids, own=False)
         if self.finds_disappeared:
             disappearance.note_seen(session, self.run, record_ids)
 
@@ -177,7 +182,7 @@ class MassChangeGuard:
         """
         self.all_requested = all_requested
         with database.session() as session:
-            disappearance.note_seen(session, self.run, record_ids)
+            self.note_seen(session, record_ids)
             session.commit()
 
     def check_updates(self, session: Session, updates: int, sample: Sequence[str]) -> None:
@@ -314,7 +319,10 @@ def may_disappear(session: Session, request: HarvestRequest, *, from_: str | Non
 
 
 def left_by_runs(session: Session, run: RunKey) -> Row[Any]:
-    """Return whether runs of the harvest left `deletions`, `sightings` or `holds`; most left nothing."""
+    """Return whether runs of the harvest left `sightings` or `holds`, or any of the format `deletions`.
+
+    Most left nothing.
+    """
     return session.execute(_LEFT, {"harvest_id": run.harvest_id}).one()
 
 
@@ -348,4 +356,5 @@ def open_guard(
         disappeared=point.disappeared,
         updates=point.counts.get("updated", 0),
         any_staged=left.deletions and deletions.any_staged(session, run),
+        replays=request.replay is not None,
     )
