@@ -44,7 +44,7 @@ class HoldState(StrEnum):
     SUPERSEDED = "superseded"
     """A later run has newer results."""
     DONE = "done"
-    """A run that a person had approved has completed."""
+    """A run that a person had approved has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,6 +143,22 @@ def updates_released(session: Session, run: RunKey) -> bool:
         Hold.state == HoldState.RELEASED.value,
     )
     return session.scalars(found).first() is not None
+
+
+def finish_updates(session: Session, run: RunKey) -> None:
+    """Note that a run has made the changes that a person approved; later ones need a new approval.
+
+    The caller commits.
+    """
+    session.execute(
+        update(Hold)
+        .where(
+            Hold.harvest_id == run.harvest_id,
+            Hold.kind == HoldKind.UPDATES.value,
+            Hold.state == HoldState.RELEASED.value,
+        )
+        .values(state=HoldState.DONE.value)
+    )
 
 
 def get_hold(session: Session, history_id: int, *, lock: bool = False) -> tuple[Hold, int]:

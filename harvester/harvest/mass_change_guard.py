@@ -126,6 +126,8 @@ class MassChangeGuard:
     set_spec: str
     deletions_allowed: float
     updates_allowed: float | None
+    updates_approved: bool = False
+    """Whether a person approved the changes for which an earlier run was held."""
     minimum: int
     finds_disappeared: bool
     """Whether the run notes the records it sees, and at its end finds those that disappeared."""
@@ -225,6 +227,8 @@ class MassChangeGuard:
             waiting = self._staged(session)
             applied = max(counts.get("deleted", 0) + found.disappeared - waiting, 0)
             held = self._judged(session, waiting, applied)
+            if self.updates_approved and end in PROPER:
+                approval.finish_updates(session, self.run)
             session.commit()
         if held is not None and (end in PROPER or end is End.SAMPLE):
             return replace(found, held=held)
@@ -343,12 +347,14 @@ def open_guard(
         disappearance.forget_earlier(session, run)
     own, ours = repository, settings.harvester
     updates = ours.brake_updates if own.brake_updates is None else own.brake_updates
+    approved = left.holds and approval.updates_released(session, run)
     return MassChangeGuard(
         run=run,
         target=approval.deletion_target(repository, settings, request.metadata_prefix),
         set_spec=request.set_spec,
         deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
-        updates_allowed=None if left.holds and approval.updates_released(session, run) else updates,
+        updates_allowed=None if approved else updates,
+        updates_approved=approved,
         minimum=ours.brake_minimum,
         finds_disappeared=point.finds_disappeared,
         names_sets=access_of(repository.protocol).query is None,

@@ -320,6 +320,21 @@ async def test_a_run_with_too_many_updates_stops_before_the_page_that_exceeds_th
     assert (await library.run(full=True)).status == "held"
 
 
+async def test_an_approval_of_updates_is_valid_for_one_run_although_a_record_cannot_be_read(
+    library: Library,
+) -> None:
+    library.change_settings(brake_updates=30, isolation_requests=0)
+    await library.run()
+    library.fake.fault = lambda _, good: good.replace(b"Title 24 ", b"\x01")
+    library.fake.items[:20] = [newer(number) for number in range(20)]
+    assert (await library.run(full=True)).status == "held"
+    await library.command("job", "release", str(last_history(library).history_id))
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.counts["updated"], library.holds()[0].state) == ("partial", 20, "done")
+    library.fake.items[:20] = [newer(number, sets=("x",)) for number in range(20)]
+    assert (await library.run(full=True)).status == "held"
+
+
 async def test_deletions_of_an_interrupted_run_are_applied_when_it_is_resumed(library: Library) -> None:
     await library.run()
     library.delete(*range(4))
