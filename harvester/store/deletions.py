@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -278,11 +278,17 @@ def forget_unconfirmed(session: Session, run: RunKey) -> None:
     session.execute(_FORGET_UNCONFIRMED, _key(run))
 
 
-def apply_staged(database: Database, run: RunKey, target: DeletionTarget) -> int:
+def apply_staged(
+    database: Database,
+    run: RunKey,
+    target: DeletionTarget,
+    *,
+    count: Callable[[Session, int], None] = lambda _session, _number: None,
+) -> int:
     """Delete the records that the run has staged; return their number. Commits by itself, in pieces.
 
-    Records that have changed since they were staged are kept. The caller ensures that no harvest of the
-    repository is running.
+    `count` notes the number of records that a piece deletes, in the same transaction. Records that have
+    changed since they were staged are kept. The caller ensures that no harvest of the repository is running.
     """
     applied = after = 0
     with database.session() as session, FileStore(target.folder) as store:
@@ -290,6 +296,7 @@ def apply_staged(database: Database, run: RunKey, target: DeletionTarget) -> int
             rows = [row for row in staged if row["living"]]
             if rows:
                 _delete(session, store, rows, run, target)
+                count(session, len(rows))
             unstage(session, run, [row["record_id"] for row in rows])
             session.commit()
             applied += len(rows)
