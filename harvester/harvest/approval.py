@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
+from functools import partial
 from typing import ClassVar
 
 from sqlalchemy import func, select, update
@@ -44,7 +45,7 @@ class HoldState(StrEnum):
     SUPERSEDED = "superseded"
     """A later run has newer results."""
     DONE = "done"
-    """A run that a person had approved has completed."""
+    """A run that a person had approved has ended."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +146,22 @@ def updates_released(session: Session, run: RunKey) -> bool:
     return session.scalars(found).first() is not None
 
 
+def finish_updates(session: Session, run: RunKey) -> None:
+    """Note that a run has made the changes that a person approved; later ones need a new approval.
+
+    The caller commits.
+    """
+    session.execute(
+        update(Hold)
+        .where(
+            Hold.harvest_id == run.harvest_id,
+            Hold.kind == HoldKind.UPDATES.value,
+            Hold.state == HoldState.RELEASED.value,
+        )
+        .values(state=HoldState.DONE.value)
+    )
+
+
 def get_hold(session: Session, history_id: int, *, lock: bool = False) -> tuple[Hold, int]:
     """Return an ended run's hold, and its repository's id. Raises UsageError if it is no longer held.
 
@@ -183,8 +200,8 @@ def later_complete(session: Session, hold: Hold) -> int:
 def release(database: Database, settings: Settings, history_id: int) -> tuple[Hold, int, bool]:
     """Approve a held run: apply its deletions, or let the next run make its updates.
 
-    Return the hold, the number of records deleted, and whether the next run requests everything: it does if
-    records that disappeared may have come back since, because incremental lists do not mention them.
+    Return the hold, the number of records deleted now, and whether the next run requests everything: it does
+    if records that disappeared may have come back since, because incremental lists do not mention them.
 
     Commits by itself; the caller ensures that no harvest of the repository runs meanwhile. Raises UsageError
     if the run is not held, or while a backup copies record files.
@@ -202,30 +219,38 @@ def release(database: Database, settings: Settings, history_id: int) -> tuple[Ho
         if restarts:
             harvest_from_the_start(session, Harvest.harvest_id == hold.harvest_id)
         session.commit()
-    deleted = deletions.apply_staged(database, run, left) if deletes else 0
+    count = partial(_count_deleted, history_id)
+    deleted = deletions.apply_staged(database, run, left, count=count) if deletes else 0
     with database.session() as session:
         hold, _ = get_hold(session, history_id, lock=True)
         hold.state, hold.decided = HoldState.RELEASED.value, datetime.now(UTC)
-        _add_to_history(session, hold, deleted)
+        _add_to_history(session, hold)
         session.commit()
         session.refresh(hold)
         session.expunge(hold)
     return hold, deleted, restarts
 
 
-def _add_to_history(session: Session, hold: Hold, deleted: int) -> None:
+def _count_deleted(history_id: int, session: Session, number: int) -> None:
+    """Add records that are deleted to the history row of the held run: first those that it received."""
+    row = session.get_one(History, history_id)
+    received = min(number, row.postponed_count)
+    row.deleted_count += number
+    row.postponed_count -= received
+    row.disappeared_count += number - received
+
+
+def _add_to_history(session: Session, hold: Hold) -> None:
     """Add the decision to the history row of the held run."""
     row = session.get_one(History, hold.history_id)
-    did = f": {deleted:,} records deleted" if hold.kind == HoldKind.DELETIONS else ""
+    did = f": {row.deleted_count:,} records deleted" if hold.kind == HoldKind.DELETIONS else ""
     at = format_datestamp(datetime.now(UTC))
     row.failure_reason = f"{row.failure_reason}; approved {at}{did}"
     row.failure_code, row.failure_facts = FailureCode.RELEASED.value, {"at": at}
     if hold.kind == HoldKind.UPDATES:
         return
-    row.deleted_count += deleted
-    row.disappeared_count += max(deleted - row.postponed_count, 0)
     # Other harvests may have deleted some of the records meanwhile.
-    row.unchanged_count += max(row.postponed_count - deleted, 0)
+    row.unchanged_count += row.postponed_count
     row.postponed_count = 0
 
 

@@ -10,13 +10,12 @@ from typing import Any
 from sqlalchemy import Row, text
 from sqlalchemy.orm import Session
 
+from harvester.harvest.verdict import PROPER
 from harvester.store import deletions
 from harvester.store import records as arrays
 from harvester.store.records import RunKey
 from harvester.vocabulary import DeletionReason
 
-# A record may merely have left this set: another harvest of the same format covers it if that harvest is of
-# one of the record's sets or of the whole repository.
 _NAMED = """
     EXISTS (
         SELECT FROM oai_set_mapping AS mapping
@@ -27,29 +26,42 @@ OURS = f"""
     record.repository_id = :repository_id AND record.metadata_prefix = :prefix AND record.status = 'active'
     AND (:set_spec = '' OR {_NAMED})
     """
-_ELSEWHERE = """
-    :set_spec <> '' AND EXISTS (
-        SELECT FROM oai_harvest AS other
+_ENDS = ", ".join(f"'{end.value}'" for end in sorted(PROPER))
+# A record may merely have left this set: another harvest of the same format covers it if that harvest is of
+# one of the record's sets or of the whole repository, and has reached the end of its lists once.
+_COVERING = f"""
+    covering AS MATERIALIZED (
+        SELECT other.set_spec FROM oai_harvest AS other
         WHERE other.repository_id = :repository_id AND other.metadata_prefix = :prefix
           AND other.harvest_id <> :harvest_id
-          AND (other.set_spec = '' OR EXISTS (
-              SELECT FROM oai_set_mapping AS mapping
-              WHERE mapping.record_id = record.record_id
-                AND (mapping.set_spec = other.set_spec
-                     OR starts_with(mapping.set_spec, other.set_spec || ':')))))
+          AND (other.watermark IS NOT NULL OR EXISTS (
+              SELECT FROM oai_history AS run
+              WHERE run.repository_id = :repository_id AND run.harvest_id = other.harvest_id
+                AND run.evidence ->> 'end' IN ({_ENDS}))))
+    """  # noqa: S608 built from constants only
+_ELSEWHERE = """
+    :set_spec <> '' AND EXISTS (
+        SELECT FROM covering WHERE covering.set_spec = '' OR EXISTS (
+            SELECT FROM oai_set_mapping AS mapping
+            WHERE mapping.record_id = record.record_id
+              AND (mapping.set_spec = covering.set_spec
+                   OR starts_with(mapping.set_spec, covering.set_spec || ':'))))
     """
+# A run that was interrupted may resume a list from before another harvest stored a record.
 _UNSEEN = f"""
-    {OURS} AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
+    {OURS} AND record.harvest_time < :run_started
+    AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
     """
 _DISAPPEARED = text(
     f"""
-    WITH unseen AS MATERIALIZED (SELECT record_id, identifier FROM oai_record AS record WHERE {_UNSEEN})
+    WITH {_COVERING}, unseen AS MATERIALIZED (
+        SELECT record_id, identifier FROM oai_record AS record WHERE {_UNSEEN})
     SELECT record_id, identifier FROM unseen AS record WHERE NOT ({_ELSEWHERE}) LIMIT :most
     """  # noqa: S608 built from constants only
 )
 _STAGE = text(
     f"""
-    WITH unseen AS MATERIALIZED (
+    WITH {_COVERING}, unseen AS MATERIALIZED (
     SELECT record.record_id, record.digest, {_ELSEWHERE} AS elsewhere
     FROM oai_record AS record
     WHERE {_UNSEEN}

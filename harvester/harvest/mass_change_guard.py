@@ -17,7 +17,7 @@ from harvester.harvest.request import HarvestRequest
 from harvester.harvest.verdict import PROPER, End, Verdict
 from harvester.models import Repository
 from harvester.store import deletions
-from harvester.store.deletions import DeletionTarget, Tombstone
+from harvester.store.deletions import OF_FORMAT, DeletionTarget, Tombstone
 from harvester.store.records import RunKey
 from oai.console import counted
 from oai.database import Database
@@ -26,11 +26,11 @@ from oai.settings import Settings
 from oai.vocabulary import reports_deletions
 
 _LEFT = text(
-    """
-    SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = :harvest_id) AS deletions,
+    f"""
+    SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = ANY({OF_FORMAT})) AS deletions,
         EXISTS (SELECT FROM oai_sighting WHERE harvest_id = :harvest_id) AS sightings,
         EXISTS (SELECT FROM oai_hold WHERE harvest_id = :harvest_id) AS holds
-    """
+    """  # noqa: S608 built from constants only
 )
 _ANY_ACTIVE = text(
     """
@@ -126,6 +126,8 @@ class MassChangeGuard:
     set_spec: str
     deletions_allowed: float
     updates_allowed: float | None
+    updates_approved: bool = False
+    """Whether a person approved the changes for which an earlier run was held."""
     minimum: int
     finds_disappeared: bool
     """Whether the run notes the records it sees, and at its end finds those that disappeared."""
@@ -140,6 +142,9 @@ class MassChangeGuard:
     updates: int = 0
     """Updated records of the run so far."""
     any_staged: bool = False
+    """Whether deletions wait, of this run or of an earlier one of the same repository and format."""
+    replays: bool = False
+    """Whether the run processes old answers: they do not show that deletions found later are wrong."""
     _before: int | None = None
     """Active records before the run, once counted: pages of the run do not change the number."""
 
@@ -151,12 +156,14 @@ class MassChangeGuard:
     def note_alive(self, session: Session, record_ids: Sequence[int]) -> None:
         """Record that the records are active; withdraw their staged deletions."""
         if self.any_staged and record_ids:
-            deletions.unstage(session, self.run, record_ids)
+            deletions.unstage(session, self.run, record_ids, earlier=not self.replays)
         if self.finds_disappeared:
             disappearance.note_seen(session, self.run, record_ids)
 
     def note_seen(self, session: Session, record_ids: Sequence[int]) -> None:
-        """Record that the list contains the records, possibly as deleted: they have not disappeared."""
+        """Record that the repository has records that the run does not store: they have not disappeared."""
+        if self.any_staged and record_ids and not self.replays:
+            deletions.unstage(session, self.run, record_ids, own=False)
         if self.finds_disappeared:
             disappearance.note_seen(session, self.run, record_ids)
 
@@ -177,7 +184,7 @@ class MassChangeGuard:
         """
         self.all_requested = all_requested
         with database.session() as session:
-            disappearance.note_seen(session, self.run, record_ids)
+            self.note_seen(session, record_ids)
             session.commit()
 
     def check_updates(self, session: Session, updates: int, sample: Sequence[str]) -> None:
@@ -220,6 +227,8 @@ class MassChangeGuard:
             waiting = self._staged(session)
             applied = max(counts.get("deleted", 0) + found.disappeared - waiting, 0)
             held = self._judged(session, waiting, applied)
+            if self.updates_approved and end in PROPER:
+                approval.finish_updates(session, self.run)
             session.commit()
         if held is not None and (end in PROPER or end is End.SAMPLE):
             return replace(found, held=held)
@@ -314,7 +323,10 @@ def may_disappear(session: Session, request: HarvestRequest, *, from_: str | Non
 
 
 def left_by_runs(session: Session, run: RunKey) -> Row[Any]:
-    """Return whether runs of the harvest left `deletions`, `sightings` or `holds`; most left nothing."""
+    """Return whether runs of the harvest left `sightings` or `holds`, or any of the format `deletions`.
+
+    Most left nothing.
+    """
     return session.execute(_LEFT, {"harvest_id": run.harvest_id}).one()
 
 
@@ -335,12 +347,14 @@ def open_guard(
         disappearance.forget_earlier(session, run)
     own, ours = repository, settings.harvester
     updates = ours.brake_updates if own.brake_updates is None else own.brake_updates
+    approved = left.holds and approval.updates_released(session, run)
     return MassChangeGuard(
         run=run,
         target=approval.deletion_target(repository, settings, request.metadata_prefix),
         set_spec=request.set_spec,
         deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
-        updates_allowed=None if left.holds and approval.updates_released(session, run) else updates,
+        updates_allowed=None if approved else updates,
+        updates_approved=approved,
         minimum=ours.brake_minimum,
         finds_disappeared=point.finds_disappeared,
         names_sets=access_of(repository.protocol).query is None,
@@ -348,4 +362,5 @@ def open_guard(
         disappeared=point.disappeared,
         updates=point.counts.get("updated", 0),
         any_staged=left.deletions and deletions.any_staged(session, run),
+        replays=request.replay is not None,
     )

@@ -140,9 +140,10 @@ class PageWriter:
         self.quota.check(Stored(sum(effect == "new" for effect in effects.values()), growth))
 
     def _known(self, session: Session, batch: RecordBatch) -> dict[str, KnownRecord]:
-        """Return the rows of the page's records, and of filtered ones if disappeared records are sought."""
+        """Return the rows of the page's records, and of filtered ones if the guard notes those."""
         keys = [record.key for record in batch.records]
-        passed_over = batch.passed_over if self.guard.finds_disappeared else ()
+        noted = self.guard.finds_disappeared or self.guard.any_staged
+        passed_over = batch.passed_over if noted else ()
         return known_records(
             session,
             repository_id=self.repository_id,

@@ -30,13 +30,8 @@ from harvester.harvest.quota import Quota, open_quota
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome, continue_rows, get_history, resumable
 from harvester.harvest.run_warnings import Note
-from harvester.harvest.source import (
-    AnswerSource,
-    as_it_is,
-    check_saved_state,
-    open_source,
-    without_superseded,
-)
+from harvester.harvest.source import AnswerSource, as_it_is, check_saved_state, open_source
+from harvester.harvest.superseded import without_superseded
 from harvester.harvest.transform import Refusal, RefusedRecordError, Transformer, joined
 from harvester.harvest.verdict import End, Verdict, judge
 from harvester.harvest.watermark import NextWatermark
@@ -299,10 +294,8 @@ class Run:
         now = datetime.now(UTC)
         session = self.checkpointer.session()
         if self.request.replay is not None:
-            repository_id, prefix = self.request.repository_id, self.request.metadata_prefix
-            batch, superseded = without_superseded(
-                session, batch, repository_id=repository_id, metadata_prefix=prefix
-            )
+            began = self.guard.run.run_started
+            batch, superseded = without_superseded(session, batch, self.request, began=began)
             found += Counter(superseded=superseded, unchanged=superseded)
         if pages[0].fetched.page.part == 1:
             state.progress.begin_answer()

@@ -26,15 +26,13 @@ from harvester.harvest.plan import RunPlan, SavedState
 from harvester.harvest.raw_capture import FETCH_ERROR, RUN_URI
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import get_history
-from harvester.harvest.transform import RecordBatch
 from harvester.models import History
 from harvester.protocols import http_client, open_protocol_client
 from harvester.reading.errors import TransportError, TransportKind
 from harvester.reading.repairs import Repair
 from harvester.repositories import get_repository
-from harvester.store.records import known_records
 from harvester.vocabulary import AccessProtocol, Method, Slice
-from oai.datestamps import is_later, utc_now
+from oai.datestamps import utc_now
 from oai.errors import RemoteError, UsageError, required
 from oai.settings import Settings
 
@@ -224,20 +222,6 @@ def check_saved_state(request: HarvestRequest, saved_state: SavedState) -> None:
         raise UsageError(
             "an interrupted harvest of this format and set can be resumed; complete it first, then replay"
         )
-
-
-def without_superseded(
-    session: Session, batch: RecordBatch, *, repository_id: int, metadata_prefix: str
-) -> tuple[RecordBatch, int]:
-    """Return the batch without records of which the store has a newer datestamp, and their number."""
-    keys = [record.key for record in batch.records]
-    known = known_records(session, repository_id=repository_id, metadata_prefix=metadata_prefix, keys=keys)
-    current = [
-        record
-        for record in batch.records
-        if record.key not in known or not is_later(known[record.key].datestamp, record.header.datestamp)
-    ]
-    return replace(batch, records=current), len(batch.records) - len(current)
 
 
 def _replayed(session: Session, history_id: int) -> History:

@@ -20,7 +20,8 @@ from harvester.client.exchange import HttpRequest, RawReply
 from harvester.harvest.fetch import names_in
 from harvester.harvest.page_writer import effect_of
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.source import open_kept, without_superseded
+from harvester.harvest.source import open_kept
+from harvester.harvest.superseded import without_superseded
 from harvester.harvest.transform import Entry, Prepared, Transformer
 from harvester.reading import replies
 from harvester.reading.answers import Page, Record
@@ -269,12 +270,7 @@ class _Looking:
         if not page.records:
             entries = [(header, None) for header in page.headers if header.deleted]
         batch = self.transformer.prepare(entries, url=page.url)
-        current, _ = without_superseded(
-            self.session,
-            batch,
-            repository_id=self.request.repository_id,
-            metadata_prefix=self.request.metadata_prefix,
-        )
+        current, _ = without_superseded(self.session, batch, self.request)
         alive = {record.key for record in current.records}
         known = self._known([record.key for record in batch.records] + list(batch.passed_over))
         for record in batch.records:

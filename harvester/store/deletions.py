@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -108,11 +108,19 @@ _STAGE = text(
     RETURNING xmax = 0
     """
 )
+OF_FORMAT = """ARRAY(
+        SELECT other.harvest_id FROM oai_harvest AS other
+        JOIN oai_harvest AS one USING (repository_id, metadata_prefix)
+        WHERE one.harvest_id = :harvest_id)"""
+"""The harvests of the same repository and format: they store the same records."""
+# If the run began before the other one found the deletion, its list may be the older one.
 _UNSTAGE = text(
-    """
+    f"""
     DELETE FROM oai_held_deletion
-    WHERE harvest_id = :harvest_id AND record_id = ANY(CAST(:ids AS bigint[]))
-    """
+    WHERE harvest_id = ANY({OF_FORMAT}) AND record_id = ANY(CAST(:ids AS bigint[]))
+      AND (:earlier AND run_started < :run_started
+           OR :own AND harvest_id = :harvest_id AND run_started = :run_started)
+    """  # noqa: S608 built from constants only
 )
 _STAGED = text(
     """
@@ -148,7 +156,9 @@ _LIVING = """
       AND gone.reason <> 'unconfirmed'
       AND record.status = 'active' AND record.digest IS NOT DISTINCT FROM gone.digest
     """
-_ANY = text("SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = :harvest_id)")
+_ANY = text(
+    f"SELECT EXISTS (SELECT FROM oai_held_deletion WHERE harvest_id = ANY({OF_FORMAT}))"  # noqa: S608 as above
+)
 _DISAPPEARED = text(
     f"SELECT EXISTS (SELECT {_LIVING} AND gone.reason = '{DeletionReason.DISAPPEARED.value}')"
 )
@@ -213,9 +223,15 @@ def stage(session: Session, run: RunKey, tombstones: Sequence[Tombstone]) -> int
     return sum(fresh.scalars())
 
 
-def unstage(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
-    """Withdraw deletions, also of earlier runs, because the records are active again. The caller commits."""
-    session.execute(_UNSTAGE, {"harvest_id": run.harvest_id, "ids": list(record_ids)})
+def unstage(
+    session: Session, run: RunKey, record_ids: Sequence[int], *, own: bool = True, earlier: bool = True
+) -> None:
+    """Withdraw deletions of the records, because the run received them. The caller commits.
+
+    They are the run's `own` ones, and those of `earlier` runs of all harvests of the repository and format.
+    """
+    values = {**_key(run), "ids": list(record_ids), "own": own, "earlier": earlier}
+    session.execute(_UNSTAGE, values)
 
 
 def staged_datestamps(session: Session, run: RunKey, record_ids: Sequence[int]) -> dict[int, str]:
@@ -225,7 +241,7 @@ def staged_datestamps(session: Session, run: RunKey, record_ids: Sequence[int]) 
 
 
 def any_staged(session: Session, run: RunKey) -> bool:
-    """Return whether deletions wait, of this run of the harvest or of an earlier one."""
+    """Return whether deletions wait, of the run or of any harvest of the same repository and format."""
     return bool(session.execute(_ANY, {"harvest_id": run.harvest_id}).scalar_one())
 
 
@@ -262,11 +278,17 @@ def forget_unconfirmed(session: Session, run: RunKey) -> None:
     session.execute(_FORGET_UNCONFIRMED, _key(run))
 
 
-def apply_staged(database: Database, run: RunKey, target: DeletionTarget) -> int:
+def apply_staged(
+    database: Database,
+    run: RunKey,
+    target: DeletionTarget,
+    *,
+    count: Callable[[Session, int], None] = lambda _session, _number: None,
+) -> int:
     """Delete the records that the run has staged; return their number. Commits by itself, in pieces.
 
-    Records that have changed since they were staged are kept. The caller ensures that no harvest of the
-    repository is running.
+    `count` notes the number of records that a piece deletes, in the same transaction. Records that have
+    changed since they were staged are kept. The caller ensures that no harvest of the repository is running.
     """
     applied = after = 0
     with database.session() as session, FileStore(target.folder) as store:
@@ -274,6 +296,7 @@ def apply_staged(database: Database, run: RunKey, target: DeletionTarget) -> int
             rows = [row for row in staged if row["living"]]
             if rows:
                 _delete(session, store, rows, run, target)
+                count(session, len(rows))
             unstage(session, run, [row["record_id"] for row in rows])
             session.commit()
             applied += len(rows)

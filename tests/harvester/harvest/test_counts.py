@@ -3,6 +3,7 @@
 import asyncio
 from dataclasses import replace
 from datetime import timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select
@@ -14,7 +15,10 @@ from harvester.harvest.result import RunOutcome, columns_of_counts, received, sh
 from harvester.harvest.run import Tuning
 from harvester.harvest.verdict import End, Evidence, judge
 from harvester.models import History
+from harvester.store import deletions
+from harvester.store.records import write_records
 from oai.errors import ExitCode
+from tests.harvester.fake_repository import many
 from tests.harvester.library import Library
 
 _IN_STORE = ("new_count", "updated_count", "unchanged_count", "deleted_count")
@@ -157,6 +161,36 @@ async def test_held_deletions_are_counted_before_and_after_their_approval(librar
     release(library.database, library.settings, held.history_id or 0)
     row = library.history()[-1]
     assert (row.deleted_count, row.postponed_count, row.disappeared_count) == (3, 0, 0)
+
+
+async def test_a_release_that_was_interrupted_and_repeated_counts_all_its_deletions(
+    library: Library, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Deletions are applied in pieces of 1,000; here 600 are reported, and 500 are of unlisted records."""
+    library.fake.page_size, library.fake.items = 2000, many(1200)
+    await library.run()
+    library.delete(*range(600))
+    del library.fake.items[600:1100]
+    held = await library.run(full=True)
+    assert (held.status, held.counts["postponed"]) == ("held", 600)
+    pieces = 0
+
+    def fail_later(*given: Any, **named: Any) -> list[int]:
+        nonlocal pieces
+        pieces += 1
+        if pieces == 2:
+            raise ConnectionError
+        return write_records(*given, **named)
+
+    monkeypatch.setattr(deletions, "write_records", fail_later)
+    with pytest.raises(ConnectionError):
+        release(library.database, library.settings, held.history_id or 0)
+    row = library.history()[-1]
+    assert (row.deleted_count, row.postponed_count, row.disappeared_count) == (1000, 0, 400)
+    assert release(library.database, library.settings, held.history_id or 0)[1] == 100
+    row = library.history()[-1]
+    assert (row.deleted_count, row.postponed_count, row.disappeared_count) == (1100, 0, 500)
+    assert (row.failure_reason or "").endswith(": 1,100 records deleted")
 
 
 async def test_records_that_disappeared_count_as_deleted_and_not_as_received(library: Library) -> None:

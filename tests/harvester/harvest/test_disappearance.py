@@ -436,6 +436,53 @@ async def test_a_harvest_of_a_set_deletes_only_records_that_no_other_harvest_cov
     assert library.living() == {"oai:a:stays", "oai:a:both", "oai:a:other"}
 
 
+@pytest.mark.parametrize(
+    ("other", "disappeared"),
+    [("none", 1), ("sample", 1), ("failed", 1), ("with errors", 0), ("without a watermark", 0)],
+)
+async def test_a_harvest_covers_records_of_a_set_once_it_has_reached_the_end_of_its_lists(
+    library: Library, other: str, disappeared: int
+) -> None:
+    library.change_settings(isolation_requests=0)
+    library.fake.items = [replace(item, sets=("maps",)) for item in library.fake.items]
+    library.forgets()
+    forgetful = library.fake.fault
+    if other == "sample":
+        await library.run(max_records=3)
+    if other == "failed":
+        library.fake.fault = lambda asked, _: (500, {}, b"") if asked["verb"] == "ListRecords" else None
+        assert (await library.run()).verdict == "failed"
+    if other == "with errors":
+        library.fake.fault = lambda _, good: good.replace(b"Title 24 ", b"\x01")
+        assert (await library.run()).verdict == "partial"
+    if other == "without a watermark":
+        await library.run()
+        with library.database.session() as session:
+            session.execute(update(Harvest).values(watermark=None))
+            session.commit()
+    library.fake.fault = forgetful
+    await library.run(set_spec="maps")
+    del library.fake.items[3]
+    outcome = await library.run(set_spec="maps", full=True)
+    assert (outcome.verdict, outcome.counts["disappeared"]) == ("complete", disappeared)
+
+
+async def test_a_resumed_full_harvest_keeps_records_stored_by_another_harvest_since_it_began(
+    library: Library,
+) -> None:
+    library.forgets(get_record=False)
+    await library.run()
+    del library.fake.items[-1]
+    await stopped_after(library, 20, full=True)
+    library.fake.items.insert(0, newer(99, sets=("maps",)))
+    assert (await library.run(set_spec="maps")).counts["new"] == 1
+    # The list that is resumed is as old as its first page.
+    del library.fake.items[0]
+    outcome = await library.run(full=True)
+    assert (outcome.evidence.resumed_at, outcome.counts["disappeared"]) == (20, 1)
+    assert library.living() == {f"oai:fake.example:{number}" for number in (*range(24), 99)}
+
+
 async def test_records_in_two_separately_harvested_sets_are_deleted_by_a_harvest_without_sets(
     library: Library,
 ) -> None:

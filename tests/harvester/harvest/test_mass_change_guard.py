@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -11,6 +12,10 @@ from sqlalchemy import select
 
 from harvester.harvest import mass_change_guard
 from harvester.harvest.approval import HeldRunError, HoldState
+from harvester.harvest.harvest import harvest
+from harvester.harvest.request import HarvestRequest
+from harvester.harvest.result import RunOutcome
+from harvester.harvest.source import replay_request
 from harvester.models import Harvest, History
 from oai.errors import ExitCode
 from tests.commands import Process
@@ -204,6 +209,67 @@ async def test_records_that_reappeared_before_an_old_run_is_released_are_stored_
     assert (library.windows()[-1], outcome.counts["new"], len(library.living())) == ((None, None), 17, 50)
 
 
+async def held_without_maps(library: Library) -> RunOutcome:
+    """Hold a harvest of the whole repository, whose list lacks the 12 records of a set."""
+    library.forgets()
+    maps = [replace(item, sets=("maps",)) for item in library.fake.items[:12]]
+    library.fake.items = [*maps, *library.fake.items[12:]]
+    await library.run()
+    library.fake.items = library.fake.items[12:]
+    held = await library.run(full=True)
+    assert (held.status, staged(library)) == ("held", 12)
+    library.fake.items = [*maps, *library.fake.items]
+    return held
+
+
+async def test_records_that_a_later_harvest_of_a_set_receives_stay_when_a_held_run_is_released(
+    library: Library,
+) -> None:
+    held = await held_without_maps(library)
+    assert (await library.run(set_spec="maps")).counts["unchanged"] == 12
+    assert staged(library) == 0
+    code, out, _ = await library.command("job", "release", str(held.history_id))
+    assert (code, "0 records deleted" in out, len(library.living())) == (0, True, 25)
+
+
+async def test_a_list_from_before_a_run_was_held_withdraws_none_of_its_deletions(library: Library) -> None:
+    library.fake.page_size = 5
+    library.fake.items = [replace(item, sets=("maps",)) for item in library.fake.items]
+    await stopped_after(library, 20, set_spec="maps")
+    library.forgets()
+    await library.run()
+    kept, library.fake.items = library.fake.items, library.fake.items[:10]
+    assert (await library.run(full=True)).status == "held"
+    library.fake.items = kept
+    outcome = await library.run(set_spec="maps")
+    assert (outcome.evidence.resumed_at, outcome.verdict, staged(library)) == (20, "complete", 15)
+
+
+async def test_a_replay_withdraws_no_deletions_that_were_found_later(library: Library) -> None:
+    library.change_settings(keep_raw=True)
+    held = await held_without_maps(library)
+    with library.database.session() as session:
+        given = HarvestRequest(repository_id=0)
+        request = replay_request(session, library.settings, given, library.history()[0].history_id)
+    outcome = await harvest(library.database, library.settings, request, stop=asyncio.Event())
+    assert (outcome.counts["unchanged"], staged(library)) == (25, 12)
+    await library.command("job", "release", str(held.history_id))
+    assert len(library.living()) == 13
+
+
+async def test_records_that_a_later_run_excludes_by_filters_stay_when_a_held_run_is_released(
+    library: Library,
+) -> None:
+    rules = library.folder.parent / "filter.xml"
+    rules.write_text("<filters match='any'><filter xpath='//nothing' regexp='x'/></filters>")
+    held = await held_without_maps(library)
+    library.fake.items[:12] = [newer(number) for number in range(12)]
+    outcome = await library.run(filter_file=rules)
+    assert (outcome.counts["filtered"], outcome.counts["records"], staged(library)) == (12, 12, 0)
+    await library.command("job", "release", str(held.history_id))
+    assert len(library.living()) == 25
+
+
 @pytest.mark.parametrize(("count", "status"), [(5, "completed"), (6, "held")])
 async def test_the_limit_of_a_repository_overrides_that_of_the_settings(
     library: Library, count: int, status: str
@@ -250,6 +316,21 @@ async def test_a_run_with_too_many_updates_stops_before_the_page_that_exceeds_th
     outcome = await library.run(full=True)
     assert (outcome.verdict, outcome.counts["updated"]) == ("complete", 20)
     assert [hold.state for hold in library.holds()] == [HoldState.SUPERSEDED, HoldState.DONE]
+    library.fake.items[:20] = [newer(number, sets=("x",)) for number in range(20)]
+    assert (await library.run(full=True)).status == "held"
+
+
+async def test_an_approval_of_updates_is_valid_for_one_run_although_a_record_cannot_be_read(
+    library: Library,
+) -> None:
+    library.change_settings(brake_updates=30, isolation_requests=0)
+    await library.run()
+    library.fake.fault = lambda _, good: good.replace(b"Title 24 ", b"\x01")
+    library.fake.items[:20] = [newer(number) for number in range(20)]
+    assert (await library.run(full=True)).status == "held"
+    await library.command("job", "release", str(last_history(library).history_id))
+    outcome = await library.run(full=True)
+    assert (outcome.verdict, outcome.counts["updated"], library.holds()[0].state) == ("partial", 20, "done")
     library.fake.items[:20] = [newer(number, sets=("x",)) for number in range(20)]
     assert (await library.run(full=True)).status == "held"
 

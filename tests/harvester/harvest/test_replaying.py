@@ -2,7 +2,8 @@
 
 import asyncio
 import gzip
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,13 @@ async def replay(library: Library, history_id: int, **rules: Any) -> RunOutcome:
         given = HarvestRequest(repository_id=0, **rules)
         request = replay_request(session, library.settings, given, history_id)
     return await harvest(library.database, library.settings, request, stop=asyncio.Event())
+
+
+def previewed(library: Library, history_id: int, **rules: Any) -> dict[str, int]:
+    with library.database.session() as session:
+        given = HarvestRequest(repository_id=0, **rules)
+        request = replay_request(session, library.settings, given, history_id)
+        return dict(preview_replay(session, library.settings, request).counts)
 
 
 def warc(library: Library) -> Path:
@@ -186,6 +194,95 @@ async def test_records_changed_or_deleted_by_later_harvests_stay_as_they_are(lib
     assert statuses(library)["oai:fake.example:4"] == "deleted"
 
 
+def changed(**values: Any) -> Callable[[list[Item]], None]:
+    """Return what changes the first item without a new datestamp."""
+    return lambda items: items.insert(0, replace(items.pop(0), **values))
+
+
+def removed(items: list[Item]) -> None:
+    del items[0]
+
+
+@pytest.mark.parametrize(
+    ("datestamp", "change"),
+    [
+        pytest.param("2024-06-01", changed(deleted=True), id="deleted on the same day"),
+        pytest.param("2024-06-01", changed(title="Renewed"), id="changed on the same day"),
+        pytest.param("2024-06-01T00:00:00Z", changed(title="Renewed"), id="changed without a new datestamp"),
+        pytest.param("2024-06-01", removed, id="removed on the same day"),
+        pytest.param("2024-06-01T14:00:00Z", removed, id="removed and dated in the future"),
+    ],
+)
+async def test_a_record_that_a_later_harvest_changed_or_deleted_stays_whatever_its_datestamp(
+    library: Library, datestamp: str, change: Callable[[list[Item]], None]
+) -> None:
+    if len(datestamp) == len("2024-06-01"):
+        library.fake.granularity = "YYYY-MM-DD"
+    library.fake.items = [replace(item, datestamp=datestamp) for item in library.fake.items]
+    await library.run()
+    first = library.history()[0].history_id
+    change(library.fake.items)
+    await library.run(full=True)
+    before = (statuses(library), library.files())
+    assert previewed(library, first) == {"unchanged": 24, "superseded": 1}
+    outcome = await replay(library, first)
+    assert (outcome.counts["superseded"], outcome.counts["unchanged"]) == (1, 25)
+    assert (statuses(library), library.files()) == before
+
+
+def mapped(folder: Path, subject: str) -> Path:
+    """Return a normalise file that adds the subject to each record."""
+    path = folder / f"{subject}.xml"
+    path.write_text(_MAPPINGS.replace("Titles", subject))
+    return path
+
+
+async def subjects(library: Library, history_id: int, mappings: Path) -> int:
+    """Replay the run with the file; return how many records have its subject then."""
+    await replay(library, history_id, normalize_file=mappings)
+    return sum(mappings.stem.encode() in data for data in library.files().values())
+
+
+async def test_a_replay_can_be_repeated_with_other_rules(library: Library, tmp_path: Path) -> None:
+    library.fake.items[3] = replace(library.fake.items[3], deleted=True)
+    await library.run()
+    first = library.history()[0].history_id
+    await library.run(full=True)  # receives the same records, so it writes none
+    for subject in ("One", "Two", "Three"):
+        assert previewed(library, first, normalize_file=mapped(tmp_path, subject)) == {
+            "updated": 24, "unchanged": 1
+        }  # fmt: skip
+        assert await subjects(library, first, mapped(tmp_path, subject)) == 24
+
+
+async def test_a_replay_changes_what_replays_of_earlier_runs_wrote_but_not_what_later_runs_received(
+    library: Library, tmp_path: Path
+) -> None:
+    await library.run()
+    changed(title="Renewed")(library.fake.items)
+    await library.run(full=True)
+    first, second = (row.history_id for row in library.history())
+    assert await subjects(library, first, mapped(tmp_path, "One")) == 24
+    assert await subjects(library, second, mapped(tmp_path, "Two")) == 24
+    titles = [data for data in library.files().values() if b"Renewed" in data]
+    assert (len(titles), await subjects(library, second, mapped(tmp_path, "Three"))) == (1, 24)
+    assert await subjects(library, first, mapped(tmp_path, "Four")) == 0
+
+
+async def test_a_replay_changes_what_both_parts_of_an_interrupted_run_wrote_but_no_other_run(
+    library: Library, tmp_path: Path
+) -> None:
+    library.fake.items[0] = replace(library.fake.items[0], sets=("maps",))
+    await run_up_to(library, "20|")
+    library.fake.items[0] = replace(library.fake.items[0], title="Title renewed")
+    await library.run(set_spec="maps")
+    assert (await library.run()).evidence.resumed_at == 20
+    last = library.history()[-1].history_id
+    assert await subjects(library, last, mapped(tmp_path, "One")) == 24
+    assert sum(b"Title renewed" in data for data in library.files().values()) == 1
+    assert await subjects(library, last, mapped(tmp_path, "Two")) == 24
+
+
 async def test_a_replay_deletes_no_records_that_were_added_later(library: Library) -> None:
     def forgetful(_asked: dict[str, str], good: bytes) -> bytes:
         return good.replace(b"<deletedRecord>persistent", b"<deletedRecord>no")
@@ -251,12 +348,6 @@ async def test_a_missing_answer_is_reported(library: Library) -> None:
     assert "resumptionToken=20" in outcome.failure_reason
     assert "the earlier run" in outcome.failure_reason
     assert outcome.counts["records"] == 20
-
-
-def previewed(library: Library, history_id: int) -> dict[str, int]:
-    with library.database.session() as session:
-        request = replay_request(session, library.settings, HarvestRequest(repository_id=0), history_id)
-        return dict(preview_replay(session, library.settings, request).counts)
 
 
 async def test_the_preview_leaves_out_requests_that_confirm_missing_records(library: Library) -> None:
