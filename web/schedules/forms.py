@@ -9,6 +9,7 @@ from zoneinfo import ZoneInfo
 
 from aiohttp import web
 from pydantic import Field, ValidationInfo, create_model, field_validator, model_validator
+from sqlalchemy.orm import Session
 
 from harvester.access import Access, SelectionError
 from harvester.harvest_plan import PREFIX, Parameter, Surface, carried
@@ -19,7 +20,7 @@ from manager.models import Job, RecurringJob
 from manager.rule_access import RuleAccessError
 from manager.schedules.frequency import parse_frequency, parse_zone
 from manager.schedules.limits import LimitError
-from manager.schedules.plan import SchedulePlan, computed_from
+from manager.schedules.plan import SchedulePlan, computed_from, is_begun
 from manager.schedules.what_if import WhatIf, due_times, what_if
 from oai.datestamps import parse_datestamp, utc_now
 from oai.errors import UsageError, ZatvaError
@@ -265,12 +266,9 @@ async def what_it_means(
 
 
 async def changes_since(
-    request: web.Request, repository_id: int, plan: ScheduleForm, *, begun: bool
+    request: web.Request, repository_id: int, plan: ScheduleForm, schedule: RecurringJob | None
 ) -> str | None:
-    """Return the `from` of a harvest of changes; None if there is no complete harvest to continue from.
-
-    `begun` is whether a harvest of the schedule was complete.
-    """
+    """Return the `from` of a harvest of changes; None if the next harvest does not request changes."""
     # Without `harvest_to`, which must not hide a `from` that is after it.
     job = Job(
         repository_id=repository_id,
@@ -278,9 +276,13 @@ async def changes_since(
         set_spec=plan.set_spec,
         incremental=plan.incremental,
     )
-    overlap = request.config_dict[SETTINGS].harvester.overlap
-    floor = (plan.harvest_from or None) if begun else None
-    return await database_of(request).run(computed_from, job, overlap, floor)
+    overlap, floor = request.config_dict[SETTINGS].harvester.overlap, plan.harvest_from or None
+
+    def found(session: Session) -> str | None:
+        begun = schedule is not None and is_begun(session, schedule.id)
+        return computed_from(session, job, overlap, floor) if begun or floor is None else None
+
+    return await database_of(request).run(found)
 
 
 async def is_owned(request: web.Request, repository_id: int, schedule: RecurringJob | None) -> bool:

@@ -20,7 +20,6 @@ from manager.jobs.reasons import find_maintenance
 from manager.models import RecurringJob
 from manager.rule_access import check_rule_access
 from manager.schedules.calendar import DueGroup, due_groups, due_times, schedule_names
-from manager.schedules.plan import is_begun
 from manager.schedules.service import (
     add_schedule,
     change_schedule,
@@ -406,7 +405,6 @@ async def _form(
     present = form.values.get("metadata_prefix")
     if isinstance(present, str) and present and (present, present) not in formats:
         formats.append((present, present))
-    begun = schedule is not None and await database_of(request).run(is_begun, schedule.id)
     return render(
         request,
         "schedule_form.html",
@@ -418,8 +416,7 @@ async def _form(
         here=f"/schedules/{schedule.id}/edit" if schedule else request.path_qs,
         schedule=schedule,
         plan=plan,
-        begun=begun,
-        since=plan and await changes_since(request, number, plan, begun=begun),
+        since=plan and await changes_since(request, number, plan, schedule),
         runs=plan.next_runs(since, floor) if plan else [],
         found=plan
         and await what_it_means(request, number, plan, plan.times_within_week(since, floor), schedule),
