@@ -115,6 +115,7 @@ PAGES: Final = (
     "/admin/organisations/1/remove",
     "/admin/tokens",
     "/admin/workers",
+    "/admin/workers/1/drain",
     "/admin/health",
     "/admin/limits",
     "/admin/audit",

@@ -5,7 +5,7 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.conditions import Match, parse_condition
@@ -18,7 +18,7 @@ from harvester.repositories import add_repository
 from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
-from manager.models import RecurringJob
+from manager.models import RecurringJob, Worker
 from manager.schedules.service import add_schedule
 from provider.export.models import PreparedExport
 from provider.export.selection import ExportChoice
@@ -58,6 +58,15 @@ def a_run(session: Session, repository: Repository, **columns: Any) -> History:
     session.add(run)
     session.flush()
     return run
+
+
+def a_worker(session: Session) -> Worker:
+    """Insert a worker that takes jobs."""
+    good_until = text("now() + interval '1 hour'")
+    worker = Worker(host="one.example", process_id=7, concurrency=4, good_until=good_until)
+    session.add(worker)
+    session.flush()
+    return worker
 
 
 def a_store_audit(session: Session, repository: Repository, path: str = "a/1.xml") -> StoreAudit:

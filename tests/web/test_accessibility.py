@@ -31,6 +31,7 @@ from tests.web.rows import (
     a_run,
     a_schedule,
     a_store_audit,
+    a_worker,
     an_examination,
     some_exports,
     some_titles,
@@ -42,7 +43,8 @@ pytestmark = pytest.mark.browser
 _LANGUAGES = ("cs", "sk", "en")
 """Of the tests that share the pages. One test has them all: its process then knows the kinds of elements."""
 _ALIKE = re.compile(
-    r"/(jobs/1/(pause|resume|kill|remove)|(schedules|sets|rules|exports|organisations)/./remove|1/disable)$"
+    r"/(jobs/1/(pause|resume|kill|remove)|(schedules|sets|rules|exports|organisations)/./remove|1/disable"
+    r"|workers/1/drain)$"
 )
 """Confirmation pages: the template of `/jobs/1/stop` with other words. Tested with `--long`."""
 _AGAIN = frozenset(
@@ -138,6 +140,7 @@ def _fill_details(session: Session, telc: Repository) -> None:
     )  # fmt: skip
     session.add(hold)
     _fill_alerts(session, telc)
+    a_worker(session)
     a_store_audit(session, telc, path="a/" + "long-folder-name/" * 10 + "1.xml")
     a_rule(session, telc)
     a_rule(session, telc, ' ignoreCase="true"')  # which can be edited in words
