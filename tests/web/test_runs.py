@@ -600,6 +600,42 @@ async def test_the_letter_repeats_the_request_that_failed(server: Server, admini
     assert "verb=ListRecords" in unnamed.partition('id="letter"')[2]
 
 
+async def test_a_run_with_rejected_records_leads_to_them(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.admin_email = "librarian@telc.example"
+        a_run(session, telc, status=RunStatus.COMPLETED_WITH_ERRORS, verdict="partial", invalid_count=9)
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+
+    assert '<a class="button primary" href="/runs/1/errors">Show rejected records</a>' in page
+    assert "Run again" in page
+    assert 'id="letter"' not in page, "the pages of the records have letters"
+
+
+async def test_a_run_that_received_only_a_part_has_a_letter_that_says_so(
+    server: Server, administrator: Browser
+) -> None:
+    partial = {"status": RunStatus.COMPLETED_WITH_ERRORS, "verdict": "partial"}
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.admin_email = "librarian@telc.example"
+        a_run(session, telc, **partial, failure_code="tokens_refused", record_count=40)
+        a_run(session, telc, **partial, failure_code="interrupted")
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    letter = page.partition('id="letter"')[2]
+
+    assert "Run again" in page
+    assert 'href="mailto:librarian@telc.example?subject=' in page
+    assert "The last harvest may have received only some of the records." in letter
+    assert "The last harvest failed." not in letter
+    assert "Records received: 40" in letter
+    assert 'id="letter"' not in (await administrator.get("/runs/2"))[1], "the repository is not the cause"
+
+
 async def test_a_failed_run_offers_the_next_steps(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)

@@ -39,7 +39,15 @@ from web.site.render import render
 
 _CHANGES: Final = 200
 _REQUESTS: Final = 500
-_STARTED_AGAIN: Final = frozenset({RunStatus.FAILED, RunStatus.INCOMPLETE, RunStatus.KILLED, RunStatus.LOST})
+_STARTED_AGAIN: Final = frozenset(
+    {
+        RunStatus.COMPLETED_WITH_ERRORS,
+        RunStatus.FAILED,
+        RunStatus.INCOMPLETE,
+        RunStatus.KILLED,
+        RunStatus.LOST,
+    }
+)
 _FIRST_WARNINGS: Final = 10
 _MOST_WARNINGS: Final = 1000
 """Maximum number of warnings that a run stores."""
