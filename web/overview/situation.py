@@ -68,6 +68,8 @@ class FailedRun:
     status: str
     reason: str | None
     failure: Failure | None
+    refused: int
+    """Records that could not be read or are not valid."""
     ended: datetime
     made_up: bool
     """Whether the demo generated the run."""
@@ -213,6 +215,7 @@ def _failed_run(run: History, name: str, protocol: str, mute: Mute | None) -> Fa
         status=run.status,
         reason=run.failure_reason,
         failure=run.failure,
+        refused=run.invalid_count,
         ended=run.harvest_end_time,
         made_up=is_made_up(run),
         mute=mute,
