@@ -49,6 +49,7 @@ PAGES: Final = (
     "/runs/1/changes",
     "/runs/1/requests",
     "/runs/1/remove",
+    "/runs/1/release",
     "/errors/1",
     "/rules",
     "/rules/examples",

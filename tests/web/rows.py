@@ -12,7 +12,8 @@ from harvester.bibliographic.conditions import Match, parse_condition
 from harvester.bibliographic.filtering_sets import add_set
 from harvester.bibliographic.models import BibliographicRow, ContributorRow, FilteringSet, IdentifierRow
 from harvester.bibliographic.text import fold
-from harvester.models import History, Repository
+from harvester.harvest.models import Hold
+from harvester.models import Harvest, History, Repository
 from harvester.probing.findings import Fact, Profile, Report
 from harvester.repositories import add_repository
 from harvester.rule_lab.models import Rule, RuleVersion
@@ -58,6 +59,25 @@ def a_run(session: Session, repository: Repository, **columns: Any) -> History:
     session.add(run)
     session.flush()
     return run
+
+
+def a_hold(session: Session, run: History, **columns: Any) -> Hold:
+    """Insert the hold of a run that would delete 1,300 of 4,000 records."""
+    harvest = Harvest(repository_id=run.repository_id, metadata_prefix=run.metadata_prefix)
+    session.add(harvest)
+    session.flush()
+    values = {
+        "kind": "deletions",
+        "would_delete": 1300,
+        "active": 4000,
+        "allowed": 12.5,
+        "sample": ["oai:telc.example:1"],
+        **columns,
+    }
+    hold = Hold(history_id=run.history_id, harvest_id=harvest.harvest_id, run_started=BEGAN, **values)
+    session.add(hold)
+    session.flush()
+    return hold
 
 
 def a_worker(session: Session) -> Worker:

@@ -2,23 +2,26 @@ import csv
 import json
 import re
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
 
 from harvester.harvest.approval import HoldState
 from harvester.harvest.models import Hold, Quarantined
 from harvester.harvest.verdict import End, Evidence
-from harvester.models import Harvest, History, Repository
+from harvester.models import Harvest, History, Record, Repository
 from harvester.reading.errors import ServerBusyError
+from harvester.store.paths import identifier_key
 from harvester.vocabulary import RunStatus
 from manager.models import Job
 from manager.schedules.service import run_now
 from oai.datestamps import utc_now
 from oai.failures import FailureCode
 from tests.web.conftest import Browser, Server
-from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
+from tests.web.rows import BEGAN, a_bibliographic_record, a_hold, a_repository, a_run, a_schedule
 from web.errors.pages import grouped
 from web.errors.raw_bytes import view_of
 from web.runs.words import ENDS, EVIDENCE
@@ -344,17 +347,66 @@ async def test_a_held_run_shows_what_it_would_change_and_is_approved(
     assert '<p class="said">The held changes were approved; the next run applies them.</p>' in page
 
 
+def _held_deletions(session: Session, sample: Sequence[str]) -> Repository:
+    telc = a_repository(session)
+    run = a_run(session, telc, status=RunStatus.HELD, verdict="partial", record_count=5, unchanged_count=5)
+    a_hold(session, run, sample=list(sample))
+    return telc
+
+
+async def test_the_sample_of_a_held_run_leads_to_the_records(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = _held_deletions(session, ["oai:telc.example:1", "oai:telc.example:2", "oai:telc.example:3"])
+        for number in (2, 1):
+            identifier = f"oai:telc.example:{number}"
+            values = {"identifier": identifier, "identifier_key": identifier_key(identifier)}
+            session.add(
+                Record(repository_id=telc.repository_id, metadata_prefix="oai_dc", datestamp="2026", **values)
+            )
+        # Made from record 1, which was inserted last.
+        described = a_bibliographic_record(session, telc, metadata_prefix="oai_dc", title="Slovník")
+        described.identifier_key = values["identifier_key"]
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    held = page.partition('id="held"')[2].partition("</section>")[0]
+
+    assert "Sample: 3 of 1,300 records" in held
+    links = re.findall(r'<li>(?:<a href="([^"]*)">)?(.*?)(?:</a>|</span>)', held)
+    assert links == [
+        ("/records/2", "Slovník"),
+        ("/records/1", '<span class="mono">oai:telc.example:2'),
+        ("", '<span class="mono">oai:telc.example:3'),
+    ]
+    question = "/repositories/1/explorer?verb=GetRecord&amp;identifier=oai%3Atelc.example%3A3"
+    assert f'href="{question}&amp;metadataPrefix=oai_dc"' in held
+
+
+async def test_held_deletions_are_approved_only_after_a_question(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        _held_deletions(session, [])
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    _, changes = await administrator.get("/runs/1/changes")
+    _, question = await administrator.get("/runs/1/release")
+
+    assert 'href="/runs/1/release"' in page
+    assert 'action="/runs/1/release"' not in page
+    assert "<dt>To delete</dt><dd>1,300</dd>" in page
+    assert "<dt>To be deleted</dt>" not in page
+    assert 'href="/runs/1#held"' in changes
+    assert "Delete 1,300 records of Library of Telč?" in question
+    assert "Approve: delete 1,300 records" in question
+    await administrator.post("/runs/1/release")
+    assert (await administrator.get("/runs/1/release"))[0] == 400
+
+
 async def test_page_of_a_held_run_says_what_approving_deletes(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
-        telc = a_repository(session)
-        harvest = Harvest(repository_id=telc.repository_id, metadata_prefix="oai_dc")
-        session.add(harvest)
-        run = a_run(session, telc, status=RunStatus.HELD, verdict="partial", failure_code=FailureCode.HELD)
-        hold = Hold(
-            history_id=run.history_id, harvest_id=harvest.harvest_id, run_started=BEGAN, kind="deletions",
-            would_delete=1300, active=4000, allowed=12.5, sample=["oai:telc.example:1"],
-        )  # fmt: skip
-        session.add(hold)
+        _held_deletions(session, ["oai:telc.example:1"])
         session.commit()
 
     _, page = await viewer.get("/runs/1")

@@ -137,7 +137,12 @@ def shares(run: History) -> Shares:
             _("the repository reported their deletion"),
             run.deleted_count - run.disappeared_count,
         ),
-        (_("To be deleted"), _("deleted when the harvest is complete or approved"), run.postponed_count),
+        # The hold of a held run counts all that it would delete, also what the repository no longer lists.
+        (
+            _("Reported as deleted") if run.status == RunStatus.HELD else _("To be deleted"),
+            _("deleted when the harvest is complete or approved"),
+            run.postponed_count,
+        ),
         (
             _("Deleted, not stored"),
             _("deletions of records that the store did not have"),
