@@ -1,6 +1,7 @@
 """The dashboard in a real browser: a librarian's tasks, live rows, the menu."""
 
 import asyncio
+import json
 import re
 from datetime import timedelta
 
@@ -10,6 +11,7 @@ from sqlalchemy import func, select, text
 
 from manager.models import RecurringJob, RecurringState
 from manager.notices.models import Mute
+from manager.schedules.service import run_now
 from oai.datestamps import utc_now
 from oai.errors import required
 from tests.chromium import console_messages
@@ -449,6 +451,31 @@ async def test_relative_times_are_correct_although_the_browsers_clock_is_wrong(
 
     await expect(ended).not_to_have_text(before)
     await expect(ended).to_have_text(before.replace("5", "6"))
+
+
+async def test_relative_times_are_correct_in_rows_that_were_rendered_long_ago(
+    server: Server, page: Page
+) -> None:
+    with server.database.session() as session:
+        schedule = a_schedule(session, a_repository(session))
+        run_now(session, schedule.id).harvest_start_time = utc_now() - timedelta(minutes=5)
+        session.commit()
+    row, times = page.locator("#job-1"), page.locator("#job-1 time[data-relative]")
+
+    async def idle(route: Route) -> None:
+        html = await row.evaluate("row => { row.className = 'old'; return row.outerHTML; }")
+        await row.evaluate("row => { row.className = ''; }")
+        html = re.sub(r"(<time [^>]*data-relative[^>]*>)[^<]*", r"\1just now", html)
+        news = f"event: jobs\ndata: {json.dumps({'rows': {'job-1': html}})}\n\n"
+        await route.fulfill(body=news, content_type="text/event-stream")
+
+    await page.route("**/events?*", idle)
+    await enter(page, server, path="/jobs")
+    await expect(row).to_have_class("old")
+
+    told = await times.all_inner_texts()
+    assert [text for text in told if "5 min" in text], told
+    assert "just now" not in told
 
 
 def _posts(page: Page) -> list[str]:

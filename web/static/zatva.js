@@ -80,6 +80,9 @@
         setTimeout(() => window.location.reload(), 1000);
       }
     }
+    // Rows are rendered when they change, so the first ones of a page may say how long ago it was then.
+    tellTimes();
+    countOn();
   };
 
   const follow = (bodies) => {
