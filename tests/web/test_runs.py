@@ -4,6 +4,7 @@ import re
 import uuid
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text
@@ -87,20 +88,27 @@ async def test_a_date_range_that_could_not_be_listed_is_shown_with_its_cause(
 
 
 @pytest.mark.parametrize(
-    ("code", "rejected", "outcome"),
+    ("code", "lacking", "outcome"),
     [
-        ("list_ended_abruptly", 0, "It is not known whether all requested records were harvested."),
-        ("list_ended_abruptly", 1, "Only some of the requested records were harvested."),
-        ("records_missing", 0, "Only some of the requested records were harvested."),
+        ("list_ended_abruptly", {}, "It is not known whether all requested records were harvested."),
+        ("list_ended_abruptly", {"invalid_count": 1}, "Only some of the requested records were harvested."),
+        ("records_missing", {}, "Only some of the requested records were harvested."),
+        ("tokens_refused", {}, "It is not known whether all requested records were harvested."),
+        (
+            "tokens_refused",
+            {"evidence": {"missing": 1}},
+            "Only some of the requested records were harvested.",
+        ),
     ],
+    ids=["abrupt", "abrupt and rejected", "missing", "tokens", "tokens and missing"],
 )
 async def test_a_list_that_may_have_ended_leaves_the_outcome_open(
-    server: Server, viewer: Browser, code: str, rejected: int, outcome: str
+    server: Server, viewer: Browser, code: str, lacking: dict[str, Any], outcome: str
 ) -> None:
     status = RunStatus.COMPLETED_WITH_ERRORS
     with server.database.session() as session:
         telc = a_repository(session)
-        a_run(session, telc, status=status, verdict="partial", failure_code=code, invalid_count=rejected)
+        a_run(session, telc, status=status, verdict="partial", failure_code=code, **lacking)
         session.commit()
     _, page = await viewer.get("/runs/1")
     assert outcome in page

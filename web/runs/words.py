@@ -95,7 +95,8 @@ def _outcome(run: History, hold: Hold | None) -> str:
     if run.verdict == "complete":
         return _("All requested records were harvested.")
     if run.verdict == "partial":
-        if is_uncertain(run.failure_code, rejected=run.invalid_count):
+        lacking = run.invalid_count + run.evidence.get("missing", 0)
+        if is_uncertain(run.failure_code, rejected=lacking):
             return _("It is not known whether all requested records were harvested.")
         return _("Only some of the requested records were harvested.")
     return _("The harvest failed.")
