@@ -216,7 +216,7 @@ async def test_a_previewed_schedule_is_hidden_when_the_form_changes(server: Serv
         await expect(plan).to_contain_text("The form was changed. Preview the schedule again.")
         await expect(plan).not_to_contain_text("Saturday")
         await page.get_by_role("button", name="Preview schedule").click()
-        await expect(plan).to_contain_text("Every day at 01:00")
+        await expect(plan).to_contain_text(re.compile(r"Every day at 0[1-4]:[0-5]\d"))
         await page.get_by_role("button", name="Save", exact=True).click()
         await page.goto(f"{server.base_url}/schedules/1/edit")
 
