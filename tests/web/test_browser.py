@@ -453,6 +453,20 @@ async def test_relative_times_are_correct_although_the_browsers_clock_is_wrong(
     await expect(ended).to_have_text(before.replace("5", "6"))
 
 
+async def test_the_slash_key_leads_to_the_search_unless_something_is_typed(
+    server: Server, page: Page
+) -> None:
+    await enter(page, server, path="/rules/new")
+    search, name = page.get_by_role("textbox", name="Search", exact=True), page.get_by_label("Name")
+    await name.press("/")
+    await expect(name).to_have_value("/")
+    await expect(search).not_to_be_focused()
+    await name.blur()
+    await page.keyboard.press("/")
+    await expect(search).to_be_focused()
+    await expect(search).to_have_value("")
+
+
 async def test_relative_times_are_correct_in_rows_that_were_rendered_long_ago(
     server: Server, page: Page
 ) -> None:

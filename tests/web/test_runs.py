@@ -133,6 +133,25 @@ async def test_an_error_is_shown_with_its_raw_data(server: Server, viewer: Brows
     assert raw == "<record>\n<a>x & y</a>\n</record>"
 
 
+async def test_page_and_letter_name_the_same_place_of_a_fault(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        whole = "record 'oai:telc.example:1': xmlParseEntityRef: no name, line 1, column 372"
+        session.add(_broken(telc, a_run(session, telc), reason=whole, raw=b"<record><a>x & y</a></record>"))
+        session.add(_broken(telc, a_run(session, telc), reason="no datestamp", raw=b"<a>x & y</a>"))
+        session.commit()
+
+    _, page = await administrator.get("/errors/1")
+    _, other = await administrator.get("/errors/2")
+
+    assert "column 372" not in page
+    assert "XML parser:" not in page
+    assert page.count("xmlParseEntityRef: no name, line 1, column 15") == 2, "on the page and in the letter"
+    assert "Line 1, column 15:" in page.partition('id="letter"')[2]
+    assert '<span lang="en">no datestamp</span>' in other
+    assert 'XML parser: <span lang="en">xmlParseEntityRef: no name, line 1, column 7</span>' in other
+
+
 def test_control_characters_are_visible_and_undecodable_bytes_are_noted() -> None:
     view = view_of(b"<a>\x01\xff</a>")
 

@@ -163,7 +163,7 @@ def letter_about(
         which,
         _("Metadata format: %(prefix)s") % {"prefix": error.metadata_prefix},
         _("Request: %(address)s") % {"address": address or error.url},
-        _("Error message: %(reason)s") % {"reason": error.reason},
+        _("Error message: %(reason)s") % {"reason": view.reason(error.reason)},
     ]
     if faulty is not None:
         where = _("Line %(number)s, column %(column)s:") if faulty.column else _("Line %(number)s:")

@@ -156,6 +156,18 @@
     }
   };
 
+  // "/" moves the focus to the search, unless something is being typed.
+  const offerSearchKey = () => {
+    const search = document.querySelector(".search [name=q]");
+    document.addEventListener("keydown", (event) => {
+      const { key, altKey, ctrlKey, metaKey, target } = event;
+      if (search && key === "/" && !(altKey || ctrlKey || metaKey) && !target.matches("input, textarea, select")) {
+        event.preventDefault();
+        search.focus();
+      }
+    });
+  };
+
   // A box that ticks all rows of its form, and that shows whether all are ticked.
   const offerSelectingAll = () => {
     for (const all of document.querySelectorAll("[data-select-all]")) {
@@ -280,6 +292,7 @@
   setInterval(tellTimes, 30_000);
   setInterval(countOn, 1000);
   offerCopies();
+  offerSearchKey();
   offerSelectingAll();
   tendMenus();
   sendOnce();
