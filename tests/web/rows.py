@@ -62,8 +62,8 @@ def a_run(session: Session, repository: Repository, **columns: Any) -> History:
 
 
 def a_hold(session: Session, run: History, **columns: Any) -> Hold:
-    """Insert the hold of a run that would delete 1,300 of 4,000 records."""
-    harvest = Harvest(repository_id=run.repository_id, metadata_prefix=run.metadata_prefix)
+    """Insert the hold of a run that would delete 1,300 of 4,000 records, with a harvest of its own."""
+    harvest = Harvest(repository_id=run.repository_id, metadata_prefix="held")
     session.add(harvest)
     session.flush()
     values = {

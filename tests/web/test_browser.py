@@ -457,7 +457,7 @@ async def test_the_slash_key_leads_to_the_search_unless_something_is_typed(
     server: Server, page: Page
 ) -> None:
     await enter(page, server, path="/rules/new")
-    search, name = page.get_by_role("textbox", name="Search", exact=True), page.get_by_label("Name")
+    search, name = (page.get_by_role("textbox", name=label) for label in ("Search", "Name (required)"))
     await name.press("/")
     await expect(name).to_have_value("/")
     await expect(search).not_to_be_focused()

@@ -386,13 +386,12 @@ async def test_the_sample_of_a_held_run_leads_to_the_records(server: Server, adm
         telc = _held_deletions(session, ["oai:telc.example:1", "oai:telc.example:2", "oai:telc.example:3"])
         for number in (2, 1):
             identifier = f"oai:telc.example:{number}"
-            values = {"identifier": identifier, "identifier_key": identifier_key(identifier)}
-            session.add(
-                Record(repository_id=telc.repository_id, metadata_prefix="oai_dc", datestamp="2026", **values)
-            )
+            key = identifier_key(identifier)
+            values = {"identifier": identifier, "metadata_prefix": "oai_dc", "datestamp": "2026"}
+            session.add(Record(repository_id=telc.repository_id, identifier_key=key, **values))
         # Made from record 1, which was inserted last.
         described = a_bibliographic_record(session, telc, metadata_prefix="oai_dc", title="Slovník")
-        described.identifier_key = values["identifier_key"]
+        described.identifier_key = key
         session.commit()
 
     _, page = await administrator.get("/runs/1")
