@@ -16,6 +16,8 @@ from typing import Any, BinaryIO, Protocol, TextIO
 from oai.errors import UsageError
 
 _LINE_SECONDS = 30.0
+PROGRESS_LINE = re.compile(r"[^:]+: [\d,]+( of [\d,]+)?, [\d,]+/s( .*)?")
+"""Matches a line that `Console.progress` writes into logs."""
 _NOTHING = ("–", "0")  # noqa: RUF001 as `_word` writes it
 _GAP = 2
 """Between two columns."""

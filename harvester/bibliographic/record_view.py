@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import select
+from sqlalchemy import and_, select
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.models import BibliographicRow, ContributorRow, IdentifierRow, ImportSource
 from harvester.bibliographic.record import Contributor, Identifier
 from harvester.bibliographic.sources import local_part, record_url
 from harvester.models import Record, Repository
+from harvester.store.paths import identifier_key
 from oai.errors import UsageError
 from oai.models import from_row
 
@@ -95,6 +96,44 @@ def described_as(session: Session, record: Record) -> int | None:
             BibliographicRow.identifier_key == record.identifier_key,
         )
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TitledRecord:
+    """A record as lists of identifiers show it."""
+
+    identifier: str
+    record_id: int | None
+    """None if it is not in the store."""
+    title: str
+    """Empty if the record was not imported."""
+
+
+def titled(
+    session: Session, repository_id: int, metadata_prefix: str, identifiers: Sequence[str]
+) -> list[TitledRecord]:
+    """Return the records with these identifiers, in this order, with their titles."""
+    keys = {identifier: identifier_key(identifier) for identifier in identifiers}
+    same = (
+        BibliographicRow.repository_id == Record.repository_id,
+        BibliographicRow.metadata_prefix == Record.metadata_prefix,
+        BibliographicRow.identifier_key == Record.identifier_key,
+    )
+    query = (
+        select(Record.identifier_key, Record.record_id, BibliographicRow.title)
+        .outerjoin(BibliographicRow, and_(*same))
+        .where(
+            Record.repository_id == repository_id,
+            Record.metadata_prefix == metadata_prefix,
+            Record.identifier_key.in_(keys.values()),
+        )
+    )
+    found = {key: (number, title or "") for key, number, title in session.execute(query)}
+    return [
+        TitledRecord(identifier=identifier, record_id=number, title=title)
+        for identifier, key in keys.items()
+        for number, title in [found.get(key, (None, ""))]
+    ]
 
 
 def made_from(session: Session, row: BibliographicRow) -> int | None:

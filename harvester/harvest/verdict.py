@@ -166,6 +166,10 @@ def doubts(evidence: Evidence) -> dict[str, Failure]:
         were = "was" if evidence.windows_left == 1 else "were"
         words = f"{counted(evidence.windows_left, 'list')} {were} not requested"
         found[words] = Failure(code=FailureCode.INTERRUPTED)
+    # Before the records that are missing because of it: the next harvest would not receive them, either.
+    if evidence.tokens_refused:
+        words = "the repository refuses its own resumption tokens"
+        found[words] = Failure(code=FailureCode.TOKENS_REFUSED)
     if evidence.missing:
         are = "is" if evidence.missing == 1 else "are"
         words = f"{counted(evidence.missing, 'record')} that the repository announced {are} missing"
@@ -176,9 +180,6 @@ def doubts(evidence: Evidence) -> dict[str, Failure]:
     if evidence.late_no_match:
         words = "a list ended in noRecordsMatch instead of a last page"
         found[words] = Failure(code=FailureCode.LIST_ENDED_BY_ERROR)
-    if evidence.tokens_refused:
-        words = "the repository refuses its own resumption tokens"
-        found[words] = Failure(code=FailureCode.TOKENS_REFUSED)
     if evidence.unconfirmed > evidence.tokens_refused:
         words = "an answer was broken, or the last page had a token; the repository does not state a size"
         found[words] = Failure(code=FailureCode.LIST_UNCONFIRMED)
@@ -186,7 +187,10 @@ def doubts(evidence: Evidence) -> dict[str, Failure]:
 
 
 def is_uncertain(failure_code: str | None, *, rejected: int) -> bool:
-    """Return whether a run may have received everything: of several doubts, its code is the gravest."""
+    """Return whether a run may have received everything; of several doubts, its code is that of the first.
+
+    `rejected` counts the records that it certainly lacks.
+    """
     return failure_code in _UNCERTAIN and not rejected
 
 

@@ -36,6 +36,8 @@ class ScheduleView:
     """new, recurring, one-off, paused, set aside, suspended."""
     next_due: datetime | None
     """When its next job is due (UTC); None without one, and while the schedule makes no jobs."""
+    is_retry: bool
+    """Whether that job repeats a run that failed."""
 
 
 def add_schedule(
@@ -319,22 +321,29 @@ def find_view(session: Session, recurring_id: int) -> ScheduleView:
 
 def _views() -> Any:  # noqa: ANN401 an SQL expression
     planned = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
-    next_due = (
-        select(func.min(Job.harvest_start_time))
-        .where(Job.recurring_id == RecurringJob.id, planned)
-        .scalar_subquery()
+    own = select(Job).where(Job.recurring_id == RecurringJob.id, planned).order_by(Job.harvest_start_time)
+    next_due, attempt = (
+        own.with_only_columns(column).limit(1).scalar_subquery()
+        for column in (Job.harvest_start_time, Job.attempt)
     )
-    return select(RecurringJob, Repository.display_name, Repository.protocol, next_due).join(
+    return select(RecurringJob, Repository.display_name, Repository.protocol, next_due, attempt).join(
         Repository, Repository.repository_id == RecurringJob.repository_id
     )
 
 
-def _view(schedule: RecurringJob, name: str, protocol: str, due: Any) -> ScheduleView:  # noqa: ANN401 a column's value
+def _view(
+    schedule: RecurringJob, name: str, protocol: str, due: datetime | None, attempt: int | None
+) -> ScheduleView:
     state = RecurringState(schedule.state)
     # A job that a user asked for in addition is not the schedule's next run.
     due = None if state in _RESTING else due
     return ScheduleView(
-        schedule=schedule, repository_name=name, protocol=protocol, state=state.word, next_due=due
+        schedule=schedule,
+        repository_name=name,
+        protocol=protocol,
+        state=state.word,
+        next_due=due,
+        is_retry=bool(due and attempt),
     )
 
 

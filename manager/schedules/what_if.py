@@ -105,9 +105,23 @@ def what_if(
         runs=len(runs),
         usual=usual,
         largest=largest if usual and largest and largest.records > 2 * usual.records else None,
-        clashes=_clashes(session, repository_id, [(due, due + length) for due in dues], schedule, among),
+        clashes=_clashes(
+            session,
+            host_of(session.get_one(Repository, repository_id).base_url),
+            [(due, due + length) for due in dues],
+            repository_id=repository_id,
+            schedule=schedule,
+            among=among,
+        ),
         hours=_hours(session, repository_id, zone),
     )
+
+
+def clashes_of_new(
+    session: Session, base_url: str, dues: Sequence[datetime], *, among: Select[int] | None = None
+) -> list[Clash]:
+    """Return the clashes of a plan with these due times (UTC) of a repository that is not added yet."""
+    return _clashes(session, host_of(base_url), [(due, due + _UNKNOWN) for due in dues], among=among)
 
 
 def forecast(
@@ -167,15 +181,16 @@ def _median(sizes: Sequence[RunSize]) -> RunSize | None:
 
 def _clashes(
     session: Session,
-    repository_id: int,
+    host: str,
     windows: Sequence[tuple[datetime, datetime]],
-    schedule: int | None,
+    *,
+    repository_id: int | None = None,
+    schedule: int | None = None,
     among: Select[int] | None,
 ) -> list[Clash]:
     """Return other schedules of the same host that are due in one of the windows, or whose run reaches it."""
     if not windows:
         return []
-    host = host_of(session.get_one(Repository, repository_id).base_url)
     rows = session.execute(
         select(RecurringJob, Repository.display_name, Repository.base_url)
         .join(Repository, Repository.repository_id == RecurringJob.repository_id)

@@ -21,6 +21,7 @@ from typing import Final, Protocol, Self
 from oai import logs, prefork
 from oai.actions import AUDITED
 from oai.child import module_command, words_of_module
+from oai.console import PROGRESS_LINE
 from oai.settings import CONFIG_VARIABLE, Settings
 
 logger = logging.getLogger("manager.worker")
@@ -52,8 +53,12 @@ class ProcessOutcome:
 
 
 def last_message(stderr: str) -> str:
-    """Return the last line of a process's output, without NUL, which PostgreSQL text cannot contain."""
-    return stderr.replace("\0", "").strip().rpartition("\n")[2].strip()
+    """Return the last line of a process's output that is not about progress; empty if there is none.
+
+    It is without NUL, which PostgreSQL text cannot contain.
+    """
+    lines = [line.strip() for line in stderr.replace("\0", "").split("\n")]
+    return next((line for line in reversed(lines) if line and not PROGRESS_LINE.fullmatch(line)), "")
 
 
 class _Started(Protocol):

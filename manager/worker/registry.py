@@ -40,6 +40,16 @@ class WorkerLife:
     lost: bool
     """Whether it has been silent for so long that its jobs go to others."""
 
+    @property
+    def takes_jobs(self) -> bool:
+        """Whether it starts new work."""
+        return not self.lost and not self.draining
+
+    @property
+    def state(self) -> str:
+        """The word for its state: active, draining or lost."""
+        return "lost" if self.lost else "draining" if self.draining else "active"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Membership:

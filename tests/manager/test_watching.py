@@ -1,5 +1,7 @@
 """The third function: the history row of an ended harvest, and when the harvest is retried."""
 
+import io
+import time
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -8,7 +10,9 @@ import pytest
 from harvester.harvest.checkpoint import only_harvest
 from manager.models import Job
 from manager.worker.claim import run_of
+from manager.worker.process import last_message
 from manager.worker.settlement import Cause, JobEnd, settle
+from oai.console import Console
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
@@ -313,6 +317,21 @@ def test_the_history_row_has_job_set_host_process_start_and_reason(
         "process 7 on host 'w1' ended with exit code 1 and wrote no history; its last message was: "
         "MemoryError"
     )
+
+
+def test_progress_is_not_the_last_message_of_a_killed_process(
+    database: Database, tables: Tables, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    err = io.StringIO()
+    with monkeypatch.context() as clock, Console(err=err).progress("harvest") as advance:
+        for hours in (1, 2):
+            clock.setattr(time, "monotonic", lambda ahead=hours * 3600: time.perf_counter() + ahead)
+            advance(640 * hours, total=2000 * (hours - 1), note="HTTP status 503; retrying" * (hours - 1))
+    assert len(err.getvalue().splitlines()) == 2
+    running_job(tables)
+    settle_job(database, JobEnd(cause=Cause.ENDED, exit_code=-9, stderr=err.getvalue()))
+    assert tables.one("SELECT failure_reason FROM oai_history").endswith("ended by signal 9")
+    assert last_message(f"out of memory\n{err.getvalue()}") == "out of memory"
 
 
 def test_the_row_of_a_lost_harvest_has_the_counts_of_its_own_checkpoint(

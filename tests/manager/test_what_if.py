@@ -10,7 +10,7 @@ from harvester.models import History, Repository
 from manager.leader.planner import make_job
 from manager.models import Job, RecurringJob
 from manager.schedules.service import add_schedule, database_now
-from manager.schedules.what_if import RunSize, WhatIf, forecast, what_if
+from manager.schedules.what_if import RunSize, WhatIf, clashes_of_new, forecast, what_if
 from oai.database import Database
 from oai.sections import ManagerSettings
 from tests.commands import zatva
@@ -55,6 +55,21 @@ def test_without_a_history_there_are_no_estimates(database: Database, repository
     found = ask(database, repository, NOW)
     assert (found.runs, found.usual, found.largest, found.quickest) == (0, None, None, None)
     assert list(found.clashes) == []
+
+
+def test_a_repository_that_is_not_added_yet_clashes_with_others_of_its_server(
+    database: Database, repository: int
+) -> None:
+    with database.session() as session:
+        schedule = add_schedule(
+            session, repository_id=repository, metadata_prefix="oai_dc", frequency="daily at 01:00"
+        )
+        session.commit()
+        dues = [datetime(2026, 12, 5, 1, 10, tzinfo=UTC)]
+        (clash,) = clashes_of_new(session, "https://one.example/other/oai", dues)
+        assert (clash.recurring_id, clash.same_repository) == (schedule.id, False)
+        assert clashes_of_new(session, "https://two.example/oai", dues) == []
+        assert clashes_of_new(session, "https://one.example/other/oai", []) == []
 
 
 def test_the_usual_and_the_largest_run_are_those_of_complete_runs(

@@ -5,20 +5,21 @@ import uuid
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from sqlalchemy import func, select
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.conditions import Match, parse_condition
 from harvester.bibliographic.filtering_sets import add_set
 from harvester.bibliographic.models import BibliographicRow, ContributorRow, FilteringSet, IdentifierRow
 from harvester.bibliographic.text import fold
-from harvester.models import History, Repository
+from harvester.harvest.models import Hold
+from harvester.models import Harvest, History, Repository
 from harvester.probing.findings import Fact, Profile, Report
 from harvester.repositories import add_repository
 from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
-from manager.models import RecurringJob
+from manager.models import RecurringJob, Worker
 from manager.schedules.service import add_schedule
 from provider.export.models import PreparedExport
 from provider.export.selection import ExportChoice
@@ -58,6 +59,34 @@ def a_run(session: Session, repository: Repository, **columns: Any) -> History:
     session.add(run)
     session.flush()
     return run
+
+
+def a_hold(session: Session, run: History, **columns: Any) -> Hold:
+    """Insert the hold of a run that would delete 1,300 of 4,000 records, with a harvest of its own."""
+    harvest = Harvest(repository_id=run.repository_id, metadata_prefix="held")
+    session.add(harvest)
+    session.flush()
+    values = {
+        "kind": "deletions",
+        "would_delete": 1300,
+        "active": 4000,
+        "allowed": 12.5,
+        "sample": ["oai:telc.example:1"],
+        **columns,
+    }
+    hold = Hold(history_id=run.history_id, harvest_id=harvest.harvest_id, run_started=BEGAN, **values)
+    session.add(hold)
+    session.flush()
+    return hold
+
+
+def a_worker(session: Session) -> Worker:
+    """Insert a worker that takes jobs."""
+    good_until = text("now() + interval '1 hour'")
+    worker = Worker(host="one.example", process_id=7, concurrency=4, good_until=good_until)
+    session.add(worker)
+    session.flush()
+    return worker
 
 
 def a_store_audit(session: Session, repository: Repository, path: str = "a/1.xml") -> StoreAudit:

@@ -10,8 +10,9 @@ from playwright.async_api import expect
 from sqlalchemy import insert, text
 from sqlalchemy.orm import Session
 
-from harvester.harvest.models import Hold, Quarantined
-from harvester.models import Harvest, History, Record, Repository
+from harvester.harvest.models import Quarantined
+from harvester.models import History, Record, Repository
+from harvester.store.paths import identifier_key
 from harvester.vocabulary import RunStatus
 from manager.models import JobStatus
 from manager.notices.models import Kind, MuteKind, Notice, NoticeRule, NoticeState, Occasion
@@ -26,11 +27,13 @@ from tests.web.rows import (
     BEGAN,
     a_bibliographic_record,
     a_filtering_set,
+    a_hold,
     a_repository,
     a_rule,
     a_run,
     a_schedule,
     a_store_audit,
+    a_worker,
     an_examination,
     some_exports,
     some_titles,
@@ -42,7 +45,8 @@ pytestmark = pytest.mark.browser
 _LANGUAGES = ("cs", "sk", "en")
 """Of the tests that share the pages. One test has them all: its process then knows the kinds of elements."""
 _ALIKE = re.compile(
-    r"/(jobs/1/(pause|resume|kill|remove)|(schedules|sets|rules|exports|organisations)/./remove|1/disable)$"
+    r"/(jobs/1/(pause|resume|kill|remove)|(schedules|sets|rules|exports|organisations)/./remove|1/disable"
+    r"|workers/1/drain|runs/1/release)$"
 )
 """Confirmation pages: the template of `/jobs/1/stop` with other words. Tested with `--long`."""
 _AGAIN = frozenset(
@@ -114,10 +118,11 @@ def _fill(server: Server) -> None:
 
 def _fill_details(session: Session, telc: Repository) -> None:
     """A record, a broken one, a run with its course and one that is held, an examination."""
+    identifier = "oai:telc.example:" + "1" * 90
     session.execute(
         insert(Record).values(
-            repository_id=telc.repository_id, identifier="oai:telc.example:" + "1" * 90,
-            identifier_key=uuid.uuid4(), datestamp="2026-01-01", metadata_prefix="oai_dc",
+            repository_id=telc.repository_id, identifier=identifier,
+            identifier_key=identifier_key(identifier), datestamp="2026-01-01", metadata_prefix="oai_dc",
         )
     )  # fmt: skip
     session.execute(
@@ -129,15 +134,9 @@ def _fill_details(session: Session, telc: Repository) -> None:
     )  # fmt: skip
     run = session.get_one(History, 1)
     run.pace = [[0.5, 10, 1], [1.0, 20, 2], [1.5, 40, 3]]
-    harvest = Harvest(repository_id=telc.repository_id, metadata_prefix="held")
-    session.add(harvest)
-    session.flush()
-    hold = Hold(
-        history_id=1, harvest_id=harvest.harvest_id, run_started=BEGAN, kind="deletions", would_delete=100,
-        would_update=0, active=120, allowed=20.0, sample=["oai:telc.example:" + "3" * 90],
-    )  # fmt: skip
-    session.add(hold)
+    a_hold(session, run, sample=["oai:telc.example:" + digit * 90 for digit in "13"])
     _fill_alerts(session, telc)
+    a_worker(session)
     a_store_audit(session, telc, path="a/" + "long-folder-name/" * 10 + "1.xml")
     a_rule(session, telc)
     a_rule(session, telc, ' ignoreCase="true"')  # which can be edited in words

@@ -7,17 +7,17 @@ from urllib.parse import quote
 import pytest
 from playwright.async_api import Page as Tab
 from playwright.async_api import expect
-from sqlalchemy import event, select, text
+from sqlalchemy import event, select
 
 from manager.leader.lock import leadership
-from manager.models import Job, JobStatus, Worker
+from manager.models import Job, JobStatus
 from manager.schedules.service import run_now
 from oai.outgoing import MailSettings
 from oai.owners import Organisation
 from tests.chromium import console_messages
 from tests.manager.notices.mail_server import mail_server
 from tests.web.conftest import Browser, Server, enter
-from tests.web.rows import a_repository, a_schedule
+from tests.web.rows import a_repository, a_schedule, a_worker
 from web.site.keys import SETTINGS
 
 
@@ -27,14 +27,11 @@ def use_mail(server: Server, port: int) -> None:
     server.app._state[SETTINGS] = server.app[SETTINGS].model_copy(update={"mail": mail})  # noqa: SLF001
 
 
-def a_worker(server: Server) -> int:
+def add_worker(server: Server) -> int:
     with server.database.session() as session:
-        row = Worker(
-            host="one.example", process_id=7, concurrency=4, good_until=text("now() + interval '1 hour'")
-        )
-        session.add(row)
+        number = a_worker(session).worker_id
         session.commit()
-        return row.worker_id
+        return number
 
 
 async def test_the_manager_is_named_in_the_readers_language(server: Server, administrator: Browser) -> None:
@@ -62,14 +59,14 @@ async def test_a_test_mail_is_sent_and_a_refusal_is_shown(server: Server, admini
 async def test_only_administrators_send_test_mails_and_drain_workers(
     server: Server, viewer: Browser, owner: Browser
 ) -> None:
-    number = a_worker(server)
+    number = add_worker(server)
     for browser in (viewer, owner):
         assert (await browser.post("/admin/health/mail", {"to": "a@b.example"}))[0] == 403
         assert (await browser.post(f"/admin/workers/{number}/drain"))[0] == 403
 
 
 async def test_a_worker_is_drained_by_page_and_api(server: Server, administrator: Browser) -> None:
-    first, second = a_worker(server), a_worker(server)
+    first, second = add_worker(server), add_worker(server)
     await administrator.post(f"/admin/workers/{first}/drain")
     headers = {"X-CSRF-Token": await administrator.token()}
     base = server.base_url + "/api/v1/workers"
@@ -81,8 +78,41 @@ async def test_a_worker_is_drained_by_page_and_api(server: Server, administrator
     assert (await administrator.post("/admin/workers/99/drain"))[0] == 404
 
 
+async def test_a_worker_is_drained_only_after_a_question(server: Server, administrator: Browser) -> None:
+    first = add_worker(server)
+    assert f'href="/admin/workers/{first}/drain"' in (await administrator.get("/admin/workers"))[1]
+    question = (await administrator.get(f"/admin/workers/{first}/drain"))[1]
+    assert "Drain worker one.example, process 7?" in question
+    assert "No other worker takes jobs: no harvest starts until" in question
+    second = add_worker(server)
+    assert "No other worker" not in (await administrator.get(f"/admin/workers/{first}/drain"))[1]
+    await administrator.post(f"/admin/workers/{second}/drain")
+    assert "No other worker" in (await administrator.get(f"/admin/workers/{first}/drain"))[1]
+    assert (await administrator.get("/admin/workers/99/drain"))[0] == 404
+
+
+async def test_pages_say_that_no_worker_takes_jobs(
+    server: Server, administrator: Browser, owner: Browser
+) -> None:
+    with server.database.session() as session:
+        schedule = a_schedule(session, a_repository(session))
+        run_now(session, schedule.id)
+        session.commit()
+    worker, silent = add_worker(server), "no worker takes jobs"
+    assert silent not in (await administrator.get("/"))[1]
+    assert "No worker takes jobs" not in (await administrator.get("/admin/workers"))[1]
+    await administrator.post(f"/admin/workers/{worker}/drain")
+    page = (await administrator.get("/"))[1]
+    assert silent in page
+    assert "1 due job waits." in page
+    assert "<span>draining</span>" in page
+    assert silent in (await administrator.get("/alerts"))[1]
+    assert "No worker takes jobs, so no harvest starts." in (await administrator.get("/admin/workers"))[1]
+    assert silent not in (await owner.get("/"))[1]  # of the owner's repositories, no job waits
+
+
 async def test_limits_are_shown_with_their_settings(server: Server, administrator: Browser) -> None:
-    a_worker(server)
+    add_worker(server)
     page = (await administrator.get("/admin/limits"))[1]
     for setting in ("manager.per_host", "harvester.floor_bytes", "mail.per_hour", "provider.client_requests"):
         assert setting in page.replace("<wbr>", "")  # where a line may end

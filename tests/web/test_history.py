@@ -212,6 +212,28 @@ async def test_the_overview_lists_failed_harvests_until_they_succeed(server: Ser
     assert 'Late</span> <span class="much">0</span>' in page
 
 
+async def test_what_needs_attention_leads_to_what_is_to_be_done(server: Server, viewer: Browser) -> None:
+    now = utc_now()
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for status, columns in (
+            (RunStatus.HELD, {"failure_reason": "held by the mass-change guard"}),
+            (RunStatus.COMPLETED_WITH_ERRORS, {"invalid_count": 1300}),
+            (RunStatus.FAILED, {}),
+        ):
+            a_run(session, telc, status=status, harvest_end_time=now, set_spec=status.value, **columns)
+        session.commit()
+
+    for page in ((await viewer.get("/"))[1], (await viewer.get("/alerts"))[1]):
+        links = re.findall(r'<a class="button" href="(/runs/[^"]*)" aria-label="([^"]*)"', page)
+        assert links == [
+            ("/runs/3", "Show run: Library of Telč"),
+            ("/runs/2/errors", "Show rejected records: Library of Telč"),
+            ("/runs/1#held", "Review changes…: Library of Telč"),
+        ]
+        assert page.count("Rejected records: 1,300") == 1
+
+
 def test_the_bar_of_a_day_without_records_can_show_the_focus() -> None:
     day = date(2026, 10, 10)
     found = Day(day=day, worst=RunStatus.FAILED, runs=1, troubled=1, records=0, new=0, changed=0)

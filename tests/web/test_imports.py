@@ -12,9 +12,10 @@ import pytest
 from sqlalchemy import delete, select
 
 from harvester.bibliographic.filtering_sets import list_sets, set_by_id
-from harvester.bibliographic.models import ContributorRow
+from harvester.bibliographic.models import ContributorRow, IdentifierRow
 from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
 from harvester.models import Record, Repository
+from oai.errors import required
 from tests.harvester.bibliographic.marc import marcxml
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_bibliographic_record, a_filtering_set, a_repository
@@ -545,3 +546,19 @@ def test_every_rule_of_the_validation_has_a_text() -> None:
 
     assert len(codes) > 30
     assert codes == set(RULES)
+
+
+async def test_kinds_of_titles_and_numbers_are_named_in_the_readers_language(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        titles = [{"kind": "alternative", "text": "Kytice", "label": ""}]
+        row = a_bibliographic_record(session, a_repository(session), titles=titles)
+        number = required(session.scalar(select(IdentifierRow)), "a number")
+        number.scheme = "uri"
+        session.commit()
+        path = f"/records/bibliographic/{row.bibliographic_id}"
+    await administrator.post("/account/language", {"language": "cs"})
+    _, page = await administrator.get(path)
+    assert "druh: další název" in page
+    assert "druh čísla: adresa (URI)" in page

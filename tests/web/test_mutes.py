@@ -37,7 +37,7 @@ async def test_a_failure_is_acknowledged_or_muted_in_czech(server: Server, czech
     await czech.get_by_role("button", name="Vzít na vědomí").click()
     await expect(czech.get_by_text("Nic dalšího nevyžaduje pozornost.")).to_be_visible()
     await czech.get_by_text("1 selhání, vzaté na vědomí").click()
-    await expect(czech.get_by_role("link", name="Library of Telč")).to_be_visible()
+    await expect(czech.get_by_role("link", name="Library of Telč", exact=True)).to_be_visible()
 
     await czech.get_by_role("button", name="Ukončit").click()
     await czech.goto(server.base_url + "/")

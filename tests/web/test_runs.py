@@ -2,23 +2,27 @@ import csv
 import json
 import re
 import uuid
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import pytest
 from sqlalchemy import func, select, text
+from sqlalchemy.orm import Session
 
 from harvester.harvest.approval import HoldState
 from harvester.harvest.models import Hold, Quarantined
 from harvester.harvest.verdict import End, Evidence
-from harvester.models import Harvest, History, Repository
+from harvester.models import Harvest, History, Record, Repository
 from harvester.reading.errors import ServerBusyError
+from harvester.store.paths import identifier_key
 from harvester.vocabulary import RunStatus
 from manager.models import Job
 from manager.schedules.service import run_now
 from oai.datestamps import utc_now
 from oai.failures import FailureCode
 from tests.web.conftest import Browser, Server
-from tests.web.rows import BEGAN, a_repository, a_run, a_schedule
+from tests.web.rows import BEGAN, a_bibliographic_record, a_hold, a_repository, a_run, a_schedule
 from web.errors.pages import grouped
 from web.errors.raw_bytes import view_of
 from web.runs.words import ENDS, EVIDENCE
@@ -84,20 +88,27 @@ async def test_a_date_range_that_could_not_be_listed_is_shown_with_its_cause(
 
 
 @pytest.mark.parametrize(
-    ("code", "rejected", "outcome"),
+    ("code", "lacking", "outcome"),
     [
-        ("list_ended_abruptly", 0, "It is not known whether all requested records were harvested."),
-        ("list_ended_abruptly", 1, "Only some of the requested records were harvested."),
-        ("records_missing", 0, "Only some of the requested records were harvested."),
+        ("list_ended_abruptly", {}, "It is not known whether all requested records were harvested."),
+        ("list_ended_abruptly", {"invalid_count": 1}, "Only some of the requested records were harvested."),
+        ("records_missing", {}, "Only some of the requested records were harvested."),
+        ("tokens_refused", {}, "It is not known whether all requested records were harvested."),
+        (
+            "tokens_refused",
+            {"evidence": {"missing": 1}},
+            "Only some of the requested records were harvested.",
+        ),
     ],
+    ids=["abrupt", "abrupt and rejected", "missing", "tokens", "tokens and missing"],
 )
 async def test_a_list_that_may_have_ended_leaves_the_outcome_open(
-    server: Server, viewer: Browser, code: str, rejected: int, outcome: str
+    server: Server, viewer: Browser, code: str, lacking: dict[str, Any], outcome: str
 ) -> None:
     status = RunStatus.COMPLETED_WITH_ERRORS
     with server.database.session() as session:
         telc = a_repository(session)
-        a_run(session, telc, status=status, verdict="partial", failure_code=code, invalid_count=rejected)
+        a_run(session, telc, status=status, verdict="partial", failure_code=code, **lacking)
         session.commit()
     _, page = await viewer.get("/runs/1")
     assert outcome in page
@@ -120,6 +131,25 @@ async def test_an_error_is_shown_with_its_raw_data(server: Server, viewer: Brows
     assert "mailto:librarian@telc.example?subject=" in page
     assert "verb=GetRecord&amp;identifier=oai%3Atelc.example%3A1" in page
     assert raw == "<record>\n<a>x & y</a>\n</record>"
+
+
+async def test_page_and_letter_name_the_same_place_of_a_fault(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        whole = "record 'oai:telc.example:1': xmlParseEntityRef: no name, line 1, column 372"
+        session.add(_broken(telc, a_run(session, telc), reason=whole, raw=b"<record><a>x & y</a></record>"))
+        session.add(_broken(telc, a_run(session, telc), reason="no datestamp", raw=b"<a>x & y</a>"))
+        session.commit()
+
+    _, page = await administrator.get("/errors/1")
+    _, other = await administrator.get("/errors/2")
+
+    assert "column 372" not in page
+    assert "XML parser:" not in page
+    assert page.count("xmlParseEntityRef: no name, line 1, column 15") == 2, "on the page and in the letter"
+    assert "Line 1, column 15:" in page.partition('id="letter"')[2]
+    assert '<span lang="en">no datestamp</span>' in other
+    assert 'XML parser: <span lang="en">xmlParseEntityRef: no name, line 1, column 7</span>' in other
 
 
 def test_control_characters_are_visible_and_undecodable_bytes_are_noted() -> None:
@@ -344,17 +374,65 @@ async def test_a_held_run_shows_what_it_would_change_and_is_approved(
     assert '<p class="said">The held changes were approved; the next run applies them.</p>' in page
 
 
+def _held_deletions(session: Session, sample: Sequence[str]) -> Repository:
+    telc = a_repository(session)
+    run = a_run(session, telc, status=RunStatus.HELD, verdict="partial", record_count=5, unchanged_count=5)
+    a_hold(session, run, sample=list(sample))
+    return telc
+
+
+async def test_the_sample_of_a_held_run_leads_to_the_records(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = _held_deletions(session, ["oai:telc.example:1", "oai:telc.example:2", "oai:telc.example:3"])
+        for number in (2, 1):
+            identifier = f"oai:telc.example:{number}"
+            key = identifier_key(identifier)
+            values = {"identifier": identifier, "metadata_prefix": "oai_dc", "datestamp": "2026"}
+            session.add(Record(repository_id=telc.repository_id, identifier_key=key, **values))
+        # Made from record 1, which was inserted last.
+        described = a_bibliographic_record(session, telc, metadata_prefix="oai_dc", title="Slovník")
+        described.identifier_key = key
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    held = page.partition('id="held"')[2].partition("</section>")[0]
+
+    assert "Sample: 3 of 1,300 records" in held
+    links = re.findall(r'<li>(?:<a href="([^"]*)">)?(.*?)(?:</a>|</span>)', held)
+    assert links == [
+        ("/records/2", "Slovník"),
+        ("/records/1", '<span class="mono">oai:telc.example:2'),
+        ("", '<span class="mono">oai:telc.example:3'),
+    ]
+    question = "/repositories/1/explorer?verb=GetRecord&amp;identifier=oai%3Atelc.example%3A3"
+    assert f'href="{question}&amp;metadataPrefix=oai_dc"' in held
+
+
+async def test_held_deletions_are_approved_only_after_a_question(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        _held_deletions(session, [])
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    _, changes = await administrator.get("/runs/1/changes")
+    _, question = await administrator.get("/runs/1/release")
+
+    assert 'href="/runs/1/release"' in page
+    assert 'action="/runs/1/release"' not in page
+    assert "<dt>To delete</dt><dd>1,300</dd>" in page
+    assert "<dt>To be deleted</dt>" not in page
+    assert 'href="/runs/1#held"' in changes
+    assert "Delete 1,300 records of Library of Telč?" in question
+    assert "Approve: delete 1,300 records" in question
+    await administrator.post("/runs/1/release")
+    assert (await administrator.get("/runs/1/release"))[0] == 400
+
+
 async def test_page_of_a_held_run_says_what_approving_deletes(server: Server, viewer: Browser) -> None:
     with server.database.session() as session:
-        telc = a_repository(session)
-        harvest = Harvest(repository_id=telc.repository_id, metadata_prefix="oai_dc")
-        session.add(harvest)
-        run = a_run(session, telc, status=RunStatus.HELD, verdict="partial", failure_code=FailureCode.HELD)
-        hold = Hold(
-            history_id=run.history_id, harvest_id=harvest.harvest_id, run_started=BEGAN, kind="deletions",
-            would_delete=1300, active=4000, allowed=12.5, sample=["oai:telc.example:1"],
-        )  # fmt: skip
-        session.add(hold)
+        _held_deletions(session, ["oai:telc.example:1"])
         session.commit()
 
     _, page = await viewer.get("/runs/1")
@@ -598,6 +676,42 @@ async def test_the_letter_repeats_the_request_that_failed(server: Server, admini
     assert command in page.partition('id="letter"')[2]
     assert command in parameters
     assert "verb=ListRecords" in unnamed.partition('id="letter"')[2]
+
+
+async def test_a_run_with_rejected_records_leads_to_them(server: Server, administrator: Browser) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.admin_email = "librarian@telc.example"
+        a_run(session, telc, status=RunStatus.COMPLETED_WITH_ERRORS, verdict="partial", invalid_count=9)
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+
+    assert '<a class="button primary" href="/runs/1/errors">Show rejected records</a>' in page
+    assert "Run again" in page
+    assert 'id="letter"' not in page, "the pages of the records have letters"
+
+
+async def test_a_run_that_received_only_a_part_has_a_letter_that_says_so(
+    server: Server, administrator: Browser
+) -> None:
+    partial = {"status": RunStatus.COMPLETED_WITH_ERRORS, "verdict": "partial"}
+    with server.database.session() as session:
+        telc = a_repository(session)
+        telc.admin_email = "librarian@telc.example"
+        a_run(session, telc, **partial, failure_code="tokens_refused", record_count=40)
+        a_run(session, telc, **partial, failure_code="interrupted")
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+    letter = page.partition('id="letter"')[2]
+
+    assert "Run again" in page
+    assert 'href="mailto:librarian@telc.example?subject=' in page
+    assert "The last harvest may have received only some of the records." in letter
+    assert "The last harvest failed." not in letter
+    assert "Records received: 40" in letter
+    assert 'id="letter"' not in (await administrator.get("/runs/2"))[1], "the repository is not the cause"
 
 
 async def test_a_failed_run_offers_the_next_steps(server: Server, administrator: Browser) -> None:

@@ -16,6 +16,7 @@ from manager.schedules.calendar import due_groups
 from manager.schedules.frequency import parse_frequency
 from manager.schedules.service import run_now
 from manager.worker.registry import Membership, register
+from oai.datestamps import utc_now
 from oai.errors import required
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run, a_schedule
@@ -197,6 +198,19 @@ async def test_suspended_schedule_shows_its_state_instead_of_a_next_run(
     _, page = await viewer.get("/schedules")
 
     assert '<td data-label="Next run"><span>suspended</span></td>' in page
+
+
+async def test_a_retry_is_marked_in_the_list_of_schedules(server: Server, viewer: Browser) -> None:
+    number = _planned(server)
+    soon = utc_now() + timedelta(minutes=14)
+    with server.database.session() as session:
+        job = Job(repository_id=1, recurring_id=number, metadata_prefix="marc21", harvest_start_time=soon)
+        session.add(job)
+        session.commit()
+        assert "new try" not in (await viewer.get("/schedules"))[1]
+        job.attempt = 1
+        session.commit()
+    assert "new try" in (await viewer.get("/schedules"))[1]
 
 
 async def test_a_schedule_is_removed_after_a_confirmation_page_that_names_it(

@@ -8,7 +8,7 @@ import pytest
 from manager.schedules.frequency import parse_frequency
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository
-from web.schedules.timing import NO_TIME, Timing, When, often, often_here, timing_in, timing_of
+from web.schedules.timing import NO_TIME, Timing, When, at_night, often, often_here, timing_in, timing_of
 from web.site.i18n import catalogue, language, translations
 
 
@@ -85,6 +85,13 @@ def test_invalid_choices_fall_back_to_defaults_and_an_invalid_time_is_an_error()
     assert timing_in({"when": "daily", "at": "02:30:15"}).frequency == "daily at 02:30"
     assert {timing_in({"when": "daily", "at": at}).frequency for at in ("", "0430", "25:99x")} == {NO_TIME}
     assert timing_in({"when": "never", "frequency": "hourly"}).when is When.HOURLY
+
+
+def test_repositories_are_planned_for_different_times_of_the_night() -> None:
+    times = [at_night(f"https://library-{number}.example/oai").at for number in range(1000)]
+    assert (min(times), max(times)) == ("01:00", "04:59")
+    assert at_night("https://library-1.example/oai").frequency == f"weekly on saturday at {times[1]}"
+    assert max(map(times.count, times)) < 20
 
 
 async def test_a_schedule_runs_on_the_chosen_days(server: Server, administrator: Browser) -> None:

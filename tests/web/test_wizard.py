@@ -17,7 +17,7 @@ from oai.settings import Settings
 from tests.harvester.fake_repository import FakeRepository, Item, many, serve
 from tests.web.conftest import Browser, Server, enter
 from tests.web.repository import repository
-from tests.web.rows import a_repository
+from tests.web.rows import a_repository, a_schedule
 from web.app import create_app
 from web.repositories.diagnostics import DIAGNOSTICS
 from web.repositories.wizard import DRAFTS
@@ -290,6 +290,23 @@ async def test_an_invalid_schedule_is_reported_and_nothing_is_saved(
     assert 'id="frequency-fault"' in page
     with server.database.session() as session:
         assert session.scalars(select(Repository)).all() == []
+
+
+async def test_the_previewed_schedule_names_others_of_the_server_at_the_same_time(
+    server: Server, administrator: Browser
+) -> None:
+    form = {"base_dir": "telc", "frequency": "daily at 02:30", "step": "plan", "do": "show-plan"}
+    async with repository() as address:
+        _, alone, _ = await administrator.post("/repositories/new", {**form, "base_url": f"{address}/oai"})
+        with server.database.session() as session:
+            other = a_repository(session, name="Library of Brno")
+            other.base_url = f"{address}/brno"
+            a_schedule(session, other, frequency="daily at 02:40", metadata_prefix="oai_dc")
+            session.commit()
+        _, page, _ = await administrator.post("/repositories/new", {**form, "base_url": f"{address}/oai"})
+
+    assert "At the same time" not in alone
+    assert '<a href="/schedules/1/edit">Library of Brno</a>' in page[page.index("At the same time") :]
 
 
 async def test_the_schedule_is_described_in_words_with_three_due_times(administrator: Browser) -> None:

@@ -27,7 +27,7 @@ from provider.models import Takedown
 from tests.messages import gathered
 from tests.web.conftest import Browser, Server
 from tests.web.pages import PAGES
-from tests.web.rows import BEGAN, a_rule, a_run, an_examination, some_exports, some_titles
+from tests.web.rows import BEGAN, a_hold, a_rule, a_run, a_worker, an_examination, some_exports, some_titles
 from tests.web.standing import MARK, a_world
 from web.auth.api_tokens import make_token
 from web.site import failures, i18n
@@ -222,6 +222,7 @@ def _fill(server: Server) -> None:
         world = a_world(session)
         some_titles(session)
         some_exports(session)
+        a_worker(session)
         a_rule(session, None, ' ignoreCase="true"')  # which can be edited in words
         repository = session.get_one(Repository, world["repository"])
         report = an_examination().as_json()
@@ -229,7 +230,9 @@ def _fill(server: Server) -> None:
         facts = [Fact(subject=subject, found=found) for subject, _, found in keys]
         report["facts"] = [{"subject": one.subject, "found": one.found, "values": {}} for one in facts]
         repository.examined, repository.examination = BEGAN, report
-        session.get_one(History, world["run"]).pace = [[0.5, 10, 1], [1.0, 20, 2], [1.5, 40, 3]]
+        run = session.get_one(History, world["run"])
+        a_hold(session, run)
+        run.pace = [[0.5, 10, 1], [1.0, 20, 2], [1.5, 40, 3]]
         make_token(session, server.settings.web, 1, name="bench", scopes=tuple(Scope))
         session.add(Takedown(targets=["Ж"], reason="Ж", requester="Ж"))
         session.commit()

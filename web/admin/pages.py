@@ -18,7 +18,7 @@ from sqlalchemy.orm import Session
 from manager.models import Worker
 from manager.notices.letters import Letter, compose, send
 from manager.notices.outbox import NotSentError, RefusedError, UnconfirmedError
-from manager.worker.registry import drain, manager_status
+from manager.worker.registry import all_workers, drain, manager_status
 from oai.actions import VERB_OF_OLD, title_of
 from oai.audit import KIND_TITLES, Filter, audit_vocabulary, list_entries
 from oai.datestamps import utc_now
@@ -36,11 +36,11 @@ from web.auth.api_tokens import list_tokens, revoke_token
 from web.models import ApiToken, User
 from web.site.export import KINDS, columns_of, export_list
 from web.site.forms import Form, FormModel, read_form
-from web.site.i18n import _
+from web.site.i18n import _, mark
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
 from web.site.params import NUMBER, day_in, number_of
-from web.site.render import render
+from web.site.render import confirmation, render
 from web.site.zones import midnight
 
 _TOKEN: Final = columns_of(
@@ -52,6 +52,7 @@ _COLUMNS: Final = columns_of(
     "at", "user_name", "via", "action", "object_kind", "object_id", "object_name", "status", "address",
     "before", "after", "count",
 )  # fmt: skip
+_NO_WORKER: Final = mark("The worker does not exist; it may have ended.")
 _ADDRESS: Final = re.compile(r"[^\s@,<>]+@[^\s@,<>]+")
 
 
@@ -155,13 +156,40 @@ async def workers(request: web.Request) -> web.Response:
 
 
 @administrators_only
+async def confirm_drain(request: web.Request) -> web.Response:
+    """Ask for confirmation before a worker is drained, and warn if no other worker takes jobs."""
+    number = number_of(request)
+    found = {worker.worker_id: worker for worker in await database_of(request).run(all_workers)}
+    if number not in found:
+        raise web.HTTPNotFound(text=_(_NO_WORKER))
+    is_last = not any(worker.takes_jobs for other, worker in found.items() if other != number)
+    lines = [_("It takes no new harvest or file, finishes those it has, and ends; this cannot be undone.")]
+    if is_last:
+        lines.append(
+            _(
+                "No other worker takes jobs: no harvest starts until you restart the manager "
+                "or start another worker."
+            )
+        )
+    worker = found[number]
+    return confirmation(
+        request,
+        _("Drain worker %(host)s, process %(process)s?")
+        % {"host": worker.host, "process": worker.process_id},
+        *lines,
+        steps=[(_("Administration"), "/admin"), (_("Workers"), "/admin/workers")],
+        button=_("Drain"),
+    )
+
+
+@administrators_only
 async def drain_worker(request: web.Request) -> web.Response:
     """Let a worker take no new work and end when its harvests have ended."""
     number = number_of(request)
     try:
         await database_of(request).run(drain, [number])
     except UsageError:
-        raise web.HTTPNotFound(text=_("The worker does not exist; it may have ended.")) from None
+        raise web.HTTPNotFound(text=_(_NO_WORKER)) from None
     about(request, "worker", number)
     raise web.HTTPSeeOther("/admin/workers?done=worker-draining")
 
@@ -324,6 +352,7 @@ ROUTES = (
     web.get(f"/admin/tokens.{KINDS}", tokens_as_file, allow_head=False),
     web.post(f"/admin/tokens/{NUMBER}/revoke", revoke),
     web.get("/admin/workers", workers),
+    web.get(f"/admin/workers/{NUMBER}/drain", confirm_drain),
     web.post(f"/admin/workers/{NUMBER}/drain", drain_worker),
     web.get("/admin/health", health),
     web.post("/admin/health/mail", test_mail),

@@ -86,29 +86,46 @@ async def letter_part(
 
 
 def concerns_repository(run: History) -> bool:
-    """Return whether the run failed for a reason about which the repository's administrator is written to."""
-    return run.status == RunStatus.FAILED and run.failure_code not in _NO_LETTER
+    """Return whether the repository's administrator is written to about the reason of the run's outcome.
+
+    The letter about a rejected record is on the page of the record.
+    """
+    if run.status == RunStatus.COMPLETED_WITH_ERRORS and run.failure_code is None:
+        return False
+    failed = run.status in {RunStatus.FAILED, RunStatus.COMPLETED_WITH_ERRORS}
+    return failed and run.failure_code not in _NO_LETTER
 
 
 def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
-    """Return the letter about a run that failed; `curl` is a command that repeats its request."""
+    """Return the letter about a run that failed, or that received only some of the records.
+
+    `curl` is a command that repeats its request.
+    """
     name = repository.display_name
     failure = of_run(run)
+    opening = _("we harvest your repository %(name)s over OAI-PMH. The last harvest failed.")
+    subject, received = _("%(name)s cannot be harvested"), _("Records received before: %(records)s")
+    if run.status == RunStatus.COMPLETED_WITH_ERRORS:
+        opening = _(
+            "we harvest your repository %(name)s over OAI-PMH. "
+            "The last harvest may have received only some of the records."
+        )
+        subject, received = _("%(name)s cannot be harvested completely"), _("Records received: %(records)s")
     lines = [
-        _("we harvest your repository %(name)s over OAI-PMH. The last harvest failed.") % {"name": name},
+        opening % {"name": name},
         "",
         *([failure.what] if failure else []),
         _("Time: %(time)s") % {"time": minute_in_utc(run.harvest_end_time, language.get())},
         _("Metadata format: %(prefix)s") % {"prefix": run.metadata_prefix},
         *([_("Set: %(set)s") % {"set": run.set_spec}] if run.set_spec else []),
         *([_("Error message: %(reason)s") % {"reason": run.failure_reason}] if run.failure_reason else []),
-        _("Records received before: %(records)s") % {"records": number(run.record_count + run.invalid_count)},
+        received % {"records": number(run.record_count + run.invalid_count)},
         _("The request can be repeated with:"),
         f"    {curl}",
         "",
         _("We would be glad if you could look at the cause."),
     ]
-    return Letter(subject=_("%(name)s cannot be harvested") % {"name": name}, lines=lines)
+    return Letter(subject=subject % {"name": name}, lines=lines)
 
 
 def letter_about_report(report: Report) -> Letter:
@@ -146,7 +163,7 @@ def letter_about(
         which,
         _("Metadata format: %(prefix)s") % {"prefix": error.metadata_prefix},
         _("Request: %(address)s") % {"address": address or error.url},
-        _("Error message: %(reason)s") % {"reason": error.reason},
+        _("Error message: %(reason)s") % {"reason": view.reason(error.reason)},
     ]
     if faulty is not None:
         where = _("Line %(number)s, column %(column)s:") if faulty.column else _("Line %(number)s:")

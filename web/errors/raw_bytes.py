@@ -39,6 +39,14 @@ class RawView:
     quotation: str = ""
     """The part of the faulty line around the fault, short enough for a letter."""
 
+    def reason(self, stored: str) -> str:
+        """Return the stored reason or, if that is of the same fault, the message about these bytes.
+
+        The harvest may have parsed them within others, so that its lines and columns do not fit here.
+        """
+        said = self.parser.partition(",")[0]
+        return self.parser if said and said in stored else stored
+
 
 def view_of(raw: bytes, *, line: int = 0) -> RawView:
     """Return the bytes as text, control characters as pictures, and the line where parsing fails.
@@ -75,8 +83,8 @@ def _fault(raw: bytes, line: int) -> tuple[int, int, str]:
         parse(raw, source="the bytes")
     except MalformedXmlError as error:
         if error.line:
-            return error.line, error.column, str(error)
-        return 0, 0, str(error)
+            return error.line, error.column, error.reason
+        return 0, 0, error.reason
     return line, 0, ""
 
 

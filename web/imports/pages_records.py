@@ -163,7 +163,12 @@ def _words() -> dict[str, str]:
         "meeting": _("meeting"), "topic": _("topic"), "place": _("place"), "chronology": _("period"),
         "keyword": _("keyword"), "class": _("class"), "genre": _("genre"), "valid": _("valid"),
         "unknown": _("unknown"), "cancelled": _("cancelled"), "invalid": _("invalid"), "isbn": "ISBN",
-        "issn": "ISSN", "ismn": "ISMN", "doi": "DOI", "True": _("yes"),
+        "issn": "ISSN", "ismn": "ISMN", "doi": "DOI", "ean": "EAN", "uri": _("address (URI)"),
+        "control_number": _("control number"), "system": _("number in another system"), "True": _("yes"),
+        # kinds of other titles
+        "uniform": _("uniform title"), "varying": _("varying title"), "key": _("key title"),
+        "abbreviated": _("abbreviated title"), "former": _("former title"),
+        "alternative": _("alternative title"), "linked": _("in another script"),
         # relations of other publications and of links
         "series": _("series"), "subseries": _("subseries"), "original": _("original work"),
         "translation": _("translation"), "supplement": _("supplement"), "main work": _("main work"),

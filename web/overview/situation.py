@@ -15,7 +15,7 @@ from manager.models import Job, RecurringJob, RecurringState
 from manager.notices.models import Mute
 from manager.notices.mutes import is_muted, mutes_run
 from manager.store_audits import AuditView, last_audits
-from manager.worker.registry import is_late
+from manager.worker.registry import is_late, is_ready, places
 from oai.datestamps import utc_now
 from oai.failures import Failure
 from web.runs.words import is_made_up
@@ -68,6 +68,8 @@ class FailedRun:
     status: str
     reason: str | None
     failure: Failure | None
+    refused: int
+    """Records that could not be read or are not valid."""
     ended: datetime
     made_up: bool
     """Whether the demo generated the run."""
@@ -93,6 +95,8 @@ class Attention:
     """Last audits of stores that found something or did not finish, by repository."""
     more_damaged: bool
     """Whether there are further ones."""
+    jobs_without_worker: int
+    """Jobs that could start if a worker took jobs; 0 if one does."""
 
 
 def figures(session: Session, among: Among = None) -> Figures:
@@ -176,7 +180,13 @@ def attention(session: Session, among: Among = None, *, most: int = MOST) -> Att
         muted=failed_runs(session, among, muted=True, most=most),
         damaged=damaged[:most],
         more_damaged=len(damaged) > most,
+        jobs_without_worker=0 if places(session) else _ready(session, among),
     )
+
+
+def _ready(session: Session, among: Among) -> int:
+    jobs = select(func.count()).select_from(Job).where(is_ready(), *_seen(Job.repository_id, among))
+    return session.scalars(jobs).one()
 
 
 def _followed() -> ColumnElement[bool]:
@@ -205,6 +215,7 @@ def _failed_run(run: History, name: str, protocol: str, mute: Mute | None) -> Fa
         status=run.status,
         reason=run.failure_reason,
         failure=run.failure,
+        refused=run.invalid_count,
         ended=run.harvest_end_time,
         made_up=is_made_up(run),
         mute=mute,

@@ -15,7 +15,7 @@ from harvester.listing import name_repositories
 from harvester.locks import find_lock
 from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository, RepositoryLock
 from harvester.protocols import protocol_of
-from harvester.recognition import check_base_url
+from harvester.recognition import check_base_url, lacks_scheme
 from harvester.repositories import unused_folder
 from oai.errors import RemoteError, SettingsError, TryLaterError, UsageError
 from oai.folding import folded, normalised
@@ -53,6 +53,14 @@ def usable_address(value: str, protocol: str | None = None) -> str:
                 "z3950://library.example:210/books for a Z39.50 server."
             )
         ) from None
+
+
+def typed_address(text: str, protocol: str | None) -> str:
+    """Return the address, which may lack its scheme. Raises ValueError with the expected form."""
+    if not text or not lacks_scheme(text):
+        return usable_address(text, protocol)
+    usable_address(f"https://{text}", protocol)
+    return text
 
 
 def policies() -> list[tuple[str, str]]:

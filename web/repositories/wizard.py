@@ -23,22 +23,23 @@ from harvester.isolated import isolated
 from harvester.listing import repositories_at
 from harvester.probing.sample import RepositorySample, SetSize, count_records, fetch_sample
 from harvester.reading.errors import AnswerTooLargeError
-from harvester.recognition import RepositoryFacts, find_repository, lacks_scheme
+from harvester.recognition import RepositoryFacts, find_repository
 from harvester.registry import Registry, friends_of, load_registry
 from harvester.repositories import name_repository
 from harvester.vocabulary import AccessProtocol
 from manager.rule_access import check_rule_access
 from manager.schedules.service import add_schedule, run_now
+from manager.schedules.what_if import clashes_of_new
 from oai.child import ProcessKilledError
 from oai.errors import RemoteError, TryLaterError, UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, needs, visible_repositories, who_asks
 from web.auth.audit import record_beside
 from web.auth.organisations import add_own_repository, own_folder
-from web.repositories.forms import UNASKED, PlacedForm, store_context, suggested_folder, usable_address
+from web.repositories.forms import UNASKED, PlacedForm, store_context, suggested_folder, typed_address
 from web.schedules.forms import PlanForm, field_of, levels, methods, partner_minutes, run_spacing, slices
 from web.schedules.rules import rule_choices, rule_context
-from web.schedules.timing import timing_in, weekday_names
+from web.schedules.timing import at_night, timing_in, weekday_names
 from web.site.failures import problem_of
 from web.site.forms import Form, read_form, relative_folder, texts_of
 from web.site.i18n import _, error_text
@@ -83,7 +84,7 @@ def fill_in(values: dict[str, str], facts: RepositoryFacts, folder: str) -> None
         "metadata_prefix": usual if usual in prefixes or not prefixes else prefixes[0],
         "repository_name": facts.identity.repository_name if facts.identity else "",
         "base_dir": folder,
-        "frequency": "weekly on saturday at 01:00",
+        "frequency": at_night(values["base_url"]).frequency,
         "time_zone": here().key,
         "validation": "2",
         "method": "0",
@@ -152,14 +153,12 @@ async def go_on(request: web.Request) -> web.Response:
         first, *more = [one for one in map(str, posted.getall("set_spec", [])) if one] or [""]
         values |= {"set_spec": first, "more_sets": " ".join(more)}
     action = values.pop("do", "") or ("save" if "base_dir" in values else "ask")
-    if values.keys() & {
-        "language",
-        "theme",
-    }:  # The user chose one; the step is shown again (`redirect_to_page`).
+    if values.keys() & {"language", "theme"}:
+        # The user chose one; the step is shown again (`redirect_to_page`).
         action = _SAME_STEP.get(values.get("step", ""), "back-to-address")
     form = Form(values=values)
     try:
-        values["base_url"] = _typed_address(values.get("base_url", "").strip(), _protocol(values))
+        values["base_url"] = typed_address(values.get("base_url", "").strip(), _protocol(values))
     except ValueError as error:
         return await _address_step(request, form.with_error("base_url", str(error)))
     if values.pop("described", values["base_url"]) != values["base_url"]:
@@ -172,14 +171,6 @@ async def go_on(request: web.Request) -> web.Response:
     if action in _SAVING and (early := await _folder_fault(request, values)):
         return await _plan_step(request, form.with_error("base_dir", early))
     return await _asked(request, form, values, action)
-
-
-def _typed_address(text: str, protocol: str | None) -> str:
-    """Return the address, which may lack its scheme. Raises ValueError with the expected form."""
-    if not text or not lacks_scheme(text):
-        return usable_address(text, protocol)
-    usable_address(f"https://{text}", protocol)
-    return text
 
 
 async def _asked(request: web.Request, form: Form, values: dict[str, str], action: str) -> web.Response:
@@ -342,8 +333,8 @@ async def _try(
 
 
 async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | None = None) -> web.Response:
-    settings, who = request.config_dict[SETTINGS], who_asks(request)
-    context = await _context(request)
+    settings, who, database = request.config_dict[SETTINGS], who_asks(request), database_of(request)
+    context, spacing = await _context(request), run_spacing(request, None, owned=not who.sees_everything)
     asked, checked = await asyncio.to_thread(read_steps, form.values, context)
     errors = {**checked.errors, **form.errors}
     shown = Form(values=form.values, errors=errors, problem=form.problem)
@@ -356,7 +347,14 @@ async def _plan_step(request: web.Request, form: Form, facts: RepositoryFacts | 
         access=access_of(facts.protocol if facts else _protocol(form.values) or AccessProtocol.OAI_PMH),
         plan=asked,
         sets=[one for one in chosen_sets(form.values) if one],
-        runs=asked.next_runs(*run_spacing(request, None, owned=not who.sees_everything)) if asked else [],
+        runs=asked.next_runs(*spacing) if asked else [],
+        clashes=asked
+        and await database.run(
+            clashes_of_new,
+            asked.base_url,
+            asked.times_within_week(*spacing) if asked.frequency else [],
+            among=visible_repositories(who),
+        ),
         store=own_folder(who).name if not who.sees_everything else settings.store,
         rule_files=rule_choices(context, form.values),
         chosen=timing_in(form.values),

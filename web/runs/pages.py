@@ -8,7 +8,10 @@ from typing import Any, Final
 from aiohttp import web
 from sqlalchemy.orm import Session
 
+from harvester.access import access_of
+from harvester.bibliographic.record_view import TitledRecord, titled
 from harvester.harvest import approval
+from harvester.harvest.approval import HoldKind, HoldState
 from harvester.harvest.checkpoint import only_harvest
 from harvester.harvest.models import Hold
 from harvester.harvest.raw_capture import requests_of
@@ -30,17 +33,33 @@ from web.runs.log import Level, Line, as_text, at_least, counts_of, line_of, lin
 from web.runs.words import evidence_of, shares, summary
 from web.schedules.forms import FURTHER
 from web.schedules.rules import rule_paths
-from web.site.i18n import error_text
+from web.site.formats import number
+from web.site.i18n import _, error_text, mark
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import LARGEST_BIGINT, number_in, page_of
 from web.site.params import BIG_NUMBER, choice_in
 from web.site.plots import run_plots
-from web.site.render import render
+from web.site.render import confirmation, render
 
 _CHANGES: Final = 200
 _REQUESTS: Final = 500
-_STARTED_AGAIN: Final = frozenset({RunStatus.FAILED, RunStatus.INCOMPLETE, RunStatus.KILLED, RunStatus.LOST})
+_STARTED_AGAIN: Final = frozenset(
+    {
+        RunStatus.COMPLETED_WITH_ERRORS,
+        RunStatus.FAILED,
+        RunStatus.INCOMPLETE,
+        RunStatus.KILLED,
+        RunStatus.LOST,
+    }
+)
 _FIRST_WARNINGS: Final = 10
+_DELETES: Final = mark(
+    "Approving deletes these records from the store at once. Later harvests store again those that the "
+    "repository still lists."
+)
+_CHANGES_LATER: Final = mark(
+    "Approving changes nothing at once: the next run continues where this one stopped and stores the changes."
+)
 _MOST_WARNINGS: Final = 1000
 """Maximum number of warnings that a run stores."""
 
@@ -70,6 +89,9 @@ async def show(request: web.Request) -> web.Response:
         pieces=await database.run(pieces_of, run.history_id),
         hold=hold,
         later=await database.run(approval.later_complete, hold) if hold else 0,
+        approving=_(_DELETES if hold and hold.kind == HoldKind.DELETIONS else _CHANGES_LATER),
+        sample=await database.run(_sample, run, hold) if hold else [],
+        access=access_of(repository.protocol),
         plots=run_plots(run.pace),
         warnings=[
             line_of(note, {}) for note in notes_of(run.warnings, run.warning_failures)[:_FIRST_WARNINGS]
@@ -126,6 +148,7 @@ async def changes(request: web.Request) -> web.Response:
     """Show the run's changes in the store, in pages."""
     run, shared = await run_page(request)
     since = number_in(request, "since", largest=LARGEST_BIGINT) or 0
+    hold = await database_of(request).run(lambda session: session.get(Hold, run.history_id))
     trouble, lines = "", []
     if run.harvest_id is not None and run.run_started is not None:
         key = RunKey(harvest_id=run.harvest_id, run_started=run.run_started)
@@ -139,6 +162,7 @@ async def changes(request: web.Request) -> web.Response:
         **shared,
         page=page_of(lines, lambda line: line.change_id, behind=since, size=_CHANGES),
         trouble=trouble,
+        waits=hold is not None and hold.state == HoldState.HELD,
     )
 
 
@@ -149,6 +173,28 @@ async def requests(request: web.Request) -> web.Response:
     file = settings.data / run.raw_path if run.raw_path else None
     found = await asyncio.to_thread(_kept_requests, file)
     return render(request, "run_requests.html", **shared, kept=found, more=len(found or ()) == _REQUESTS)
+
+
+@needs(Right.HARVEST)
+async def confirm_release(request: web.Request) -> web.Response:
+    """Ask for confirmation before a held run is released, and describe the effect."""
+    run, shared = await run_page(request)
+    hold, _repository = await database_of(request).run(approval.get_hold, run.history_id)
+    if hold.kind == HoldKind.DELETIONS:
+        title = _("Delete %(count)s records of %(name)s?")
+        line, button = _(_DELETES), _("Approve: delete %(count)s records")
+    else:
+        title = _("Let the next run change records of %(name)s?")
+        line, button = _(_CHANGES_LATER), _("Approve: let the next run change them")
+    values = {"count": number(hold.would_delete), "name": shared["name"]}
+    here = f"/runs/{run.history_id}"
+    return confirmation(
+        request,
+        title % values,
+        line,
+        steps=[(_("History"), "/runs"), (_("Run %(number)s") % {"number": run.history_id}, here)],
+        button=button % values,
+    )
 
 
 @needs(Right.HARVEST)
@@ -185,6 +231,10 @@ def _changes(session: Session, key: RunKey, since: int) -> list[ChangeLine]:
     return [line for line, _place in zip(lines, range(_CHANGES + 1), strict=False)]
 
 
+def _sample(session: Session, run: History, hold: Hold) -> list[TitledRecord]:
+    return titled(session, run.repository_id, run.metadata_prefix or "", hold.sample)
+
+
 def _release(database: Database, settings: Settings, run: History) -> bool:
     with only_harvest(database, run.repository_id):
         return approval.release(database, settings, run.history_id)[2]
@@ -216,5 +266,6 @@ ROUTES = (
     web.get(f"/runs/{BIG_NUMBER}/parameters", parameters),
     web.get(f"/runs/{BIG_NUMBER}/changes", changes),
     web.get(f"/runs/{BIG_NUMBER}/requests", requests),
+    web.get(f"/runs/{BIG_NUMBER}/release", confirm_release),
     web.post(f"/runs/{BIG_NUMBER}/release", release),
 )

@@ -95,7 +95,8 @@ def _outcome(run: History, hold: Hold | None) -> str:
     if run.verdict == "complete":
         return _("All requested records were harvested.")
     if run.verdict == "partial":
-        if is_uncertain(run.failure_code, rejected=run.invalid_count):
+        lacking = run.invalid_count + run.evidence.get("missing", 0)
+        if is_uncertain(run.failure_code, rejected=lacking):
             return _("It is not known whether all requested records were harvested.")
         return _("Only some of the requested records were harvested.")
     return _("The harvest failed.")
@@ -137,7 +138,12 @@ def shares(run: History) -> Shares:
             _("the repository reported their deletion"),
             run.deleted_count - run.disappeared_count,
         ),
-        (_("To be deleted"), _("deleted when the harvest is complete or approved"), run.postponed_count),
+        # The hold of a held run counts all that it would delete, also what the repository no longer lists.
+        (
+            _("Reported as deleted") if run.status == RunStatus.HELD else _("To be deleted"),
+            _("deleted when the harvest is complete or approved"),
+            run.postponed_count,
+        ),
         (
             _("Deleted, not stored"),
             _("deletions of records that the store did not have"),

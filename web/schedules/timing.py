@@ -4,6 +4,7 @@ The stored form is the frequency of `manager.schedules.frequency`; one of anothe
 """
 
 import re
+import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -28,6 +29,8 @@ NO_TIME: Final = "daily at no time"
 _SATURDAY: Final = 5
 _MINUTE: Final = timedelta(minutes=1)
 _MINUTES_OF_DAY: Final = 24 * 60
+_NIGHT: Final = (60, 5 * 60)
+"""Minutes of the day between which repositories are harvested unless the user chooses another time."""
 _LAST_DAY: Final = 28
 """The last day that each month has."""
 _AT: Final = r"(?P<hour>[0-9]{1,2}):(?P<minute>[0-9]{2})"
@@ -99,6 +102,15 @@ class Timing:
         }.get(self.when, "")
         days = format_list([_(_ON[day]) for day in self.weekdays], locale=locale()) if self.weekdays else ""
         return words % {"time": self.at, "day": self.day, "days": days}
+
+
+def at_night(base_url: str) -> Timing:
+    """Return a weekly plan at night, at a minute that the address of the repository chooses.
+
+    Otherwise, the plans of all repositories would be due at the same time, and wait for each other.
+    """
+    hour, minute = divmod(_NIGHT[0] + zlib.crc32(base_url.encode()) % (_NIGHT[1] - _NIGHT[0]), 60)
+    return Timing(when=When.WEEKLY, at=f"{hour:02}:{minute:02}")
 
 
 def timing_of(frequency: str | None) -> Timing:

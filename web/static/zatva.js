@@ -80,6 +80,9 @@
         setTimeout(() => window.location.reload(), 1000);
       }
     }
+    // Rows are rendered when they change, so the first ones of a page may say how long ago it was then.
+    tellTimes();
+    countOn();
   };
 
   const follow = (bodies) => {
@@ -151,6 +154,18 @@
         navigator.clipboard.writeText(text).then(() => say("copied"), () => say("failed"));
       });
     }
+  };
+
+  // "/" moves the focus to the search, unless something is being typed.
+  const offerSearchKey = () => {
+    const search = document.querySelector(".search [name=q]");
+    document.addEventListener("keydown", (event) => {
+      const { key, altKey, ctrlKey, metaKey, target } = event;
+      if (search && key === "/" && !(altKey || ctrlKey || metaKey) && !target.matches("input, textarea, select")) {
+        event.preventDefault();
+        search.focus();
+      }
+    });
   };
 
   // A box that ticks all rows of its form, and that shows whether all are ticked.
@@ -277,6 +292,7 @@
   setInterval(tellTimes, 30_000);
   setInterval(countOn, 1000);
   offerCopies();
+  offerSearchKey();
   offerSelectingAll();
   tendMenus();
   sendOnce();

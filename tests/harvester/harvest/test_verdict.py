@@ -71,6 +71,13 @@ def test_a_doubt_has_a_singular_and_a_plural(given: dict[str, Any], words: str) 
     assert list(doubts(Evidence(**{"end": End.EMPTY_TOKEN, "listed": 10, "changes": 10, **given}))) == [words]
 
 
+def test_refused_tokens_explain_a_run_better_than_the_records_that_are_missing_because_of_them() -> None:
+    evidence = Evidence(
+        end=End.NO_NEXT_PAGE, listed=40, changes=40, tokens_refused=1, unconfirmed=1, missing=20
+    )
+    assert [doubt.code for doubt in doubts(evidence).values()] == ["tokens_refused", "records_missing"]
+
+
 def _names_a_reason(evidence: Evidence) -> bool:
     """Return whether a doubt, a quarantined record, or the end of the run explains what is missing."""
     return bool(doubts(evidence) or evidence.refused or evidence.end not in PROPER)
