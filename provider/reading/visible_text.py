@@ -22,6 +22,9 @@ from provider.reading.titles import (
 PAGE_BYTES: Final = 512 * 1024
 """Bytes of a payload that are read, before and after decompression."""
 MOST_CHARACTERS: Final = 100_000
+_MOST_DEPTH: Final = 256
+"""Elements within each other, as libxml2 allows them in a tree."""
+_PIECE_BYTES: Final = 8192
 _HIDDEN: Final = frozenset(
     (
         "audio", "canvas", "head", "iframe", "math", "noscript", "object", "script", "select", "style",
@@ -70,14 +73,17 @@ def visible_text(payload: bytes, head: bytes, host: str, most: int = MOST_CHARAC
     parser = etree.HTMLParser(encoding="utf-8", target=cast("Any", target))
     # A parser of C strings would end at a NUL.
     text = in_one_line(decoded(page, page, head, host))
-    # A syntax error: nothing in it is HTML.
+    encoded = text.encode(errors="replace")
+    # A syntax error: nothing in it is HTML. The target ends the parsing only between two pieces.
     with suppress(_EnoughError, etree.ParserError, etree.XMLSyntaxError):
-        etree.fromstring(text.encode(errors="replace"), parser)
+        for start in range(0, len(encoded), _PIECE_BYTES):
+            parser.feed(encoded[start : start + _PIECE_BYTES])
+        parser.close()
     return in_one_line(target.close())[:most]
 
 
 class _EnoughError(Exception):
-    """Ends the parsing: the text is long enough."""
+    """Ends the parsing: the text is long enough, or elements are nested too deeply."""
 
 
 class _VisibleText:
@@ -85,15 +91,21 @@ class _VisibleText:
 
     def __init__(self, most: int) -> None:
         self._left = most
+        self._depth = 0
         self._hidden = 0
         """How many elements that hide their content are open."""
         self._pieces: list[str] = []
 
     def start(self, tag: str, _attributes: Mapping[str, str]) -> None:
+        # Each end tag without a start tag is looked for among all open elements.
+        self._depth += 1
+        if self._depth > _MOST_DEPTH:
+            raise _EnoughError
         self._hidden += tag in _HIDDEN
         self._separate(tag)
 
     def end(self, tag: str) -> None:
+        self._depth -= 1
         self._hidden -= tag in _HIDDEN
         self._separate(tag)
 
