@@ -129,7 +129,8 @@ def close(session: Session, run: RunKey, *, everything: bool) -> None:
     for hold in holds:
         earlier = RunKey(harvest_id=run.harvest_id, run_started=hold.run_started)
         if hold.state == HoldState.RELEASED:
-            hold.state = HoldState.DONE.value
+            if hold.kind == HoldKind.DELETIONS:  # for updates, see `finish_updates`
+                hold.state = HoldState.DONE.value
         elif everything or not deletions.staged_count(session, earlier):
             _supersede(session, run.harvest_id, hold.run_started)
     session.flush()

@@ -28,10 +28,12 @@ OURS = f"""
     """
 _ENDS = ", ".join(f"'{end.value}'" for end in sorted(PROPER))
 # A record may merely have left this set: another harvest of the same format covers it if that harvest is of
-# one of the record's sets or of the whole repository, and has reached the end of its lists once.
+# one of the record's sets or of the whole repository, has reached the end of its lists once, and has no lower
+# bound after the record's datestamp.
 _COVERING = f"""
     covering AS MATERIALIZED (
-        SELECT other.set_spec FROM oai_harvest AS other
+        SELECT other.set_spec, CASE WHEN other.watermark IS NOT NULL THEN other.complete_from END AS first
+        FROM oai_harvest AS other
         WHERE other.repository_id = :repository_id AND other.metadata_prefix = :prefix
           AND other.harvest_id <> :harvest_id
           AND (other.watermark IS NOT NULL OR EXISTS (
@@ -41,11 +43,13 @@ _COVERING = f"""
     """  # noqa: S608 built from constants only
 _ELSEWHERE = """
     :set_spec <> '' AND EXISTS (
-        SELECT FROM covering WHERE covering.set_spec = '' OR EXISTS (
-            SELECT FROM oai_set_mapping AS mapping
-            WHERE mapping.record_id = record.record_id
-              AND (mapping.set_spec = covering.set_spec
-                   OR starts_with(mapping.set_spec, covering.set_spec || ':'))))
+        SELECT FROM covering
+        WHERE (first IS NULL OR record.datestamp >= left(first, length(record.datestamp)))
+          AND (covering.set_spec = '' OR EXISTS (
+              SELECT FROM oai_set_mapping AS mapping
+              WHERE mapping.record_id = record.record_id
+                AND (mapping.set_spec = covering.set_spec
+                     OR starts_with(mapping.set_spec, covering.set_spec || ':')))))
     """
 # A run that was interrupted may resume a list from before another harvest stored a record.
 _UNSEEN = f"""
@@ -55,7 +59,7 @@ _UNSEEN = f"""
 _DISAPPEARED = text(
     f"""
     WITH {_COVERING}, unseen AS MATERIALIZED (
-        SELECT record_id, identifier FROM oai_record AS record WHERE {_UNSEEN})
+        SELECT record_id, identifier, datestamp FROM oai_record AS record WHERE {_UNSEEN})
     SELECT record_id, identifier FROM unseen AS record WHERE NOT ({_ELSEWHERE}) LIMIT :most
     """  # noqa: S608 built from constants only
 )

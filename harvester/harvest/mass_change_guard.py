@@ -127,7 +127,7 @@ class MassChangeGuard:
     deletions_allowed: float
     updates_allowed: float | None
     updates_approved: bool = False
-    """Whether a person approved the changes for which an earlier run was held."""
+    """Whether a person approved the changes for which an earlier run was held, and this run requests them."""
     minimum: int
     finds_disappeared: bool
     """Whether the run notes the records it sees, and at its end finds those that disappeared."""
@@ -338,8 +338,12 @@ def open_guard(
     *,
     run: RunKey,
     point: Checkpoint,
+    from_: str | None,
 ) -> MassChangeGuard:
-    """Return the guard of a run that begins or resumes at the checkpoint. The caller commits."""
+    """Return the guard of a run that begins or resumes at the checkpoint. The caller commits.
+
+    `from_` is where the run begins.
+    """
     left = left_by_runs(session, run)
     if left.deletions:
         deletions.forget_stale(session, run)
@@ -354,7 +358,7 @@ def open_guard(
         set_spec=request.set_spec,
         deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
         updates_allowed=None if approved else updates,
-        updates_approved=approved,
+        updates_approved=approved and request.covers(point.complete.watermark, from_),
         minimum=ours.brake_minimum,
         finds_disappeared=point.finds_disappeared,
         names_sets=access_of(repository.protocol).query is None,

@@ -176,7 +176,9 @@ class PreparedRun:
             point = checkpoint.begin(session, request, planned, row, now=now, finds_disappeared=finds)
             quarantine = open_quarantine(session, request, run_started=point.run_started)
             key = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)
-            guard = open_guard(session, repository, self.settings, request, run=key, point=point)
+            guard = open_guard(
+                session, repository, self.settings, request, run=key, point=point, from_=planned.from_
+            )
             quota = open_quota(session, request.repository_id, self.settings)
             if quota is not None:
                 quota.raw_bytes = self.source.raw_bytes
@@ -428,16 +430,17 @@ class Run:
     ) -> None:
         moves = self._moves_watermark(outcome.verdict)
         point, watermark = self.checkpointer.point, self._next.value if moves else None
+        complete = None if watermark is None else point.complete.extended(watermark, self.plan.from_)
         checkpoint.end(
             session,
             point.harvest_id,
-            complete=None if watermark is None else point.complete.extended(watermark, self.plan.from_),
+            complete=complete,
             lag=self._next.lag,
             resumable=resumable(outcome.evidence.end, error),
             error=Note(text=str(error), failure=failure_of(error)) if error else None,
         )
         if self.quarantine.occupied:
-            # The first run from a date meets no earlier records, so it does not resolve their entries.
-            met = moves and (point.complete.watermark is not None or self.plan.from_ is None)
-            self.quarantine.close(session, history_id=history_id, complete=met, now=datetime.now(UTC))
+            # Harvests from a date do not meet earlier records, so they do not resolve their entries.
+            all_met = moves and (complete is None or complete.complete_from is None)
+            self.quarantine.close(session, history_id=history_id, complete=all_met, now=datetime.now(UTC))
         self.quarantine.prune(session, keep_days=self.prepared.settings.harvester.keep_changes)

@@ -438,9 +438,18 @@ async def test_a_harvest_of_a_set_deletes_only_records_that_no_other_harvest_cov
 
 @pytest.mark.parametrize(
     ("other", "disappeared"),
-    [("none", 1), ("sample", 1), ("failed", 1), ("with errors", 0), ("without a watermark", 0)],
+    [
+        ("none", 1),
+        ("sample", 1),
+        ("failed", 1),
+        ("with errors", 0),
+        ("without a watermark", 0),
+        ("from 2024-01-02", 1),
+        ("from 2024-01-01", 0),
+        ("from 2023-12-31T12:00:00Z", 0),
+    ],
 )
-async def test_a_harvest_covers_records_of_a_set_once_it_has_reached_the_end_of_its_lists(
+async def test_a_harvest_covers_records_that_it_requested_once_it_has_reached_the_end_of_its_lists(
     library: Library, other: str, disappeared: int
 ) -> None:
     library.change_settings(isolation_requests=0)
@@ -449,6 +458,8 @@ async def test_a_harvest_covers_records_of_a_set_once_it_has_reached_the_end_of_
     forgetful = library.fake.fault
     if other == "sample":
         await library.run(max_records=3)
+    if other.startswith("from "):
+        assert (await library.run(harvest_from=other.removeprefix("from "))).verdict == "complete"
     if other == "failed":
         library.fake.fault = lambda asked, _: (500, {}, b"") if asked["verb"] == "ListRecords" else None
         assert (await library.run()).verdict == "failed"

@@ -329,6 +329,8 @@ async def test_an_approval_of_updates_is_valid_for_one_run_although_a_record_can
     library.fake.items[:20] = [newer(number) for number in range(20)]
     assert (await library.run(full=True)).status == "held"
     await library.command("job", "release", str(last_history(library).history_id))
+    await library.run(harvest_from="2030-01-01")
+    assert library.holds()[0].state == "released"
     outcome = await library.run(full=True)
     assert (outcome.verdict, outcome.counts["updated"], library.holds()[0].state) == ("partial", 20, "done")
     library.fake.items[:20] = [newer(number, sets=("x",)) for number in range(20)]

@@ -14,6 +14,7 @@ from harvester.repositories import add_repository
 from harvester.store.paths import identifier_key
 from oai.database import Database
 from oai.failures import Failure, FailureCode
+from tests.harvester.library import Library
 
 NOW = datetime(2024, 6, 1, tzinfo=UTC)
 BROKEN = Failure(code=FailureCode.RECORD_XML)
@@ -158,3 +159,19 @@ def test_a_complete_run_resolves_no_entries_of_other_formats_and_sets(database: 
         session.expire_all()
         left = {one.identifier for one in quarantined(session)}
     assert left == {f"{prefix}:{set_spec}" for prefix, set_spec in lists} - {"b:b"}
+
+
+async def test_a_harvest_with_a_lower_bound_resolves_no_entries_of_earlier_records(library: Library) -> None:
+    def unresolved() -> int:
+        with library.database.session() as session:
+            return len(session.scalars(select(Quarantined).where(Quarantined.resolved.is_(None))).all())
+
+    library.change_settings(isolation_requests=0)
+    library.fake.fault = lambda _, good: good.replace(b"Title 24 ", b"\x01")
+    assert (await library.run()).verdict == "partial"
+    for _ in range(2):
+        assert (await library.run(harvest_floor="2024-01-02")).verdict == "complete"
+    assert unresolved() == 1
+    library.fake.items.pop()
+    assert (await library.run()).verdict == "complete"
+    assert unresolved() == 0
