@@ -277,6 +277,8 @@ class Harvest(Base):
     """The server's responseDate when the last complete harvest began: the next `from`, less an overlap."""
     complete_from: Mapped[str | None] = mapped_column(Text)
     """The datestamp from which everything is stored up to the watermark; NULL if that is all records."""
+    restarts: Mapped[bool] = mapped_column(server_default=text("false"))
+    """Whether the next run requests again what complete harvests had received (since `complete_from`)."""
     watermark_lag: Mapped[float | None]
     """Seconds by which the server's clock was behind ours at the watermark; 0 if ahead, NULL if unknown."""
     resumption_token: Mapped[str | None] = mapped_column(Text)

@@ -345,8 +345,10 @@ def harvest_from_the_start(session: Session, which: ColumnElement[bool]) -> None
     A run in progress then leaves no watermark either (`checkpoint.end`).
     """
     start = update(Harvest).where(which)
+    # What is complete from a later date only must not hide what was complete before.
+    restarts = Harvest.restarts | Harvest.watermark.is_not(None)
     start = start.values(
-        watermark=None, complete_from=None, resumption_token=None, run_parameters=None, run_state={}
+        watermark=None, restarts=restarts, resumption_token=None, run_parameters=None, run_state={}
     )
     session.execute(start, execution_options={"synchronize_session": False})
 

@@ -10,11 +10,14 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the column; so far, only harvests of all records have left a watermark."""
+    """Add the columns; so far, only harvests of all records have left a watermark."""
     op.add_column("oai_harvest", sa.Column("complete_from", sa.Text()))
+    restarts = sa.Column("restarts", sa.Boolean(), nullable=False, server_default=sa.text("false"))
+    op.add_column("oai_harvest", restarts)
 
 
 def downgrade() -> None:
-    """Remove the column, and watermarks that say less without it."""
+    """Remove the columns, and watermarks that say less without them."""
     op.execute("UPDATE oai_harvest SET watermark = NULL WHERE complete_from IS NOT NULL")
+    op.drop_column("oai_harvest", "restarts")
     op.drop_column("oai_harvest", "complete_from")

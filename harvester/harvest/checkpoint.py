@@ -69,7 +69,7 @@ def saved_state(session: Session, row: Harvest | None) -> SavedState:
 
 
 def _complete(row: Harvest) -> CompleteHarvest:
-    return CompleteHarvest(watermark=row.watermark, complete_from=row.complete_from)
+    return CompleteHarvest(watermark=row.watermark, complete_from=row.complete_from, restarts=row.restarts)
 
 
 def _undated(session: Session, row: Harvest) -> str | None:
@@ -99,6 +99,9 @@ def begin(
     row = found or _inserted(session, request)
     lost, unfinished = _lost(row), bool(row.run_parameters)
     begun = None if plan.resumes else {"kind": request.kind(), "from": plan.from_, "looks": finds_disappeared}
+    if request.replay is not None and lost is not None:
+        # The rows that a killed replay wrote are those of its repetition (`superseded`).
+        now = row.run_started or now
     row = record_start(session, row.harvest_id, begun, job_id=request.job_id, now=now)
     if unfinished and not plan.resumes:
         seen_identifiers.forget(session, row.harvest_id)
@@ -211,7 +214,7 @@ def end(
         values |= {"resumption_token": None, "run_parameters": None, "run_state": {}, **columns_of([])}
     if complete is not None:
         values["watermark"] = case((Harvest.run_parameters.is_not(None), complete.watermark))
-        values["complete_from"] = complete.complete_from
+        values |= {"complete_from": complete.complete_from, "restarts": False}
         values["watermark_lag"] = lag
     if _updated(session, harvest_id, values) and not resumable:
         seen_identifiers.forget(session, harvest_id)

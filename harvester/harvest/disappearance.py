@@ -51,9 +51,10 @@ _ELSEWHERE = """
                 AND (mapping.set_spec = covering.set_spec
                      OR starts_with(mapping.set_spec, covering.set_spec || ':')))))
     """
-# A run that was interrupted may resume a list from before another harvest stored a record.
+# A run that was interrupted may resume a list from before another harvest stored a record. A later time than
+# now only shows that a clock was wrong.
 _UNSEEN = f"""
-    {OURS} AND record.harvest_time < :run_started
+    {OURS} AND record.harvest_time NOT BETWEEN :run_started AND now()
     AND NOT EXISTS (SELECT FROM oai_seen AS seen WHERE seen.record_id = record.record_id)
     """
 _DISAPPEARED = text(

@@ -358,7 +358,7 @@ def open_guard(
         set_spec=request.set_spec,
         deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
         updates_allowed=None if approved else updates,
-        updates_approved=approved and request.covers(point.complete.watermark, from_),
+        updates_approved=approved and request.covers(point.complete, from_),
         minimum=ours.brake_minimum,
         finds_disappeared=point.finds_disappeared,
         names_sets=access_of(repository.protocol).query is None,

@@ -245,8 +245,9 @@ def _from(
     if request.full:
         return None, "because all records were requested"
     watermark = saved_state.complete.since(request.harvest_floor)
-    if watermark is None and request.harvest_floor is not None:
-        return in_granularity(request.harvest_floor, granularity), "the earliest datestamp of its schedule"
+    bound = saved_state.complete.lower_bound(request.harvest_floor)
+    if watermark is None and bound is not None:
+        return in_granularity(bound, granularity), "the earliest datestamp of its schedule"
     if watermark is None:
         return None, f"because {_why_nothing_to_continue(saved_state)}"
     from_ = incremental_from(watermark, granularity, overlap)

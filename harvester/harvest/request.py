@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from harvester.harvest.transform import Transformer
+from harvester.harvest.watermark import CompleteHarvest
 from harvester.harvest.windows import earlier, least_overlap
 from harvester.harvest_plan import HarvestParameters
 from harvester.rules.filters import load_filters
@@ -80,7 +81,7 @@ class HarvestRequest(HarvestParameters):
             "normalize": _digest(self.normalize_file),
         }
 
-    def covers(self, watermark: str | None, from_: str | None) -> bool:
+    def covers(self, complete: CompleteHarvest, from_: str | None) -> bool:
         """Return whether the next run need only request what changed after this one, once it is complete.
 
         `from_` is where the run began, in the repository's granularity. A day must be before that of the
@@ -88,10 +89,12 @@ class HarvestRequest(HarvestParameters):
         """
         if self.harvest_to is not None or self.max_records is not None or self.replay is not None:
             return False
-        if self.harvest_from is None or watermark is None or from_ is None:
+        if self.harvest_from is None or from_ is None:
             return True
-        begun = parse_datestamp(from_)
-        return begun.moment <= earlier(parse_datestamp(watermark).moment, least_overlap(begun.granularity))
+        if complete.watermark is None:
+            return not complete.restarts
+        begun, last = parse_datestamp(from_), parse_datestamp(complete.watermark)
+        return begun.moment <= earlier(last.moment, least_overlap(begun.granularity))
 
 
 def in_granularity(datestamp: str | None, granularity: str | None, *, last: bool = False) -> str | None:

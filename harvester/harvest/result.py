@@ -184,7 +184,8 @@ class RunOutcome:
         if self.evidence.sampled:
             return _SAMPLE
         code = self.failure.code if self.failure else None
-        if self.verdict is Verdict.PARTIAL and is_uncertain(code, rejected=self.counts.get("invalid", 0)):
+        lacking = self.counts.get("invalid", 0) + self.evidence.missing
+        if self.verdict is Verdict.PARTIAL and is_uncertain(code, rejected=lacking):
             return _UNCERTAIN
         return _VERDICT_WORDS[self.verdict]
 

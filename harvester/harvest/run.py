@@ -422,7 +422,7 @@ class Run:
 
     def _moves_watermark(self, verdict: Verdict) -> bool:
         """Return whether the run received everything, so that the next one need not request it again."""
-        before = self.checkpointer.point.complete.watermark
+        before = self.checkpointer.point.complete
         return verdict is Verdict.COMPLETE and self.request.covers(before, self.plan.from_)
 
     def _end_checkpoint(

@@ -22,7 +22,8 @@ _STORED = text(
                harvest_end_time AS ended
         FROM oai_history WHERE history_id = :replayed
     ), run AS (
-        SELECT ours, tstzrange(least(CASE WHEN ours AND run.replay_of IS NULL THEN replayed.began
+        SELECT ours, tstzrange(least(CASE WHEN run.replay_of IS NOT NULL THEN run.run_started
+                                          WHEN ours THEN replayed.began
                                           ELSE greatest(run.run_started, run.harvest_start_time) END,
                                      run.harvest_end_time), run.harvest_end_time, '[]') AS times
         FROM oai_history AS run CROSS JOIN replayed
@@ -37,9 +38,9 @@ _STORED = text(
             AND coalesce(run.metadata_prefix, :prefix) = :prefix
     ), replaceable AS MATERIALIZED (
         SELECT coalesce(range_agg(times) FILTER (WHERE ours), '{}')
+            + tstzmultirange(tstzrange(coalesce(CAST(:began AS timestamptz), 'infinity'), NULL))
             - coalesce(range_agg(times) FILTER (WHERE NOT ours), '{}')
-            + tstzmultirange(tstzrange(NULL, (SELECT began FROM replayed), '[]'),
-                             tstzrange(coalesce(CAST(:began AS timestamptz), 'infinity'), NULL)) AS times
+            + tstzmultirange(tstzrange(NULL, (SELECT began FROM replayed), '[]')) AS times
         FROM run
     )
     SELECT encode(uuid_send(identifier_key), 'hex') AS key, datestamp, NOT harvest_time <@ times AS later

@@ -1,5 +1,6 @@
 """The watermark: the date from which the next harvest requests changes, less an overlap."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
@@ -44,9 +45,11 @@ class CompleteHarvest:
     """What the complete harvests of a format and set have received."""
 
     watermark: str | None = None
-    """When the last one began, by the repository's clock; None before the first."""
+    """When the last one began, by the repository's clock; None before the first, and if it `restarts`."""
     complete_from: str | None = None
     """The datestamp from which they requested records; None for all records."""
+    restarts: bool = False
+    """Whether what they received is to be requested again, because records may have been lost since."""
 
     def since(self, floor: str | None) -> str | None:
         """Return the watermark if only later changes are missing of the records since `floor` (None: all)."""
@@ -55,15 +58,25 @@ class CompleteHarvest:
         begun = parse_datestamp(self.complete_from).moment
         return self.watermark if floor and parse_datestamp(floor).moment >= begun else None
 
+    def lower_bound(self, floor: str | None) -> str | None:
+        """Return from where to request records if it is not the watermark; None for all records."""
+        if not self.restarts or floor is None:
+            return floor
+        return _earliest([floor, self.complete_from])
+
     def extended(self, watermark: str, from_: str | None) -> "CompleteHarvest":
         """Return it after a complete harvest from `from_`, which left that watermark.
 
         `from_` is not after the present watermark, or there is none (`HarvestRequest.covers`).
         """
-        bounds = [from_] if self.watermark is None else [from_, self.complete_from]
-        dated = [bound for bound in bounds if bound is not None]
-        first = min(dated, key=lambda bound: parse_datestamp(bound).moment) if dated == bounds else None
+        first = from_ if self.watermark is None else _earliest([from_, self.complete_from])
         return CompleteHarvest(watermark=watermark, complete_from=first)
+
+
+def _earliest(bounds: Sequence[str | None]) -> str | None:
+    """Return the first of the bounds that are equal to or before all others; None if one is open."""
+    dated = [bound for bound in bounds if bound is not None]
+    return min(dated, key=lambda bound: parse_datestamp(bound).moment) if len(dated) == len(bounds) else None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -51,7 +51,9 @@ _DOUBT = text(
 )
 _FROM_THE_START = text(
     """
-    UPDATE oai_harvest SET watermark = NULL, resumption_token = NULL, run_parameters = NULL, run_state = '{}'
+    UPDATE oai_harvest
+    SET watermark = NULL, restarts = restarts OR watermark IS NOT NULL,
+        resumption_token = NULL, run_parameters = NULL, run_state = '{}'
     WHERE repository_id = :repository_id
     """
 )

@@ -218,8 +218,14 @@ def is_begun(session: Session, recurring_id: int) -> bool:
     return bool(session.scalar(select(complete)))
 
 
-_WATERMARK: Final = (
-    select(Harvest.watermark, Harvest.complete_from, Repository.granularity, Repository.protocol)
+_COMPLETE: Final = (
+    select(
+        Harvest.watermark,
+        Harvest.complete_from,
+        Harvest.restarts,
+        Repository.granularity,
+        Repository.protocol,
+    )
     .join(Repository, Repository.repository_id == Harvest.repository_id)
     .where(
         Harvest.repository_id == bindparam("repository"),
@@ -237,16 +243,25 @@ def computed_from(session: Session, job: Job, overlap: float, floor: str | None 
     """
     if not job.incremental:
         return None
-    harvest = {"repository": job.repository_id, "prefix": job.metadata_prefix, "set": job.set_spec or ""}
-    found = session.execute(_WATERMARK, harvest).one_or_none()
-    if found is None or access_of(found.protocol).query is not None:
-        return floor
-    watermark = CompleteHarvest(watermark=found.watermark, complete_from=found.complete_from).since(floor)
+    complete, granularity = _complete_harvest(session, job)
+    watermark = complete.since(floor)
     if watermark is None:
-        return floor
-    computed = incremental_from(watermark, found.granularity, overlap)
+        return complete.lower_bound(floor)
+    computed = incremental_from(watermark, granularity, overlap)
     # A range that ended before is not a valid one; the repository answers it as it always has.
     return computed if not job.harvest_to or computed[: len(job.harvest_to)] <= job.harvest_to else None
+
+
+def _complete_harvest(session: Session, job: Job) -> tuple[CompleteHarvest, str | None]:
+    """Return what a job continues, and the repository's granularity."""
+    harvest = {"repository": job.repository_id, "prefix": job.metadata_prefix, "set": job.set_spec or ""}
+    found = session.execute(_COMPLETE, harvest).one_or_none()
+    if found is None or access_of(found.protocol).query is not None:
+        return CompleteHarvest(), None
+    complete = CompleteHarvest(
+        watermark=found.watermark, complete_from=found.complete_from, restarts=found.restarts
+    )
+    return complete, found.granularity
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,14 +278,14 @@ def bring_up_to_date(session: Session, job: Job, overlap: float) -> Continuation
     A watermark that was removed since the job was planned (`zatva store rebuild`) asks for a full harvest, or
     for one from the floor.
     """
-    computed, floor, begun = computed_from(session, job, overlap), None, False
+    computed, floor, starts = computed_from(session, job, overlap), None, False
     if computed is None and job.incremental and job.recurring_id is not None:
         schedule = session.get_one(RecurringJob, job.recurring_id)
-        begun = is_begun(session, schedule.id)
-        if begun and schedule.harvest_from:
-            floor = schedule.harvest_from
+        if is_begun(session, schedule.id):
+            floor = schedule.harvest_from or None
+            starts = _complete_harvest(session, job)[0].since(floor) is None
             computed = computed_from(session, job, overlap, floor)
-    if job.harvest_from in {None, "", computed, floor} or (begun and computed == floor):
+    if starts or job.harvest_from in {None, "", computed, floor}:
         job.harvest_from = computed
         return Continuation(floor=floor)
     return None

@@ -117,11 +117,13 @@ def from_of(tables: Tables) -> str | None:
     return found
 
 
-def harvested(tables: Tables, watermark: str | None, complete_from: str | None = None) -> None:
+def harvested(
+    tables: Tables, watermark: str | None, complete_from: str | None = None, *, restarts: bool = False
+) -> None:
     """Add a complete harvest with that watermark."""
     tables.add(
         "oai_harvest", repository_id=tables.repository(), metadata_prefix="oai_dc", watermark=watermark,
-        complete_from=complete_from,
+        complete_from=complete_from, restarts=restarts,
     )  # fmt: skip
     tables("UPDATE oai_repository SET granularity = 'YYYY-MM-DDThh:mm:ssZ'")
 
@@ -177,6 +179,17 @@ def test_a_schedule_that_has_begun_continues_from_harvests_that_reach_back_to_it
     options = [one for one in claimed(database).arguments if one.startswith("--harvest-")]
     assert from_of(tables) == from_
     assert options == ([f"--harvest-floor={floor}"] if floor else [])
+
+
+@pytest.mark.parametrize(("complete_from", "from_"), [(None, None), ("2019-01-01", "2019-01-01")])
+def test_a_schedule_with_a_lower_bound_requests_again_what_was_complete_before(
+    database: Database, tables: Tables, complete_from: str | None, from_: str | None
+) -> None:
+    harvested(tables, None, complete_from, restarts=True)
+    begun_schedule(tables, harvest_from="2020-01-01")
+    tables.add("oai_job", repository_id=1, recurring_id=1, harvest_from="2026-05-01T23:59:30Z")
+    assert "--harvest-floor=2020-01-01" in claimed(database).arguments
+    assert from_of(tables) == from_
 
 
 def test_a_planned_from_is_dropped_if_the_rows_were_rebuilt_afterwards(

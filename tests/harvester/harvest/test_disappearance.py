@@ -3,7 +3,7 @@
 import asyncio
 import re
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -476,6 +476,16 @@ async def test_a_harvest_covers_records_that_it_requested_once_it_has_reached_th
     del library.fake.items[3]
     outcome = await library.run(set_spec="maps", full=True)
     assert (outcome.verdict, outcome.counts["disappeared"]) == ("complete", disappeared)
+
+
+async def test_a_record_stored_while_the_clock_was_ahead_may_disappear(library: Library) -> None:
+    library.forgets()
+    await library.run()
+    with library.database.session() as session:
+        session.execute(update(Record).values(harvest_time=datetime.now(UTC) + timedelta(days=365)))
+        session.commit()
+    del library.fake.items[3]
+    assert (await library.run(full=True)).counts["disappeared"] == 1
 
 
 async def test_a_resumed_full_harvest_keeps_records_stored_by_another_harvest_since_it_began(

@@ -18,6 +18,7 @@ from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import open_source
 from harvester.harvest.watermark import CompleteHarvest, watermark
 from harvester.models import Harvest, OaiSet, Repository, SetMapping
+from harvester.repositories import harvest_from_the_start
 from harvester.vocabulary import Level, Method
 from oai.database import Database
 from oai.datestamps import parse_datestamp, utc_now
@@ -321,6 +322,20 @@ async def test_an_earlier_lower_bound_requests_older_records_once(library: Libra
     assert begun(library) == ["2024-01-01T00:00:00Z", "2023-01-01T00:00:00Z", "2024-06-01T11:59:00Z"]
     await library.run()
     assert library.harvest_row().complete_from is None
+
+
+async def test_after_a_move_a_harvest_with_a_lower_bound_requests_what_was_complete_before(
+    library: Library,
+) -> None:
+    await library.run()
+    for _ in range(2):
+        with library.database.session() as session:
+            harvest_from_the_start(session, Harvest.repository_id == 1)
+            session.commit()
+    await library.run(harvest_from="2024-01-01")
+    for _ in range(2):
+        await library.run(harvest_floor="2024-01-01")
+    assert begun(library) == [None, "2024-01-01T00:00:00Z", None, "2024-06-01T11:59:00Z"]
 
 
 @pytest.mark.parametrize(

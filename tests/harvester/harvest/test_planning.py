@@ -21,6 +21,8 @@ TARGET = Target(
     deleted_record="persistent",
 )
 DONE = SavedState(complete=CompleteHarvest(watermark="2024-05-01T12:00:00Z"))
+LOST = SavedState(complete=CompleteHarvest(restarts=True))
+LOST_SINCE_2020 = SavedState(complete=CompleteHarvest(complete_from="2020-01-01", restarts=True))
 SINCE_2020 = SavedState(
     complete=CompleteHarvest(watermark="2024-05-01T12:00:00Z", complete_from="2020-01-01T00:00:00Z")
 )
@@ -53,6 +55,9 @@ def planned(saved_state: SavedState = DONE, target: Target = TARGET, **parameter
                 ("2021-06-30", SINCE_2020, "2024-05-01T11:59:00Z", "the start of the last complete harvest"),
                 ("2019-12-31", SINCE_2020, "2019-12-31T00:00:00Z", "earliest datestamp of its schedule"),
                 ("2019-12-31", DONE, "2024-05-01T11:59:00Z", "the start of the last complete harvest"),
+                ("2020-01-01", LOST, None, "no complete harvest of this format and set to continue from"),
+                ("2021-01-01", LOST_SINCE_2020, "2020-01-01T00:00:00Z", "earliest datestamp of its schedule"),
+                ("2019-01-01", LOST_SINCE_2020, "2019-01-01T00:00:00Z", "earliest datestamp of its schedule"),
             )
         ),
     ],

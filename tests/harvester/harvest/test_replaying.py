@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from sqlalchemy import delete, update
 from warcio.archiveiterator import ArchiveIterator
 
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
 from harvester.harvest.source import replay_request
+from harvester.models import Harvest, History
 from harvester.rule_lab.replay_preview import preview_replay
 from harvester.vocabulary import Level, Method, Slice
 from oai.database import Database
@@ -253,6 +255,21 @@ async def test_a_replay_can_be_repeated_with_other_rules(library: Library, tmp_p
             "updated": 24, "unchanged": 1
         }  # fmt: skip
         assert await subjects(library, first, mapped(tmp_path, subject)) == 24
+
+
+async def test_a_replay_changes_what_a_killed_one_wrote(library: Library, tmp_path: Path) -> None:
+    await library.run()
+    first, mappings = library.history()[0].history_id, mapped(tmp_path, "One")
+    assert await subjects(library, first, mappings) == 25
+    with library.database.session() as session:
+        given = HarvestRequest(repository_id=0, normalize_file=mappings)
+        kind = replay_request(session, library.settings, given, first).kind()
+        session.execute(delete(History).where(History.replay_of.is_not(None)))
+        unfinished = {"process_id": 1, "host": "here", "run_parameters": {"kind": kind}}
+        session.execute(update(Harvest).values(unfinished))
+        session.commit()
+    assert await subjects(library, first, mappings) == 25
+    assert await subjects(library, first, mapped(tmp_path, "Two")) == 25
 
 
 async def test_a_replay_changes_what_replays_of_earlier_runs_wrote_but_not_what_later_runs_received(

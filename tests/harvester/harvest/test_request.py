@@ -3,6 +3,7 @@
 import pytest
 
 from harvester.harvest.request import HarvestRequest
+from harvester.harvest.watermark import CompleteHarvest
 from oai.errors import UsageError
 
 
@@ -61,4 +62,10 @@ def test_a_run_that_starts_at_the_watermark_or_in_days_before_its_day_covers_all
     values: dict[str, object], watermark: str | None, from_: str | None, *, expected: bool
 ) -> None:
     request = HarvestRequest(repository_id=1, **values)  # type: ignore[arg-type]
-    assert request.covers(watermark, from_) is expected
+    assert request.covers(CompleteHarvest(watermark=watermark), from_) is expected
+
+
+def test_a_run_from_a_date_does_not_cover_what_is_to_be_requested_again() -> None:
+    lost = CompleteHarvest(restarts=True)
+    assert not HarvestRequest(repository_id=1, harvest_from="2024-05-01").covers(lost, "2024-05-01")
+    assert HarvestRequest(repository_id=1, harvest_floor="2024-05-01").covers(lost, None)
