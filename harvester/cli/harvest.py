@@ -18,7 +18,7 @@ from harvester.access import access_of
 from harvester.client.repository_client import open_client
 from harvester.harvest import checkpoint
 from harvester.harvest.plan import RunPlan, SavedState, Target, plan, was_cut_off
-from harvester.harvest.preparation import RULES_CHANGED, missing_set_warning, rules_changed, target
+from harvester.harvest.preparation import missing_set_warning, starting_warnings, target
 from harvester.harvest.process import run_harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
@@ -75,8 +75,8 @@ def dry_run(
         remarks.append(f"the repository asked to wait until {format_datestamp(waits)}")
     planned = plan(request, found, saved_state, now=now, overlap=settings.harvester.overlap)
     if row is not None:
-        if rules_changed(session, request, planned, checkpoint.find(session, request.of(row.repository_id))):
-            remarks.append(RULES_CHANGED)
+        known = checkpoint.find(session, request.of(row.repository_id))
+        remarks += starting_warnings(session, request, planned, saved_state, known)
         remarks += filter(None, [missing_set_warning(session, row, request.set_spec)])
     limited = replace(planned, recovery_seconds=settings.harvester.max_recovery_seconds)
     return limited.with_remarks(remarks)

@@ -1,5 +1,6 @@
 """What is decided from stored rows before a harvest begins; the caller commits."""
 
+from collections.abc import Iterator
 from datetime import datetime
 from typing import Final
 
@@ -8,10 +9,11 @@ from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.harvest.page_writer import Layout
-from harvester.harvest.plan import RunPlan, Target
+from harvester.harvest.plan import RunPlan, SavedState, Target, made_progress
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.verdict import Verdict
 from harvester.models import Harvest, History, OaiSet, Repository
+from oai.console import counted
 from oai.datestamps import format_datestamp
 from oai.errors import TryLaterError
 from oai.reach import without_credentials
@@ -67,7 +69,19 @@ def choose_layout(session: Session, request: HarvestRequest, repository: Reposit
     )
 
 
-def rules_changed(session: Session, request: HarvestRequest, planned: RunPlan, row: Harvest | None) -> bool:
+def starting_warnings(
+    session: Session, request: HarvestRequest, planned: RunPlan, saved_state: SavedState, row: Harvest | None
+) -> Iterator[str]:
+    """Yield what is lost or incomplete because of the parameters of the coming run."""
+    begun = made_progress(saved_state.token, saved_state.counts, saved_state.state)
+    if saved_state.parameters and begun and not planned.resumes and request.replay is None:
+        received = counted(saved_state.counts.get("records", 0), "record")
+        yield f"an interrupted harvest with other parameters, which had received {received}, is not continued"
+    if _rules_changed(session, request, planned, row):
+        yield RULES_CHANGED
+
+
+def _rules_changed(session: Session, request: HarvestRequest, planned: RunPlan, row: Harvest | None) -> bool:
     """Return whether the coming run has other rules than the last complete one of the harvest.
 
     False for a run that requests everything or resumes another; `row` is the harvest's.

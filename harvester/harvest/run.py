@@ -168,7 +168,7 @@ class PreparedRun:
             check_saved_state(request, saved_state)
             overlap, now = self.settings.harvester.overlap, self.source.now
             planned = plan(request, preparation.target(repository), saved_state, now=now, overlap=overlap)
-            changed = preparation.rules_changed(session, request, planned, row)
+            warnings = [*preparation.starting_warnings(session, request, planned, saved_state, row)]
             missing_set = preparation.missing_set_warning(
                 session, repository, request.set_spec, if_unlisted=planned.from_ is None
             )
@@ -185,8 +185,8 @@ class PreparedRun:
             session.commit()
         self.source.note_run(request, planned, point)
         self.state.take_up(point, planned)
-        if changed:
-            self.warn(preparation.RULES_CHANGED)
+        for warning in warnings:
+            self.warn(warning)
         checkpointer = self._checkpointer(store, point, quota)
         returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
         return Run(

@@ -26,6 +26,7 @@ from oai.errors import ExitCode
 from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 from tests.harvester.fake_repository import Answer, FakeRepository, Fault, Item, many, serve
+from tests.harvester.harvest.deletions import stopped_after
 from tests.harvester.library import Library, facts_of
 
 FILTERS = """<filters match="any"><selectionNamespaces>xmlns:dc='http://purl.org/dc/elements/1.1/'
@@ -884,6 +885,13 @@ async def _says_that_rules_changed(library: Library, **parameters: Any) -> tuple
         planned = dry_run(session, library.settings, request, url=None, folder=None)
     outcome = await library.run(**parameters)
     return RULES_CHANGED in planned.remarks, RULES_CHANGED in outcome.warnings
+
+
+async def test_a_harvest_warns_of_an_interrupted_one_that_it_does_not_continue(library: Library) -> None:
+    await stopped_after(library, 20, full=True)
+    words = "an interrupted harvest with other parameters, which had received 20 records, is not continued"
+    for warnings in ((words,), ()):
+        assert (await library.run()).warnings == warnings
 
 
 async def test_a_harvest_warns_of_a_set_that_is_no_longer_listed(library: Library) -> None:
