@@ -115,10 +115,11 @@ def note(session: Session, run: RunKey, held: Held, *, history_id: int) -> None:
     deletions.forget_stale(session, run)
 
 
-def close(session: Session, run: RunKey, *, everything: bool) -> None:
+def close(session: Session, run: RunKey, *, everything: bool, replays: bool = False) -> None:
     """Close the requests of earlier runs that this complete run makes obsolete. The caller commits.
 
-    `everything` is true if the run has seen all records; it then supersedes every earlier request.
+    `everything` is true if the run has seen all records; it then supersedes every earlier request. A replay,
+    whose answers are older, closes only requests of replays.
     """
     unfinished = (HoldState.HELD.value, HoldState.RELEASED.value)
     holds = session.scalars(
@@ -127,6 +128,8 @@ def close(session: Session, run: RunKey, *, everything: bool) -> None:
     if not holds:
         return  # what a killed run left was forgotten when this one began
     for hold in holds:
+        if replays and session.get_one(History, hold.history_id).replay_of is None:
+            continue
         earlier = RunKey(harvest_id=run.harvest_id, run_started=hold.run_started)
         if hold.state == HoldState.RELEASED:
             if hold.kind == HoldKind.DELETIONS:  # for updates, see `finish_updates`

@@ -157,6 +157,8 @@ class MassChangeGuard:
         """Record that the records are active; withdraw their staged deletions."""
         if self.any_staged and record_ids:
             deletions.unstage(session, self.run, record_ids, earlier=not self.replays)
+        if self.any_staged and record_ids and self.replays:
+            deletions.keep_staged(session, self.run, record_ids)
         if self.finds_disappeared:
             disappearance.note_seen(session, self.run, record_ids)
 
@@ -237,7 +239,7 @@ class MassChangeGuard:
         deleted = deletions.apply_staged(database, self.run, self.target) if waiting else 0
         with database.session() as session:
             if verdict is Verdict.COMPLETE:
-                approval.close(session, self.run, everything=self.finds_disappeared)
+                approval.close(session, self.run, everything=self.finds_disappeared, replays=self.replays)
             session.commit()
         return replace(found, deleted=deleted)
 
@@ -358,7 +360,7 @@ def open_guard(
         set_spec=request.set_spec,
         deletions_allowed=ours.brake_deletions if own.brake_deletions is None else own.brake_deletions,
         updates_allowed=None if approved else updates,
-        updates_approved=approved and request.covers(point.complete, from_),
+        updates_approved=approved and (request.replay is not None or request.covers(point.complete, from_)),
         minimum=ours.brake_minimum,
         finds_disappeared=point.finds_disappeared,
         names_sets=access_of(repository.protocol).query is None,

@@ -122,6 +122,13 @@ _UNSTAGE = text(
            OR :own AND harvest_id = :harvest_id AND run_started = :run_started)
     """  # noqa: S608 built from constants only
 )
+_KEEP = text(
+    f"""
+    UPDATE oai_held_deletion AS gone SET digest = record.digest FROM oai_record AS record
+    WHERE gone.harvest_id = ANY({OF_FORMAT}) AND gone.record_id = ANY(CAST(:ids AS bigint[]))
+      AND record.record_id = gone.record_id AND gone.run_started <> :run_started
+    """  # noqa: S608 built from constants only
+)
 _STAGED = text(
     """
     SELECT record_id, datestamp FROM oai_held_deletion
@@ -232,6 +239,11 @@ def unstage(
     """
     values = {**_key(run), "ids": list(record_ids), "own": own, "earlier": earlier}
     session.execute(_UNSTAGE, values)
+
+
+def keep_staged(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
+    """Keep deletions that earlier runs staged although this run rewrote the records. The caller commits."""
+    session.execute(_KEEP, {**_key(run), "ids": list(record_ids)})
 
 
 def staged_datestamps(session: Session, run: RunKey, record_ids: Sequence[int]) -> dict[int, str]:

@@ -11,6 +11,7 @@ import pytest
 from sqlalchemy import delete, update
 from warcio.archiveiterator import ArchiveIterator
 
+from harvester.harvest.approval import release
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
@@ -298,6 +299,20 @@ async def test_a_replay_changes_what_both_parts_of_an_interrupted_run_wrote_but_
     assert await subjects(library, last, mapped(tmp_path, "One")) == 24
     assert sum(b"Title renewed" in data for data in library.files().values()) == 1
     assert await subjects(library, last, mapped(tmp_path, "Two")) == 24
+
+
+async def test_a_replay_with_other_rules_leaves_the_deletions_of_a_held_run(
+    library: Library, tmp_path: Path
+) -> None:
+    library.change_settings(brake_minimum=1, brake_deletions=10)
+    await library.run()
+    library.delete(*range(5))
+    assert (await library.run(full=True)).status == "held"
+    first, held = (row.history_id for row in library.history())
+    assert await subjects(library, first, mapped(tmp_path, "One")) == 25
+    assert [hold.state for hold in library.holds()] == ["held"]
+    _, deleted, _ = release(library.database, library.settings, held)
+    assert (deleted, list(statuses(library).values()).count("deleted")) == (5, 5)
 
 
 async def test_a_replay_deletes_no_records_that_were_added_later(library: Library) -> None:
