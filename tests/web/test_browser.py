@@ -467,6 +467,17 @@ async def test_the_slash_key_leads_to_the_search_unless_something_is_typed(
     await expect(search).to_have_value("")
 
 
+async def test_the_slash_key_can_be_switched_off(server: Server, page: Page) -> None:
+    await enter(page, server)
+    search = page.get_by_role("textbox", name="Search")
+    for choice, focused in (("Without key", False), ("Search with /", True)):
+        await page.locator("header details.menu:has(.sheet) summary").click()
+        await page.get_by_role("button", name=choice).click()
+        await page.wait_for_load_state()
+        await page.keyboard.press("/")
+        assert await search.evaluate("one => one === document.activeElement") is focused
+
+
 async def test_relative_times_are_correct_in_rows_that_were_rendered_long_ago(
     server: Server, page: Page
 ) -> None:

@@ -1,4 +1,4 @@
-"""How pages look in this browser, kept in its cookies: theme, language before sign-in, and time zone.
+"""How pages behave in this browser, kept in its cookies: theme, key, language before sign-in, and time zone.
 
 A signed-in user's own language and time zone take precedence. The script stores the browser's time zone.
 """
@@ -17,6 +17,8 @@ from web.site.i18n import LANGUAGE_COOKIE
 THEMES: Final = ("light", "dark")
 """Without one of these, pages follow the system's setting."""
 _THEME: Final = "zatva_theme"
+_SEARCH_KEY: Final = "zatva_search_key"
+_OFF: Final = "off"
 _A_YEAR: Final = 365 * 24 * 3600
 
 
@@ -26,12 +28,18 @@ def theme_of(request: web.Request) -> str | None:
     return chosen if chosen in THEMES else None
 
 
+def offers_search_key(request: web.Request) -> bool:
+    """Return whether `/` leads to the search: software for dictation types it, too (WCAG 2.1.4)."""
+    return request.cookies.get(_SEARCH_KEY) != _OFF
+
+
 @needs(Right.ANYBODY)
 async def choose(request: web.Request) -> web.StreamResponse:
     """Store the choices of the form, and return to the page that it was on."""
     form = await request.post()
     response = redirect_to_page(form)
     _keep(request, response, form, _THEME, "theme", THEMES)
+    _keep(request, response, form, _SEARCH_KEY, "search_key", (_OFF,))
     _keep(request, response, form, LANGUAGE_COOKIE, "language", tuple(LANGUAGES))
     raise response
 

@@ -29,7 +29,7 @@ from web.site.field_help import field_help
 from web.site.formats import look_of
 from web.site.i18n import _, error_text, language, mark, ngettext
 from web.site.plots import run_plots
-from web.site.preferences import theme_of
+from web.site.preferences import offers_search_key, theme_of
 from web.site.zones import here
 
 _NUMBER: Final = re.compile(r"(%\(\w+\)[sd]) (?=\w)")
@@ -283,6 +283,7 @@ def render(
         "language": language.get(),
         "languages": LANGUAGES,
         "theme": theme_of(request),
+        "search_key": offers_search_key(request),
         "rendered_at": utc_now().isoformat(),
         "answers_form": request.method == "POST" and _REFUSAL not in request,
         "here": page_of(request),

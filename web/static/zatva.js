@@ -158,10 +158,11 @@
 
   // "/" moves the focus to the search, unless something is being typed.
   const offerSearchKey = () => {
-    const search = document.querySelector(".search [name=q]");
+    const search = document.querySelector(".search [aria-keyshortcuts]");
+    const typing = "input:not([type=checkbox], [type=radio]), textarea, select";
     document.addEventListener("keydown", (event) => {
       const { key, altKey, ctrlKey, metaKey, target } = event;
-      if (search && key === "/" && !(altKey || ctrlKey || metaKey) && !target.matches("input, textarea, select")) {
+      if (search && key === "/" && !(altKey || ctrlKey || metaKey) && !target.matches?.(typing)) {
         event.preventDefault();
         search.focus();
       }
