@@ -159,6 +159,12 @@ def test_control_characters_are_visible_and_undecodable_bytes_are_noted() -> Non
     assert view.encoding_note
 
 
+def test_an_answer_without_bytes_has_no_fault() -> None:
+    view = view_of(b"")
+
+    assert (view.parser, view.quotation, [line.faulty for line in view.lines]) == ("", "", [False])
+
+
 def test_only_the_part_of_a_long_answer_around_the_fault_is_shown() -> None:
     raw = b"<a>\n" + b"<b/>\n" * 1000 + b"&\n" + b"<b/>\n" * 1000 + b"</a>"
 
@@ -376,7 +382,8 @@ async def test_a_held_run_shows_what_it_would_change_and_is_approved(
 
 def _held_deletions(session: Session, sample: Sequence[str]) -> Repository:
     telc = a_repository(session)
-    run = a_run(session, telc, status=RunStatus.HELD, verdict="partial", record_count=5, unchanged_count=5)
+    counts = {"record_count": 5, "unchanged_count": 3, "postponed_count": 2}
+    run = a_run(session, telc, status=RunStatus.HELD, verdict="partial", **counts)
     a_hold(session, run, sample=list(sample))
     return telc
 
@@ -423,6 +430,7 @@ async def test_held_deletions_are_approved_only_after_a_question(
     assert 'action="/runs/1/release"' not in page
     assert "<dt>To delete</dt><dd>1,300</dd>" in page
     assert "<dt>To be deleted</dt>" not in page
+    assert "5 records: 3 unchanged, 2 reported as deleted." in page
     assert 'href="/runs/1#held"' in changes
     assert "Delete 1,300 records of Library of Telč?" in question
     assert "Approve: delete 1,300 records" in question

@@ -79,6 +79,8 @@ def view_of(raw: bytes, *, line: int = 0) -> RawView:
 
 def _fault(raw: bytes, line: int) -> tuple[int, int, str]:
     """Return line, column and message of the parser's error, or else the given line."""
+    if not raw:
+        return line, 0, ""
     try:
         parse(raw, source="the bytes")
     except MalformedXmlError as error:

@@ -171,7 +171,7 @@ def _records(run: History) -> list[str]:
         (_("%(count)s deleted"), _("all deleted"), run.deleted_count),
         (_("%(count)s unchanged"), _("all unchanged"), run.unchanged_count),
         (_("%(count)s filtered out"), _("all filtered out"), run.filtered_count),
-        (_("%(count)s to be deleted"), _("all to be deleted"), run.postponed_count),
+        (*_postponed(run), run.postponed_count),
         (_("%(count)s deleted, not stored"), _("all deleted, not stored"), run.tombstone_count),
         (_("%(count)s repeated"), _("all repeated"), run.repeated_count),
     ]
@@ -183,6 +183,13 @@ def _records(run: History) -> list[str]:
     if every is not None:
         sentences = [f"{records}, {every}."]
     return [*sentences, *refused] if run.invalid_count else sentences
+
+
+def _postponed(run: History) -> tuple[str, str]:
+    """Return how some records, or all, that are to be deleted are named (`shares`)."""
+    if run.status == RunStatus.HELD:
+        return _("%(count)s reported as deleted"), _("all reported as deleted")
+    return _("%(count)s to be deleted"), _("all to be deleted")
 
 
 def _unlisted(run: History) -> list[str]:
