@@ -337,15 +337,15 @@ def open_guard(
     repository: Repository,
     settings: Settings,
     request: HarvestRequest,
-    *,
-    run: RunKey,
     point: Checkpoint,
+    *,
     from_: str | None,
 ) -> MassChangeGuard:
     """Return the guard of a run that begins or resumes at the checkpoint. The caller commits.
 
     `from_` is where the run begins.
     """
+    run = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)
     left = left_by_runs(session, run)
     if left.deletions:
         deletions.forget_stale(session, run)

@@ -41,7 +41,6 @@ from harvester.rules.schema_sampling import open_sampler
 from harvester.rules.schemas import SchemaCache
 from harvester.store.changes import prune_changes
 from harvester.store.files import FileStore
-from harvester.store.records import RunKey
 from harvester.store.versions import VersionKeeper
 from harvester.vocabulary import Level
 from oai.database import Database
@@ -175,10 +174,7 @@ class PreparedRun:
             now, finds = datetime.now(UTC), may_disappear(session, request, from_=planned.from_)
             point = checkpoint.begin(session, request, planned, row, now=now, finds_disappeared=finds)
             quarantine = open_quarantine(session, request, run_started=point.run_started)
-            key = RunKey(harvest_id=point.harvest_id, run_started=point.run_started)
-            guard = open_guard(
-                session, repository, self.settings, request, run=key, point=point, from_=planned.from_
-            )
+            guard = open_guard(session, repository, self.settings, request, point, from_=planned.from_)
             quota = open_quota(session, request.repository_id, self.settings)
             if quota is not None:
                 quota.raw_bytes = self.source.raw_bytes
@@ -188,7 +184,7 @@ class PreparedRun:
         for warning in warnings:
             self.warn(warning)
         checkpointer = self._checkpointer(store, point, quota)
-        returned = ReturnedRecords(request=request, run_started=key.run_started, state=self.state)
+        returned = ReturnedRecords(request=request, run_started=point.run_started, state=self.state)
         return Run(
             prepared=self,
             plan=planned,
