@@ -427,9 +427,7 @@ async def test_partners_do_not_learn_which_repositories_others_have_added(
 
 
 @pytest.mark.browser
-async def test_choosing_a_language_or_a_theme_keeps_the_entries_of_the_form(
-    server: Server, page: Tab
-) -> None:
+async def test_a_choice_in_the_users_menu_keeps_the_entries_of_the_form(server: Server, page: Tab) -> None:
     async with serve(FakeRepository(items=many(3), sets=["maps"])) as served:
         await enter(page, server, path="/repositories/new")
         await page.locator("[name=base_url]").first.fill(served.url)
@@ -441,8 +439,9 @@ async def test_choosing_a_language_or_a_theme_keeps_the_entries_of_the_form(
         await expect(page.get_by_label("Set maps")).to_be_checked()
         await page.get_by_role("button", name="Continue").last.click()
         await page.locator("[name=repository_name]").fill("here")
-        await _choose(page, "Dark")
-        await expect(page.locator("[name=repository_name]")).to_have_value("here")
+        for choice in ("Without key", "Dark"):
+            await _choose(page, choice)
+            await expect(page.locator("[name=repository_name]")).to_have_value("here")
         await page.locator("[name=repository_name]").press("Enter")
         await expect(page.locator("html[data-theme=dark]")).to_be_visible()
 
@@ -451,6 +450,6 @@ async def test_choosing_a_language_or_a_theme_keeps_the_entries_of_the_form(
 
 
 async def _choose(page: Tab, name: str) -> None:
-    """Choose a language or a theme in the user's menu."""
+    """Choose a language, a theme or a key in the user's menu."""
     await page.locator(".user summary").click()
     await page.locator(".user").get_by_role("button", name=name, exact=True).click()

@@ -44,6 +44,7 @@ from web.site.failures import problem_of
 from web.site.forms import Form, read_form, relative_folder, texts_of
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
+from web.site.preferences import CHOICES
 from web.site.render import render
 from web.site.timeouts import ask_apart, with_short_timeouts
 from web.site.zones import here
@@ -153,7 +154,7 @@ async def go_on(request: web.Request) -> web.Response:
         first, *more = [one for one in map(str, posted.getall("set_spec", [])) if one] or [""]
         values |= {"set_spec": first, "more_sets": " ".join(more)}
     action = values.pop("do", "") or ("save" if "base_dir" in values else "ask")
-    if values.keys() & {"language", "theme"}:
+    if values.keys() & CHOICES:
         # The user chose one; the step is shown again (`redirect_to_page`).
         action = _SAME_STEP.get(values.get("step", ""), "back-to-address")
     form = Form(values=values)

@@ -19,6 +19,8 @@ THEMES: Final = ("light", "dark")
 _THEME: Final = "zatva_theme"
 _SEARCH_KEY: Final = "zatva_search_key"
 _OFF: Final = "off"
+CHOICES: Final = frozenset({"theme", "search_key", "language"})
+"""The fields of the forms in the header."""
 _A_YEAR: Final = 365 * 24 * 3600
 
 
