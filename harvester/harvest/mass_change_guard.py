@@ -154,11 +154,11 @@ class MassChangeGuard:
         return deletions.stage(session, self.run, tombstones)
 
     def note_alive(self, session: Session, record_ids: Sequence[int]) -> None:
-        """Record that the records are active; withdraw their staged deletions."""
+        """Record that the records are active; withdraw their staged deletions, or those of a replay alone."""
         if self.any_staged and record_ids:
             deletions.unstage(session, self.run, record_ids, earlier=not self.replays)
-        if self.any_staged and record_ids and self.replays:
-            deletions.keep_staged(session, self.run, record_ids)
+            if self.replays:
+                deletions.keep_staged(session, self.run, record_ids)
         if self.finds_disappeared:
             disappearance.note_seen(session, self.run, record_ids)
 
