@@ -72,6 +72,15 @@ def test_a_pause_of_a_job_counts_as_part_of_its_run(database: Database, tables: 
     assert left_out(tables) == [("skipped (overlap)", 3)]
 
 
+def test_due_times_that_pass_while_a_retry_waits_are_not_recorded(database: Database, tables: Tables) -> None:
+    number = a_schedule(tables, last_due=NOW - 310 * MINUTE)
+    a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - 195 * MINUTE, job=7)
+    a_run(tables, number, began=NOW - 30 * MINUTE, ended=NOW - 9 * MINUTE, job=8)
+    make_jobs(database)
+    # 250 to 10 minutes ago: one before the first run, three before its retry, one during this.
+    assert left_out(tables) == [("missed", 1), ("skipped (overlap)", 1)]
+
+
 def test_due_times_that_are_merged_into_one_queued_run_are_recorded(
     database: Database, tables: Tables
 ) -> None:
