@@ -51,7 +51,9 @@ def replace_rows(
     if added:
         names = table.__table__.columns.keys()
         rows = [dict(zip(names, row, strict=True)) for row in sorted(added, key=itemgetter(0))]
-        session.execute(insert(table), rows)
+        # Into the table, not the class, which leaves out columns without a value: rows that differ in these
+        # would be inserted one by one.
+        session.execute(insert(table.__table__), rows)
     return removed, added
 
 

@@ -2,8 +2,10 @@
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from oai.errors import UsageError
 from provider.models import UNLISTED
@@ -70,6 +72,22 @@ def test_what_a_seed_claims_does_not_grow_with_the_collections_of_its_title(titl
     few, all_of_them = claims("A"), claims(*many)
     assert few.isdisjoint(all_of_them)
     assert len(repr(all_of_them)) < 1000
+
+
+def test_segments_of_seeds_and_carve_outs_are_stored_by_few_statements(titles: Titles) -> None:
+    urls = [url for number in range(100) for url in (f"http://{number}.cz/", f"-http://{number}.cz/a")]
+    titles.rules = RangeRules(carve_out="withheld")
+    statements: list[str] = []
+
+    def note(*event_of_a_statement: Any) -> None:
+        statements.append(event_of_a_statement[2])
+
+    event.listen(titles.database.engine, "before_cursor_execute", note)
+    try:
+        titles.bring(entry("1", *urls))
+    finally:
+        event.remove(titles.database.engine, "before_cursor_execute", note)
+    assert len([one for one in statements if one.startswith("INSERT INTO title_segment")]) == 1
 
 
 def test_changed_descriptions_of_collections_are_imported(titles: Titles) -> None:
