@@ -223,6 +223,11 @@ def make_job(
     try:
         plan = read_plan(schedule, partner_minutes=settings.partner_minutes)
         check_surroundings(session, schedule, data)
+        if plan.frequency is not None and _has_planned_job(session, schedule):
+            # Changed while a run waits or is under way: the next one is planned after its end, as always.
+            schedule.state = RecurringState.RECURRING
+            schedule.explain(None, None)
+            return None
         due = _next_due(session, schedule, plan, now, pause_after(schedule.failures, settings))
         # For a new or changed schedule, the user who planned it knows which due times have passed.
         if schedule.state == RecurringState.RECURRING:
@@ -263,6 +268,12 @@ def _wants(session: Session, schedule: RecurringJob) -> bool:
     if schedule.state == RecurringState.RECURRING:
         return not session.scalar(select(exists().where(Job.recurring_id == schedule.id)))
     return schedule.state == RecurringState.NEW
+
+
+def _has_planned_job(session: Session, schedule: RecurringJob) -> bool:
+    """Return whether a planned run of the schedule, or its retry, waits or is under way."""
+    planned = or_(Job.attempt > 0, Job.harvest_start_time == schedule.last_due)
+    return bool(session.scalar(select(exists().where(Job.recurring_id == schedule.id, planned))))
 
 
 def _next_due(
