@@ -8,7 +8,7 @@ import pytest
 from sqlalchemy import event
 
 from oai.errors import UsageError
-from provider.models import UNLISTED
+from provider.models import UNLISTED, Access
 from provider.titles.entries import READERS, CollectionEntry, NotDescribed, Read, Refused, TitleEntry
 from provider.titles.ranges import RangeRules
 from provider.titles.segments import claimed_urls
@@ -76,7 +76,7 @@ def test_what_a_seed_claims_does_not_grow_with_the_collections_of_its_title(titl
 
 def test_segments_of_seeds_and_carve_outs_are_stored_by_few_statements(titles: Titles) -> None:
     urls = [url for number in range(100) for url in (f"http://{number}.cz/", f"-http://{number}.cz/a")]
-    titles.rules = RangeRules(carve_out="withheld")
+    titles.rules = RangeRules(carve_out=Access.WITHHELD)
     statements: list[str] = []
 
     def note(*event_of_a_statement: Any) -> None:

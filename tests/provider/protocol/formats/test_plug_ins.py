@@ -12,9 +12,8 @@ from lxml import etree
 from pytest_aiohttp import AiohttpClient
 
 from oai.database import Database
-from oai.errors import ExitCode, SettingsError
+from oai.errors import ExitCode, MalformedXmlError, SettingsError
 from oai.settings import Settings
-from oai.xml import MalformedXmlError
 from provider.app import create_app
 from provider.protocol.formats import FORMATS, offered_formats
 from provider.protocol.formats.plug_ins import GROUP
