@@ -138,6 +138,11 @@ def needs_fresh_sign_in(handler: Handler) -> Handler:
     return handler
 
 
+def is_for_fresh_sign_in(handler: object) -> bool:
+    """Return whether the handler's routes need a user who has just proved who they are."""
+    return getattr(handler, _FRESH, False)
+
+
 administrators_only: Final = needs(Right.ADMINISTER)
 """For pages that only administrators may open."""
 
@@ -254,7 +259,7 @@ def refusal_of(request: web.Request) -> str | None:
         return _refusal(who, right)
     # Programs change things through the API, where each operation says whether a token is enough.
     changes_by_page = request.method not in _SAFE_METHODS and not is_api(request)
-    if who.scopes is not None and (changes_by_page or getattr(handler, _FRESH, False)):
+    if who.scopes is not None and (changes_by_page or is_for_fresh_sign_in(handler)):
         return _("API tokens cannot do this; sign in to the dashboard with a browser.")
     return None
 
@@ -286,7 +291,7 @@ def _check_sign_in(request: web.Request, who: SignedIn, path: str) -> None:
         if path in STREAMS or is_api(request):
             raise web.HTTPForbidden(text=_("Set up your second factor first, on the page of your account."))
         raise web.HTTPSeeOther("/account/second-factor")
-    if getattr(request.match_info.handler, _FRESH, False) and not who.is_fresh(settings.web):
+    if is_for_fresh_sign_in(request.match_info.handler) and not who.is_fresh(settings.web):
         if is_api(request):
             raise web.HTTPForbidden(text=_("Sign in again: this step needs a recent sign-in."))
         request[UNSENT] = _("This step needs a recent sign-in, so the form was not saved.")
