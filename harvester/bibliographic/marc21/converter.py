@@ -11,7 +11,7 @@ from harvester.bibliographic.marc21.control_fields import read_control, read_lea
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import FieldReading, OpenField, read_marc
 from harvester.bibliographic.marc21.kinds import NAMESPACES, declined, is_marc
-from harvester.bibliographic.marc21.names import FAMILY, NUMERATION, authority_ids
+from harvester.bibliographic.marc21.names import FAMILY, NUMERATION, authority_ids, is_numeration
 from harvester.bibliographic.punctuation import clean, sentences, separator, unclosed
 from harvester.bibliographic.record import BibliographicRecord, Link, Note, RawField, Related, Subject
 
@@ -128,9 +128,12 @@ def _text(found: OpenField) -> str:
         if code in _SUBDIVISIONS:
             divisions.append(clean(value))
         else:
-            numeration = code == NUMERATION and found.tag == _PERSON
-            sign = separator(name) if code in _SENTENCES and not numeration else ", " if name else ""
-            name = f"{name}{sign}{unclosed(clean(value, stop=not numeration))}"
+            belongs = code == NUMERATION and found.tag == _PERSON
+            if belongs:
+                sign = " " if is_numeration(found, code, value) else ", "
+            else:
+                sign = separator(name) if code in _SENTENCES else ", "
+            name = f"{name}{sign if name else ''}{unclosed(clean(value, stop=not belongs))}"
     return " -- ".join(part for part in (name, *divisions) if part)
 
 
@@ -178,7 +181,7 @@ class Marc21Converter:
     """MARC 21 in MARCXML, MarcXchange or `oai_marc`."""
 
     name = "marc21"
-    version = 10
+    version = 11
     namespaces = NAMESPACES
     rank = 10
 

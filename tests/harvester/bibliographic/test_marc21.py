@@ -286,14 +286,35 @@ def test_roles_are_read_from_codes_addresses_and_words(subfields: str, roles: tu
     assert converted("245 10 $aX", f"700 1# $aNovák, Jan{subfields}").contributors[0].roles == roles
 
 
-def test_numeration_titles_and_authority_ids_are_stored_with_a_name() -> None:
+@pytest.mark.parametrize(
+    ("heading", "name", "titles", "subject"),
+    [
+        ("0# $aJan Pavel$bII.,$cpapež,$d1920-2005", "Jan Pavel II.", "papež", "Jan Pavel II., papež"),
+        ("0# $aJohn Paul$bII,$cPope,$d1920-2005", "John Paul II", "Pope", "John Paul II, Pope"),
+        ("0# $aИоанн Павел$bвторой,$d1920-2005", "Иоанн Павел второй", "", "Иоанн Павел второй"),
+        ("1# $aHabsburský, Karel$bI.,$d1920-2005", "Habsburský, Karel I.", "", "Habsburský, Karel I."),
+        ("1# $aNovák, Jan,$bIng.,$d1920-2005", "Novák, Jan", "Ing.", "Novák, Jan, Ing."),
+    ],
+)
+def test_the_numeration_belongs_to_the_name(heading: str, name: str, titles: str, subject: str) -> None:
+    record = converted(f"100 {heading}", "245 10 $aX", f"600 {heading}", f"700 {heading}$tSpisy")
+    assert [(one.name, one.titles) for one in record.contributors] == [(name, titles)] * 2
+    assert [one.text for one in record.subjects] == [f"{subject}, 1920-2005"]
+
+
+def test_numeration_without_a_forename_is_no_name() -> None:
+    record = converted("245 10 $aX", "700 0# $bIV.")
+    assert (record.contributors, faults(record)) == ((), {"700": "a name without subfield a"})
+
+
+def test_titles_and_authority_ids_are_stored_with_a_name() -> None:
     record = converted(
         "100 0# $aKarel$bIV.,$cčeský král,$d1316-1378$0(DE-588) 118560085$1http://viaf.org/viaf/1$7jk01052951",
         "245 10 $aVita Caroli",
     )
     assert record.contributors[0] == Contributor(
-        name="Karel",
-        titles="IV., český král",
+        name="Karel IV.",
+        titles="český král",
         dates="1316-1378",
         authority_ids=("(DE-588)118560085", "http://viaf.org/viaf/1", "jk01052951"),
         main=True,
