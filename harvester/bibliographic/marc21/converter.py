@@ -108,15 +108,16 @@ def take_subject(found: OpenField, draft: MarcDraft) -> None:
 
 def take_class(found: OpenField, draft: MarcDraft) -> None:
     """Read a class of a classification; the words of field 072 are included."""
-    source = found.first("2") or _CLASSES[found.tag]
+    given = "" if _CLASSES[found.tag] else found.first("2")  # in 080 and 082, $2 is the edition
     words = [clean(value) for value in found.take("x")] if found.tag == "072" else []
     items = [clean(value) for value in found.take("a")]
     kind = "category" if found.tag == "072" else "class"
     for place, item in enumerate(items):
         text = " -- ".join([item, *words] if place == 0 else [item])
-        draft.subjects.append(Subject(text=text, kind=kind, source=source))
+        draft.subjects.append(Subject(text=text, kind=kind, source=_CLASSES[found.tag] or given))
     if not items:
-        draft.broken(found.written, " ".join([*words, source]).strip(), "a class without a number")
+        rest = " ".join(filter(None, (*words, given, found.take_rest())))
+        draft.broken(found.written, rest, "a class without a number")
 
 
 def _text(found: OpenField) -> str:

@@ -602,6 +602,29 @@ def test_a_linking_entry_without_text_is_ignored() -> None:
     assert converted("780 05 $6880-01").related == ()
 
 
+def test_udc_and_ddc_are_the_sources_of_their_classes_whatever_the_edition() -> None:
+    record = converted(
+        "050 00 $aZ721$b.K5",
+        "080 ## $a02(437.3)$2MRF",
+        "080 ## $a027",
+        "082 04 $a020.9437$2 23",
+        "084 ## $aAN 50100$2rvk",
+        "245 00 $aX",
+    )
+    assert [(one.text, one.source) for one in record.subjects] == [
+        ("Z721", "lcc"), ("02(437.3)", "udc"), ("027", "udc"), ("020.9437", "ddc"), ("AN 50100", "rvk"),
+    ]  # fmt: skip
+    assert {number: kept(record)[number] for number in ("080", "082")} == {
+        "080": "$2 MRF", "082": "04 $2 23",
+    }  # fmt: skip
+
+
+def test_a_class_without_a_number_is_noted_once() -> None:
+    for line, rest in (("072 #7 $xDějiny$2Konspekt", "Dějiny Konspekt"), ("080 ## $2MRF", "$2 MRF")):
+        notes = [note for note in converted("245 00 $aX", line).notes if note.field == line[:3]]
+        assert [(note.text, note.fault) for note in notes] == [(rest, "a class without a number")]
+
+
 def test_a_family_as_a_subject_has_the_kind_family() -> None:
     record = converted("600 34 $aKinští (rod)", "600 14 $aHus, Jan")
     assert [one.kind for one in record.subjects] == ["family", "person"]
