@@ -39,7 +39,9 @@ _SINCE: Final = re.compile(rf"{_EDTF}/(?:\.\.|open|unknown)?")
 
 Blanks are not stripped: in "2005/  " a year of another calendar was the end.
 """
-_NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
+_NO_END: Final = re.compile(r"(?<!\d)(\d{4})\??\s*-\s*[\])>?]*\s*$")
+_NO_END_BRACKETED: Final = re.compile(r"(.*[\])>])\s*-\s*")
+"""A beginning that ends with a bracket: "[1998]-", "[mezi 1990 a 1995]-"."""
 _MONTH: Final = (
     "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|maj|okt|led|uno|bre|dub|kve|cer|srp|zar|rij|lis|pro"
 )
@@ -262,7 +264,10 @@ def _iso(text: str, _plain: str) -> Years | None:
 
 def _open(text: str, _plain: str) -> Years | None:
     found = _NO_END.search(text)
-    return Years(first=int(found[1])) if found else None
+    if found:
+        return Years(first=int(found[1]))
+    begin = _NO_END_BRACKETED.fullmatch(text)
+    return Years(first=find_years(begin[1]).first) if begin else None
 
 
 def _short(text: str, _plain: str) -> Years | None:

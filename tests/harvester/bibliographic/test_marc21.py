@@ -416,6 +416,9 @@ def test_a_continuing_date_type_is_a_span_only_in_a_continuing_resource() -> Non
     vague = f"240115c19uu9999{FIXED[15:]}"
     serial = converted("245 10 $aX", "264 #1 $c1973-", fixed=vague, leader="00000nas a2200000 i 4500")
     assert serial.years == Years(first=1973)
+    unknown = f"240115cuuuu9999{FIXED[15:]}"
+    serial = converted("245 10 $aX", "264 #1 $c[2004]-", fixed=unknown, leader="00000nas a2200000 i 4500")
+    assert serial.years == Years(first=2004)
     integrating = converted("245 10 $aX", fixed=fixed, leader="00000nmi a2200000 i 4500")
     assert integrating.years == Years(first=2005)
 
