@@ -36,8 +36,10 @@ _NUMBERS: Final = {"fir": 1, "sec": 2, "prv": 1, "dru": 2, "tre": 3}
 _SPAN_WORDS: Final = (("pocatek", 0, 33), ("zacatek", 0, 33), ("zaciatok", 0, 33), ("early", 0, 33),
                       ("polovina", 25, 75), ("polovica", 25, 75), ("middle", 25, 75), ("mid", 25, 75),
                       ("konec", 67, 100), ("koniec", 67, 100), ("late", 67, 100))  # fmt: skip
-_BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until|not after|ne po) (\d{3,4})$")
-_AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since|not before|ne pred) (\d{3,4})$")
+_ONE_YEAR: Final = r"(?:(?:v )?(?:r|rok(?:u|om|em)?|roce) )?(\d{3,4})"
+"""A year, also with its word: "před rokem 1945", "po r. 1989"."""
+_BEFORE: Final = re.compile(rf"^(?:nejpozdeji|pred|before|do|ante|until|not after|ne po) {_ONE_YEAR}$")
+_AFTER: Final = re.compile(rf"^(?:nejdrive|po|after|od|post|since|not before|ne pred) {_ONE_YEAR}$")
 _EDTF: Final = r"(\d{4})(?:-\d\d){0,2}[?~%]?"
 _UNTIL: Final = re.compile(rf"(?:\.\.|open|unknown)?/{_EDTF}")
 _SINCE: Final = re.compile(rf"{_EDTF}/(?:\.\.|open|unknown)?")

@@ -383,6 +383,8 @@ def test_years_are_read_from_008_or_else_from_the_imprint(fixed: str, years: Yea
         ("muuuu1950", "1960", Years(first=1960, last=1960)),
         ("muuuu19uu", "[před 1950]", Years(last=1950)),
         ("muuuu9999", "1948", Years(first=1948, last=1948)),
+        ("s19uu    ", "[po roce 1950]", Years(first=1950, last=1999)),
+        ("s19uu    ", "[před rokem 1945]", Years(first=1900, last=1999)),
     ],
 )
 def test_a_date_in_words_and_the_digits_of_008_complete_each_other(
