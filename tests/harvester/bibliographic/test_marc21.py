@@ -5,6 +5,7 @@
 import pytest
 
 from harvester.bibliographic.batches import values_of
+from harvester.bibliographic.dates import find_years
 from harvester.bibliographic.record import (
     Contributor,
     Identifier,
@@ -401,13 +402,23 @@ def test_a_date_in_words_and_the_digits_of_008_complete_each_other(
         (["264 31 $aPraha$c1998"], "1998"),
         (["264 #4 $c©2001", "264 #3 $aPraha$c2000", "264 #2 $aBrno$c1999"], "1999"),
         (["264 #4 $c©2001", "264 #1 $aPraha$c2002"], "2002"),
+        (["264 #1 $aPraha$c[datum vydání není známo]", "264 #4 $c©2003"], "©2003"),
+        (["264 #1 $aPraha$c[s.a.]", "264 #4 $c©2004", "264 #2 $aBrno$c2003"], "2003"),
+        (["264 #1 $aPraha$c[199-]", "264 #4 $c©1998"], "[199-]"),
     ],
 )
 def test_without_a_date_of_publication_the_date_of_another_statement_is_used(
     fields: list[str], date: str
 ) -> None:
     record = converted("245 10 $aX", *fields, fixed=None)
-    assert (record.date_text, record.years.first) == (date, int(date))
+    assert (record.date_text, record.years) == (date, find_years(date))
+    assert "264" not in faults(record)
+
+
+def test_a_date_without_a_year_is_shown_and_reported_if_no_other_statement_has_a_year() -> None:
+    record = converted("245 10 $aX", "264 #1 $c[s.a.]", "264 #3 $c[s.d.]", fixed=None)
+    assert (record.date_text, record.years) == ("[s.a.]", Years())
+    assert faults(record)["264"] == "no year recognized in this date"
 
 
 def test_a_continuing_date_type_is_a_span_only_in_a_continuing_resource() -> None:
