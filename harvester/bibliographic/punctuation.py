@@ -139,11 +139,35 @@ def unbracketed(text: str) -> str:
 
 
 def unclosed(text: str) -> str:
-    """Return the text without a bracket whose other half is in another subfield: "(Praha" and "1998)"."""
+    """Return the text without a bracket whose other half is in another subfield: "(Praha" and "1998)".
+
+    >>> unclosed("(Praha"), unclosed("sv. 3 (2001))")
+    ('Praha', 'sv. 3 (2001)')
+    """
     for first, second in ("()", "[]"):
         if text.count(first) != text.count(second):
-            text = clean(text.strip(first + second))
+            single = _single(text, first, second)
+            begin, end = 0, len(text)
+            while begin in single:
+                begin += 1
+            while end - 1 in single and end > begin:
+                end -= 1
+            text = clean(text[begin:end])
     return text
+
+
+def _single(text: str, first: str, second: str) -> set[int]:
+    """Return the places of the brackets that have no other half."""
+    opened: list[int] = []
+    single: set[int] = set()
+    for place, sign in enumerate(text):
+        if sign == first:
+            opened.append(place)
+        elif sign == second and opened:
+            opened.pop()
+        elif sign == second:
+            single.add(place)
+    return single.union(opened)
 
 
 _NON_SORTING: Final = re.compile(

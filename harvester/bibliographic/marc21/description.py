@@ -182,7 +182,7 @@ def take_series(found: OpenField, draft: MarcDraft) -> None:
     titles = [
         unclosed(unbracketed(clean(value))) for value in found.take("anps" if found.tag != "490" else "a")
     ]
-    number = ", ".join(clean(value.strip("() ")) for value in found.take("v"))
+    number = ", ".join(unclosed(clean(unbracketed(clean(value)))) for value in found.take("v"))
     issn = " ".join(_issn(value, draft, found) for value in found.take("x"))
     title = sentences(titles)
     if title or number or issn:

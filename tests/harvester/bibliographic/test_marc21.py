@@ -585,6 +585,28 @@ def test_traced_and_untraced_series_are_read() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("Roč. 1994. Č. 3 (Sv. 25)", "Roč. 1994. Č. 3 (Sv. 25)"),
+        ("(1998) 5", "(1998) 5"),
+        ("(1998)5 (2)", "(1998)5 (2)"),
+        ("(sv. 3) ;", "sv. 3"),
+        ("(5.)", "5"),
+        ("sv. 3)", "sv. 3"),
+        ("sv. 3 (2001))", "sv. 3 (2001)"),
+        ("[sv. 3]", "[sv. 3]"),
+    ],
+)
+def test_brackets_that_belong_to_the_number_of_a_series_stay(written: str, number: str) -> None:
+    assert converted("245 10 $aX", f"490 1# $aEdice ;$v{written}").series[0].number == number
+
+
+def test_brackets_within_a_series_in_brackets_stay() -> None:
+    record = converted("245 10 $aX", "490 1# $a(Edice (nová řada) ;$vsv. 3 (2001))")
+    assert record.series == (Series(title="Edice (nová řada)", number="sv. 3 (2001)"),)
+
+
 def test_thousands_of_series_are_converted_in_linear_time() -> None:
     """Quadratic time would be minutes."""
     record = converted(*(f"490 0# $aEdice {number % 8_000}" for number in range(16_000)))
