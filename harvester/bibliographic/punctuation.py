@@ -127,8 +127,28 @@ def sentences(parts: Iterable[str]) -> str:
     return "".join(texts)
 
 
-def separator(text: str) -> str:
-    """Return what stands between the text and the sentence after it; nothing after an empty text."""
+def uniform_title(values: Iterable[str]) -> str:
+    """Return the cleaned parts of a uniform title; commas and semicolons between them stay.
+
+    >>> uniform_title(["Serenády,", "dechové nástroje,", "op. 44."]), uniform_title(["Bible", "N.Z."])
+    ('Serenády, dechové nástroje, op. 44', 'Bible. N.Z.')
+    """
+    title = before = ""
+    for value in values:
+        part = clean(value)
+        if part:
+            title = f"{title}{separator(title, before)}{part}"
+            before = value
+    return title
+
+
+def separator(text: str, written: str = "") -> str:
+    """Return what stands between the text and the sentence after it; nothing after an empty text.
+
+    It is the comma or semicolon with which the text ends as it is written.
+    """
+    if text and written.endswith((",", ";")):
+        return f"{written[-1]} "
     return "" if not text else " " if text.endswith(".") else ". "
 
 

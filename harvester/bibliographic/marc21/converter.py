@@ -47,6 +47,8 @@ _KEYWORDS: Final = {"653", "659"}
 _PERSON: Final = "600"
 _SENTENCES: Final = "bnpt"
 """Subfields that begin a sentence: subordinate units, titles and their parts."""
+_AFTER_COMMAS: Final = "np"
+"""Those of them that a comma can precede, as in uniform titles of music."""
 
 
 def take_related(found: OpenField, draft: MarcDraft) -> None:
@@ -57,7 +59,7 @@ def take_related(found: OpenField, draft: MarcDraft) -> None:
         relation=_RELATIONS[found.tag],
         title=sentences(clean(value) for value in found.take("stp")),
         author=", ".join(clean(value) for value in found.take("a")),
-        part=", ".join(clean(value) for value in found.take("gq")),
+        part=", ".join(clean(value) for value in found.take("g") or found.take("q")),
         publication=" ; ".join(clean(value) for value in found.take("bdh")),
         identifiers=tuple(found.take("oruwxyz")),
         label=introduction or standard,
@@ -123,18 +125,20 @@ def take_class(found: OpenField, draft: MarcDraft) -> None:
 def _text(found: OpenField) -> str:
     """Return the heading, followed by its subdivisions after ` -- `."""
     codes = "".join(dict.fromkeys(one.code for one in found.left if one.code not in _NO_WORDS))
-    name = ""
+    name = before = ""
     divisions: list[str] = []
     for code, value in found.pairs(codes):
         if code in _SUBDIVISIONS:
             divisions.append(clean(value))
         else:
             belongs = code == NUMERATION and found.tag == _PERSON
-            if belongs:
-                sign = " " if is_numeration(found, code, value) else ", "
-            else:
-                sign = separator(name) if code in _SENTENCES else ", "
+            sign = ", "
+            if belongs and is_numeration(found, code, value):
+                sign = " "
+            elif code in _SENTENCES and not belongs:
+                sign = separator(name, before if code in _AFTER_COMMAS else "")
             name = f"{name}{sign if name else ''}{unclosed(clean(value, stop=not belongs))}"
+            before = value
     return " -- ".join(part for part in (name, *divisions) if part)
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
 from harvester.bibliographic.marc21.relators import relator, roles
-from harvester.bibliographic.punctuation import clean, sentences, unbracketed, unclosed
+from harvester.bibliographic.punctuation import clean, sentences, unbracketed, unclosed, uniform_title
 from harvester.bibliographic.record import Contributor
 
 FAMILY: Final = "3"
@@ -46,7 +46,7 @@ def take_work(found: OpenField) -> str:
     codes = _WORK if found.tag[1:] != "11" else "fhklpst"
     named, titled = found.left[:begin], found.left[begin:]
     part = replace(found, left=titled, codes=set(found.codes))
-    work = sentences(clean(value) for value in part.take(codes))
+    work = uniform_title(part.take(codes))
     found.left = [*named, *part.left]
     return work
 

@@ -75,6 +75,13 @@ def test_an_article_names_its_journal_and_issue() -> None:
     )
 
 
+def test_the_coded_place_in_the_host_is_a_note_if_the_place_is_in_words() -> None:
+    record = converted("245 10 $aX", "773 0# $tMladá fronta$gRoč. 12, č. 157 (2001), s. 3$q12:157<3")
+    assert record.related[0].part == "Roč. 12, č. 157 (2001), s. 3"
+    assert kept(record) == {"773": "0# $q 12:157<3"}
+    assert converted("245 10 $aX", "773 0# $tMladá fronta$q12:157<3").related[0].part == "12:157<3"
+
+
 def test_a_serial_that_is_still_published_has_no_last_year() -> None:
     record = converted(
         "022 0# $a0027-8203$l0027-8203",
