@@ -145,10 +145,9 @@ class DublinCoreDraft:
         """Return the record, combining the values of all elements."""
         title = self._title()
         date = self._date()
-        for publisher in self.publishers[1:]:
-            self.notes.append(Note(kind=NoteKind.KEPT, field="dc:publisher", text=publisher))
-        publisher = self.publishers[0] if self.publishers else ""
-        publications = (Publication(publisher=publisher, date=date),) if publisher or date else ()
+        first, *others = list(dict.fromkeys(self.publishers)) or [""]
+        publications = [Publication(publisher=first, date=date)] if first or date else []
+        publications += [Publication(publisher=publisher) for publisher in others]
         return BibliographicRecord(
             title=title,
             sort_title=sort_key(title),
@@ -163,7 +162,7 @@ class DublinCoreDraft:
                 if one.text != title
             ),
             contributors=tuple(self.contributors),
-            publications=publications,
+            publications=tuple(publications),
             subjects=tuple(self.subjects),
             genres=tuple(self.genres),
             identifiers=tuple(self.identifiers),
@@ -254,7 +253,7 @@ class DublinCoreConverter:
     """Dublin Core in any container, such as `oai_dc`."""
 
     name = "dublin_core"
-    version = 10
+    version = 11
     namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC})
     rank = 1
 

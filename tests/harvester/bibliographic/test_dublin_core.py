@@ -5,6 +5,7 @@ import itertools
 import pytest
 from lxml import etree
 
+from harvester.bibliographic.batches import values_of
 from harvester.bibliographic.converters import converter_for, converter_of_namespace
 from harvester.bibliographic.dublin_core import QUALIFIED
 from harvester.bibliographic.record import (
@@ -89,6 +90,19 @@ def test_all_fifteen_elements() -> None:
             Note(field="dc:rights", text="volné dílo"),
         ),
     )
+
+
+def test_each_publisher_is_a_statement_of_publication_and_the_first_has_the_date() -> None:
+    record = _converted(
+        "<dc:publisher>Univerzita Karlova</dc:publisher><dc:publisher>Karolinum</dc:publisher>"
+        "<dc:publisher>Karolinum</dc:publisher><dc:date>2003</dc:date>"
+    )
+    assert record.publications == (
+        Publication(publisher="Univerzita Karlova", date="2003"),
+        Publication(publisher="Karolinum"),
+    )
+    assert "karolinum" in values_of(record)["words_c"].split()
+    assert [note.field for note in record.notes] == ["dc:title"]
 
 
 def test_qualified_elements_are_converted_to_variants_subjects_dates_and_notes() -> None:
