@@ -13,6 +13,7 @@ from lxml import etree
 
 from harvester.bibliographic.codes import identify_all, is_address, is_identifier, language_codes
 from harvester.bibliographic.dates import find_years
+from harvester.bibliographic.dublin_core_types import kind_of_type
 from harvester.bibliographic.marc21.code_lists import RELATORS
 from harvester.bibliographic.marc21.relators import relator
 from harvester.bibliographic.punctuation import clean
@@ -231,22 +232,6 @@ _RELATIONS: Final = {
     "isVersionOf": "other edition", "hasVersion": "other edition", "isFormatOf": "other form",
     "hasFormat": "other form",
 }  # fmt: skip
-_KINDS: Final = {
-    RecordKind.BOOK: "book kniha monografie monografia text buch bookpart chapter kapitola",
-    RecordKind.ARTICLE: "article clanek clanok articles journalarticle preprint",
-    RecordKind.SERIAL: "journal periodical serial casopis periodikum noviny newspaper",
-    RecordKind.COLLECTION: "collection sbirka zbierka",
-    RecordKind.MANUSCRIPT: "manuscript rukopis thesis masterthesis doctoralthesis bachelorthesis",
-    RecordKind.MAP: "map mapa cartographic",
-    RecordKind.PICTURE: "image stillimage photograph fotografie fotografia picture obraz grafika",
-    RecordKind.FILM: "movingimage video film",
-    RecordKind.MUSIC: "music hudba musicalscore hudebnina",
-    RecordKind.SOUND: "sound audio zvuk",
-    RecordKind.ELECTRONIC: "software dataset interactiveresource webpage website service",
-    RecordKind.OBJECT: "physicalobject object predmet",
-}
-_GENERAL: Final = frozenset({"text", "collection", "service"})
-_KIND_OF: Final = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 
 
 class DublinCoreConverter:
@@ -367,9 +352,9 @@ def _take_subject(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_type(found: Element, draft: DublinCoreDraft) -> None:
-    word = fold(found.text.rpartition("/")[2]).replace(" ", "")
-    if word in _KIND_OF:
-        draft.kinds.setdefault(word in _GENERAL, _KIND_OF[word])
+    kind, general = kind_of_type(found.text)
+    if kind is not None:
+        draft.kinds.setdefault(general, kind)
     draft.genres.append(Subject(text=found.text, kind="genre", source=found.scheme))
 
 

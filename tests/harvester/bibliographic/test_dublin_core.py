@@ -227,10 +227,51 @@ def test_only_roles_in_brackets_are_removed_from_a_name(
         (["Text", "Collection"], RecordKind.BOOK),
         (["Service"], RecordKind.ELECTRONIC),
         (["Nonsense"], RecordKind.OTHER),
+        (["Text", "Diplomová práce"], RecordKind.MANUSCRIPT),
+        (["text", "model:periodical"], RecordKind.SERIAL),
+        (["Text", "Conference paper", "PeerReviewed"], RecordKind.ARTICLE),
     ],
 )
 def test_a_specific_type_is_preferred_to_a_general_one(types: list[str], kind: RecordKind) -> None:
     assert _converted("".join(f"<dc:type>{one}</dc:type>" for one in types)).kind is kind
+
+
+@pytest.mark.parametrize("genre", ["České romány", "info:eu-repo/semantics/publishedVersion", "PeerReviewed"])
+def test_an_unknown_type_beside_a_general_one_leaves_its_kind(genre: str) -> None:
+    """The Library of Congress's crosswalk from MARC writes the genres (655) as types beside `text`."""
+    assert _converted(f"<dc:type>text</dc:type><dc:type>{genre}</dc:type>").kind is RecordKind.BOOK
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("diplomová práce", RecordKind.MANUSCRIPT),
+        ("bakalářská práce", RecordKind.MANUSCRIPT),
+        ("dizertačná práca", RecordKind.MANUSCRIPT),
+        ("Dissertation", RecordKind.MANUSCRIPT),
+        ("Master's thesis", RecordKind.MANUSCRIPT),
+        ("Master thesis", RecordKind.MANUSCRIPT),
+        ("Monograph", RecordKind.BOOK),
+        ("Book Section", RecordKind.BOOK),
+        ("Book chapter", RecordKind.BOOK),
+        ("Technical Report", RecordKind.BOOK),
+        ("Conference or Workshop Item", RecordKind.ARTICLE),
+        ("info:eu-repo/semantics/conferenceObject", RecordKind.ARTICLE),
+        ("Peer-reviewed Article", RecordKind.ARTICLE),
+        ("model:monograph", RecordKind.BOOK),
+        ("model:periodicalitem", RecordKind.SERIAL),
+        ("model:sheetmusic", RecordKind.SCORE),
+        ("model:graphic", RecordKind.PICTURE),
+        ("model:soundrecording", RecordKind.SOUND),
+        ("Musical Score", RecordKind.SCORE),
+        ("hudebnina", RecordKind.SCORE),
+        ("notated music", RecordKind.SCORE),
+        ("Recording, musical", RecordKind.MUSIC),
+        ("software, multimedia", RecordKind.ELECTRONIC),
+    ],
+)
+def test_types_of_repositories_and_libraries_are_known(written: str, kind: RecordKind) -> None:
+    assert _converted(f"<dc:type>{written}</dc:type>").kind is kind
 
 
 @pytest.mark.parametrize(
