@@ -378,7 +378,7 @@ def _take_identifier(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_relation(found: Element, draft: DublinCoreDraft) -> None:
-    relation = "original" if found.name == "source" else _RELATIONS.get(found.term, "related")
+    relation = "source" if found.name == "source" else _RELATIONS.get(found.term, "related")
     label = found.term if found.term not in {"relation", "source"} else ""
     if found.scheme == "URI" or is_identifier(found.text):
         draft.related.append(Related(relation=relation, label=label, identifiers=(found.text,)))

@@ -171,7 +171,8 @@ def _words() -> dict[str, str]:
         "alternative": _("alternative title"), "linked": _("in another script"),
         # relations of other publications and of links
         "series": _("series"), "subseries": _("subseries"), "original": _("original work"),
-        "translation": _("translation"), "supplement": _("supplement"), "main work": _("main work"),
+        "source": _("source"), "translation": _("translation"), "supplement": _("supplement"),
+        "main work": _("main work"),
         "host": _("host publication"), "part": _("part"), "other edition": _("other edition"),
         "other form": _("other form"), "issued with": _("issued with"), "preceding": _("earlier title"),
         "succeeding": _("later title"), "data source": _("data source"), "related": _("related"),

@@ -81,7 +81,7 @@ def test_all_fifteen_elements() -> None:
         genres=(Subject(text="Text", kind="genre"),),
         identifiers=(Identifier(scheme="isbn", value="9788020001290", found="ISBN 80-200-0129-8"),),
         related=(
-            Related(relation="original", title="Rukopis A"),
+            Related(relation="source", title="Rukopis A"),
             Related(relation="related", title="Slovník staročeský"),
         ),
         notes=(
@@ -171,6 +171,17 @@ def test_relations_are_titles_numbers_or_addresses() -> None:
 def test_a_relation_that_is_only_a_number_is_an_identifier(element: str, number: str) -> None:
     (related,) = _converted(f"<{element}>{number}</{element}>").related
     assert (related.title, related.identifiers) == ("", (number,))
+
+
+def test_the_journal_of_an_article_is_its_source() -> None:
+    """Open Journal Systems writes the issue, the ISSN and the DOI into `dc:source`."""
+    record = _converted(
+        "<dc:source>Knihovna; Roč. 3 Č. 2 (2012); 12-25</dc:source><dc:source>1803-8271</dc:source>"
+    )
+    assert record.related == (
+        Related(relation="source", title="Knihovna; Roč. 3 Č. 2 (2012); 12-25"),
+        Related(relation="source", identifiers=("1803-8271",)),
+    )
 
 
 @pytest.mark.parametrize("title", ["1990-1995", "Metro: 2033", "Nature, doi:10.1000/1", "ISSN", "12345"])
