@@ -13,7 +13,7 @@ from lxml import etree
 
 from harvester.bibliographic.codes import identify_all, is_address, is_identifier, language_codes
 from harvester.bibliographic.dates import find_years
-from harvester.bibliographic.dublin_core_types import kind_of_type
+from harvester.bibliographic.dublin_core_values import kind_of_type, listed_subjects
 from harvester.bibliographic.marc21.code_lists import RELATORS
 from harvester.bibliographic.marc21.relators import relator
 from harvester.bibliographic.punctuation import clean
@@ -347,8 +347,10 @@ def _take_name(found: Element, draft: DublinCoreDraft) -> None:
 def _take_subject(found: Element, draft: DublinCoreDraft) -> None:
     if found.scheme in _CLASSES:
         draft.subjects.append(Subject(text=found.text, kind="class", source=found.scheme.lower()))
-    else:
+    elif found.scheme:
         draft.subjects.append(Subject(text=clean(found.text), source=found.scheme))
+    else:
+        draft.subjects.extend(listed_subjects(found.text))
 
 
 def _take_type(found: Element, draft: DublinCoreDraft) -> None:

@@ -354,6 +354,41 @@ def test_encoding_schemes_of_subjects_and_coverage_are_used(element: str, subjec
     assert _converted(f"<dc:title>X</dc:title>{element}").subjects == (subject,)
 
 
+@pytest.mark.parametrize(
+    ("written", "subjects"),
+    [
+        (
+            "ecology; suburbanizace; územní plánování;",
+            [("ecology", "topic", ""), ("suburbanizace", "topic", ""), ("územní plánování", "topic", "")],
+        ),
+        ("výzkum &amp;amp; vývoj; věda", [("výzkum &amp; vývoj", "topic", ""), ("věda", "topic", "")]),
+        ("Karel (král; 1316-1378)", [("Karel (král; 1316-1378)", "topic", "")]),
+        ("a;b", [("a;b", "topic", "")]),
+        ("udc:793", [("793", "class", "udc")]),
+        ("UDC: (437.3)&quot;19&quot;", [('(437.3)"19"', "class", "udc")]),
+        ("ddc:020; lcc:Z678", [("020", "class", "ddc"), ("Z678", "class", "lcc")]),
+        ("info:eu-repo/classification/ddc/590", [("590", "class", "ddc")]),
+        ("ddc:neuvedeno", [("ddc:neuvedeno", "topic", "")]),
+    ],
+)
+def test_lists_of_subjects_are_divided_and_classes_are_known_by_their_classification(
+    written: str, subjects: list[tuple[str, str, str]]
+) -> None:
+    found = _converted(f"<dc:subject>{written}</dc:subject>").subjects
+    assert [(one.text, one.kind, one.source) for one in found] == subjects
+
+
+def test_a_subject_with_an_encoding_scheme_is_not_divided() -> None:
+    (subject,) = _converted('<dc:subject xsi:type="dcterms:LCSH">Art; History</dc:subject>').subjects
+    assert subject == Subject(text="Art; History", source="LCSH")
+
+
+def test_a_subject_of_many_signs_is_divided_in_linear_time() -> None:
+    """Quadratic time would be minutes."""
+    for text in ("&amp;" * 300_000, "&amp;" + "a" * 1_000_000, "; " * 300_000, "udc:" * 200_000):
+        assert len(_converted(f"<dc:subject>{text}</dc:subject>").subjects) <= 1
+
+
 def test_the_components_of_a_point_are_kept_in_a_note() -> None:
     value = "name=Praha; east=14.4; north=50.1"
     record = _converted(f'<dcterms:spatial xsi:type="dcterms:Point">{value}</dcterms:spatial>')

@@ -4,7 +4,7 @@ import doctest
 
 import pytest
 
-from harvester.bibliographic import codes, dates, dublin_core_types, punctuation, search, text
+from harvester.bibliographic import codes, dates, dublin_core_values, punctuation, search, text
 from harvester.bibliographic.codes import (
     find_doi,
     find_isbn,
@@ -23,7 +23,7 @@ from harvester.bibliographic.search import full_text
 from harvester.bibliographic.text import fold
 
 
-@pytest.mark.parametrize("module", [dates, text, punctuation, search, relators, codes, dublin_core_types])
+@pytest.mark.parametrize("module", [dates, text, punctuation, search, relators, codes, dublin_core_values])
 def test_the_examples_in_docstrings_hold(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]
     assert result.attempted > 0
