@@ -509,6 +509,12 @@ def test_identifiers_are_recognised_by_their_scheme() -> None:
         ("cze; klingon", ("cze",), NoteKind.BROKEN),
         ("cs-CZ;", ("cze",), NoteKind.KEPT),
         ("en-GB, unknown", ("eng",), NoteKind.KEPT),
+        ("cze/eng", ("cze", "eng"), NoteKind.KEPT),
+        ("Czech / English", ("cze", "eng"), NoteKind.KEPT),
+        ("pt/br", (), NoteKind.BROKEN),
+        ("Czech (cze); German (deu)", ("cze", "ger"), NoteKind.KEPT),
+        ("English (UK)", (), NoteKind.BROKEN),
+        ("Greek, Ancient", (), NoteKind.BROKEN),
     ],
 )
 def test_languages_in_lists_and_addresses_are_read(

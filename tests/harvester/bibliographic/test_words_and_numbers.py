@@ -284,6 +284,10 @@ def test_a_number_with_the_name_of_its_scheme_is_recognised(text: str, scheme: s
     [
         ("cs", "cze"), ("ces", "cze"), ("cze", "cze"), ("cs-CZ", "cze"), ("Čeština", "cze"), ("sk", "slo"),
         ("slk", "slo"), ("Slovak", "slo"), ("grc", "grc"), ("und", None), ("česky psané", None), ("", None),
+        ("ukrajinština", "ukr"), ("Ukrainian", "ukr"), ("Dutch", "dut"), ("portugalčina", "por"),
+        ("日本語", "jpn"), ("русский", "rus"), ("český jazyk", "cze"), ("Slovenský jazyk", "slo"),
+        ("Czech (cze)", "cze"), ("Czech (ces)", "cze"), ("Czech (cs)", "cze"), ("English (UK)", None),
+        ("Old English", None), ("Czech language", "cze"),
     ],
 )  # fmt: skip
 def test_languages_are_converted_to_one_code(text: str, code: str | None) -> None:
