@@ -224,6 +224,8 @@ _BORN: Final = r"(?:\(|asi |ca\.? |approximately |\*|narozen\w* )?\d{3,4}\??\s*"
 _DIED: Final = r"-\s*(?:asi |ca\.? |approximately )?\d{0,4}\??"
 _LIVED: Final = rf"{_BORN}(?:{_DIED})?\)?"
 _LIFE: Final = re.compile(rf"(?:,\s*({_LIVED}(?:,\s*{_LIVED})?)|\s*(\({_BORN}{_DIED}\)))$")
+_FORMATTING: Final = re.compile(r"<(/?)(?:i|b|em|strong|sub|sup)>", re.IGNORECASE)
+"""Markup of journals in titles. Marks that are not closed are words of a title about markup."""
 _ROLE_WORDS: Final = r"([^()\[\]\d]{3,40})"
 _ROLE: Final = re.compile(rf"\s*[(\[]{_ROLE_WORDS}[)\]]$|(?<=\d\))\.\s+{_ROLE_WORDS}$")
 """In brackets after a name, or after those of its years: "Hugo, Victor (1802-1885). Auteur du texte"."""
@@ -323,7 +325,10 @@ def _keep_qualifiers(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_title(found: Element, draft: DublinCoreDraft) -> None:
-    draft.titles.append(replace(found, text=clean(found.text)))
+    slashes = _FORMATTING.findall(found.text)
+    closed = slashes.count("/") * 2 == len(slashes)
+    text = _FORMATTING.sub("", found.text) if closed else found.text
+    draft.titles.append(replace(found, text=clean(text) or found.text))
 
 
 def _take_name(found: Element, draft: DublinCoreDraft) -> None:

@@ -1,5 +1,6 @@
 """Simple and qualified Dublin Core records, and the rows that they become."""
 
+import html
 import itertools
 
 import pytest
@@ -188,6 +189,21 @@ def test_the_journal_of_an_article_is_its_source() -> None:
 def test_a_relation_in_words_is_a_title(title: str) -> None:
     (related,) = _converted(f"<dcterms:isPartOf>{title}</dcterms:isPartOf>").related
     assert (related.title, related.identifiers) == (title, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "title", "sorted_as"),
+    [
+        ("<i>Quercus robur</i> v Čechách", "Quercus robur v Čechách", "quercus robur v cechach"),
+        ("<B><em>O</em></B> CO<sub>2</sub>", "O CO2", "o co2"),
+        ("Značka <b> v HTML", "Značka <b> v HTML", "znacka b v html"),
+        ("a < b > c", "a < b > c", "a b c"),
+        ("<i></i>", "<i></i>", "i i"),
+    ],
+)
+def test_markup_is_removed_from_titles(written: str, title: str, sorted_as: str) -> None:
+    record = _converted(f"<dc:title>{html.escape(written)}</dc:title>")
+    assert (record.title, record.sort_title) == (title, sorted_as)
 
 
 def test_comments_in_an_element_are_not_part_of_its_text() -> None:
