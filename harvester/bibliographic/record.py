@@ -145,7 +145,7 @@ class Related:
     """Another publication that it is part of, derives from, continues or mentions."""
 
     relation: str
-    """host, series, original, translation, supplement, preceding, succeeding, …, or related."""
+    """host, series, original, source, translation, supplement, preceding, succeeding, …, or related."""
     title: str = ""
     author: str = ""
     part: str = ""

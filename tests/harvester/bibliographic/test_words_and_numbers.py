@@ -4,7 +4,7 @@ import doctest
 
 import pytest
 
-from harvester.bibliographic import codes, dates, punctuation, search, text
+from harvester.bibliographic import codes, dates, dublin_core_values, punctuation, search, text
 from harvester.bibliographic.codes import (
     find_doi,
     find_isbn,
@@ -23,7 +23,7 @@ from harvester.bibliographic.search import full_text
 from harvester.bibliographic.text import fold
 
 
-@pytest.mark.parametrize("module", [dates, text, punctuation, search, relators, codes])
+@pytest.mark.parametrize("module", [dates, text, punctuation, search, relators, codes, dublin_core_values])
 def test_the_examples_in_docstrings_hold(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]
     assert result.attempted > 0
@@ -336,6 +336,10 @@ def test_a_number_with_the_name_of_its_scheme_is_recognised(text: str, scheme: s
     [
         ("cs", "cze"), ("ces", "cze"), ("cze", "cze"), ("cs-CZ", "cze"), ("Čeština", "cze"), ("sk", "slo"),
         ("slk", "slo"), ("Slovak", "slo"), ("grc", "grc"), ("und", None), ("česky psané", None), ("", None),
+        ("ukrajinština", "ukr"), ("Ukrainian", "ukr"), ("Dutch", "dut"), ("portugalčina", "por"),
+        ("日本語", "jpn"), ("русский", "rus"), ("český jazyk", "cze"), ("Slovenský jazyk", "slo"),
+        ("Czech (cze)", "cze"), ("Czech (ces)", "cze"), ("Czech (cs)", "cze"), ("English (UK)", None),
+        ("Old English", None), ("Czech language", "cze"),
     ],
 )  # fmt: skip
 def test_languages_are_converted_to_one_code(text: str, code: str | None) -> None:
