@@ -74,6 +74,11 @@ class Claimed:
     ordered_by: str | None = None
     """Name of the user who added the rule, if the audit log has it."""
 
+    @property
+    def number(self) -> str:
+        """The number by which a recipient recognizes a notice that is sent a second time."""
+        return f"{self.notice_id}.{int(self.created.timestamp())}"
+
 
 def due_channels(session: Session) -> list[Channel]:
     """Return the channels on which a notice may be due, in a fixed order."""
