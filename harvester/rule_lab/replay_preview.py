@@ -27,7 +27,7 @@ from harvester.reading import replies
 from harvester.reading.answers import Page, Record
 from harvester.reading.errors import ClientError, OaiError
 from harvester.repositories import base_folder, get_repository
-from harvester.rule_lab.explanation import Explained, RuleEffect, RuleFinding, difference, explain, indented
+from harvester.rule_lab.explanation import Explained, RuleEffect, RuleFinding, difference, explain
 from harvester.rule_lab.trial import RuleLine, Trial, lines_of
 from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
@@ -39,7 +39,7 @@ from oai.errors import MalformedXmlError, UsageError
 from oai.limits import AnswerLimits
 from oai.settings import Settings
 from oai.vocabulary import Verb
-from oai.xml import parse
+from oai.xml import indented, parse
 
 
 class ReplayEffect(StrEnum):

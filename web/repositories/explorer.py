@@ -14,7 +14,6 @@ from harvester.client.transport import Arguments
 from harvester.listing import find_records
 from harvester.models import Repository
 from harvester.probing.question import Asked, ask
-from harvester.probing.sample import indented
 from harvester.reading.answers import Header, Record
 from harvester.reading.errors import NoRecordsMatchError
 from oai.datestamps import format_datestamp, parse_datestamp, utc_now
@@ -22,6 +21,7 @@ from oai.errors import SettingsError, TryLaterError, UsageError
 from oai.limits import RateLimit
 from oai.settings import Settings
 from oai.vocabulary import PROTOCOL_VERSION, Granularity, Verb
+from oai.xml import indented
 from web.auth.access import Right, asked_for, needs
 from web.auth.csrf import from_here
 from web.errors.raw_bytes import RawView, view_of

@@ -14,11 +14,11 @@ from harvester.bibliographic.stored_marc import lines_in
 from harvester.listing import Among, sets_of_record
 from harvester.models import Record, Repository
 from harvester.repositories import base_folder
-from harvester.rule_lab.explanation import difference, indented
+from harvester.rule_lab.explanation import difference
 from harvester.store.versions import ListedVersion, list_versions, version_content
 from manager.rule_usage import RuleRead, rules_read
 from oai.errors import MalformedXmlError
-from oai.xml import parse
+from oai.xml import indented, parse
 from web.auth.access import asked_for, visible_repositories, who_asks
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
