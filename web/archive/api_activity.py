@@ -2,7 +2,7 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ from oai.errors import UsageError
 from oai.rights import Right
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings.index_errors import find_problems, find_run_files
-from provider.holdings.status import RunStatus, run_statuses
+from provider.holdings.status import RunFile, RunStatus, run_statuses
 from provider.indexing.browsing import FileKnown, find_files, list_folder
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
@@ -39,23 +39,11 @@ class FileQuery(Paged):
     troubled: Flag = Field(default=False, description="Only files that failed or have unreadable locations.")
 
 
-class FileOut(Out):
+class FileOut(Out, RunFile):
     """A file of an indexing run."""
 
-    id: int
-    path: str
-    state: str
-    reason: str | None
     failure_code: str | None = Field(description="Failure code; see the reference of failure codes.")
-    failure_facts: dict[str, Any] | None = Field(description="Facts that belong to the failure code.")
-    host: str | None
-    started: datetime | None
-    ended: datetime | None
-    new: int
-    unchanged: int
-    moved: int
-    duplicates: int
-    problems: int
+    failure_facts: Mapping[str, Any] | None = Field(description="Facts that belong to the failure code.")
 
 
 class TroubleOut(Out):

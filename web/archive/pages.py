@@ -14,9 +14,10 @@ from oai.settings import Settings
 from oai.xml import parse
 from provider.clients.store import harvested_lists, harvesters
 from provider.holdings.collections import list_collections
-from provider.holdings.index_errors import NumberedFile, find_problems, find_run_files
+from provider.holdings.index_errors import find_problems, find_run_files
 from provider.holdings.sets import Node, Tree, children, tree_of
 from provider.holdings.status import (
+    RunFile,
     RunStatus,
     archive_status,
     by_month,
@@ -164,7 +165,7 @@ async def files(request: web.Request) -> web.StreamResponse:
     """Export the files of an indexing run: all, or only those with faults."""
     number, troubled = number_of(request), request.query.get("show") == "troubled"
 
-    async def behind(last: NumberedFile | None) -> Sequence[NumberedFile]:
+    async def behind(last: RunFile | None) -> Sequence[RunFile]:
         after = last.id if last else 0
         try:
             return await database_of(request).run(

@@ -9,7 +9,7 @@ from pydantic import ConfigDict, Field
 from harvester.bibliographic.imports import list_imports, list_omissions
 from harvester.bibliographic.models import BibliographicRow
 from harvester.bibliographic.record_view import get_record, made_from
-from harvester.bibliographic.search import Hit, count_facets
+from harvester.bibliographic.search import FacetCount, Hit, count_facets
 from harvester.models import Repository
 from oai.errors import UsageError
 from oai.rights import Right
@@ -207,11 +207,8 @@ class HitOut(Out, Hit):
     contributors: Sequence[str] = Field(description="The first three names.")
 
 
-class CountOut(Out):
+class CountOut(Out, FacetCount):
     """A value and the number of records that have it."""
-
-    value: str
-    count: int
 
 
 class FacetsOut(Out):
