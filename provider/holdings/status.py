@@ -270,14 +270,14 @@ def index_backlog(session: Session) -> IndexBacklog:
     return IndexBacklog(waiting=row[0], running=row[1], lost=row[2], since=row[3])
 
 
-def run_statuses(session: Session, *, most: int = 20, before: int | None = None) -> list[RunStatus]:
+def run_statuses(session: Session, *, limit: int = 20, before: int | None = None) -> list[RunStatus]:
     """Return the latest runs, newest first; those before the one numbered `before`."""
     # A run whose files have been deleted has nothing to show, and must not take space on a page.
     a_file = select(IndexFile.id).where(IndexFile.run_id == IndexRun.id).correlate(IndexRun).limit(1)
     latest = select(IndexRun).where(a_file.scalar_subquery().is_not(None))
     if before is not None:
         latest = latest.where(IndexRun.id < before)
-    run = aliased(IndexRun, latest.order_by(IndexRun.id.desc()).limit(most).subquery())
+    run = aliased(IndexRun, latest.order_by(IndexRun.id.desc()).limit(limit).subquery())
     # Counted run by run: a join might read the files of all runs.
     named = [number.label(name) for name, number in _run_numbers().items()]
     numbers = select(*named).where(IndexFile.run_id == run.id).lateral()

@@ -113,8 +113,8 @@ class SelfTestOut(SelfTestLine):
 @OPERATIONS.add("GET /archive/indexing", "listIndexRuns", Right.LOOK_AROUND, query=Paged)
 async def _index_runs(call: Call) -> Page[IndexRunOut]:
     """List indexing runs, newest first."""
-    most = call.asked(Paged).limit + 1
-    runs = await call.database.run(run_statuses, most=most, before=after(call, int))
+    limit = call.asked(Paged).limit + 1
+    runs = await call.database.run(run_statuses, limit=limit, before=after(call, int))
     return page_of(call, runs, IndexRunOut.model_validate, lambda run: run.run_id)
 
 

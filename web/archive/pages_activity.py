@@ -141,7 +141,7 @@ async def indexing(request: web.Request) -> web.Response:
     database = database_of(request)
     before = number_in(request, "before", largest=LARGEST_BIGINT)
     before_run = number_in(request, "before_run")
-    runs = await database.run(run_statuses, most=_RUNS + 1, before=before_run)
+    runs = await database.run(run_statuses, limit=_RUNS + 1, before=before_run)
     problems = await database.run(find_problems, limit=PAGE + 1, before=before)
     return render(
         request,
