@@ -7,8 +7,9 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
-from oai.owners import Organisation
 from oai.rights import Right, Role, Scope
+from web.admin.pages_organisations import organisation_of
+from web.admin.pages_users import user_of
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
@@ -16,8 +17,8 @@ from web.api.shapes import In, Out, Page, Paged, unchanged
 from web.auth import api_tokens, organisations, second_factor, users
 from web.auth.access import about
 from web.auth.organisations import MOST_BYTES, MOST_RECORDS, OrganisationView
-from web.auth.users import find_user_view, find_users
-from web.models import ApiToken, User
+from web.auth.users import UserView, find_users
+from web.models import ApiToken
 from web.site.i18n import _
 
 OPERATIONS: Final = Operations("people")
@@ -117,14 +118,13 @@ async def _add_user(call: Call) -> UserOut:
     row = await call.database.run(
         users.add_user, asked.name, asked.role, organisation_id=asked.organisation_id
     )
-    about(call.request, "user", row.user_id, row.name)
     return await _user_out(call, row.user_id)
 
 
 @OPERATIONS.add("GET /users/{user}", "getUser", Right.ADMINISTER)
 async def _show_user(call: Call) -> UserOut:
     """Show a user."""
-    return await _user_out(call, (await _user(call)).user_id)
+    return UserOut.model_validate(await _user(call))
 
 
 @OPERATIONS.add("PUT /users/{user}", "changeUser", Right.ADMINISTER, body=UserChange, session_only=True)
@@ -152,19 +152,11 @@ async def _enable(call: Call) -> UserOut:
 
 
 async def _user_out(call: Call, number: int) -> UserOut:
-    view = await call.database.run(find_user_view, number)
-    if view is None:
-        raise ApiError(404, _("User %(number)s does not exist.") % {"number": number})
-    return UserOut.model_validate(view)
+    return UserOut.model_validate(await user_of(call.request, number))
 
 
-async def _user(call: Call) -> User:
-    number: int = call.place["user"]
-    row = await call.database.run(lambda session: session.get(User, number))
-    if row is None:
-        raise ApiError(404, _("User %(number)s does not exist.") % {"number": number})
-    about(call.request, "user", number, row.name)
-    return row
+async def _user(call: Call) -> UserView:
+    return await user_of(call.request, call.place["user"])
 
 
 @OPERATIONS.add(
@@ -275,7 +267,7 @@ async def _add_organisation(call: Call) -> OrganisationOut:
     row = await call.database.run(
         organisations.add_organisation, short_name=asked.short_name, name=asked.name
     )
-    about(call.request, "organisation", row.organisation_id, row.name)
+    about(call.request, "organisation", row.organisation_id, row.short_name)
     return await _organisation_out(call, row.organisation_id)
 
 
@@ -290,8 +282,8 @@ async def _show_organisation(call: Call) -> OrganisationOut:
 )
 async def _change_organisation(call: Call) -> OrganisationOut:
     """Rename an organisation, or limit what it may store."""
-    number = await _organisation(call)
-    asked = call.sent(ChangedOrganisation)
+    asked, number = call.sent(ChangedOrganisation), call.place["organisation"]
+    await organisation_of(call.request, number)
 
     def work(session: Session) -> None:
         organisations.change_organisation(session, number, short_name=asked.short_name, name=asked.name)
@@ -305,9 +297,9 @@ async def _change_organisation(call: Call) -> OrganisationOut:
 @OPERATIONS.add("DELETE /organisations/{organisation}", "removeOrganisation", Right.ADMINISTER)
 async def _remove_organisation(call: Call) -> None:
     """Remove an organisation; its repositories then belong to the administrators."""
-    number = await _organisation(call)
-    ended = await call.database.run(organisations.remove_organisation, number)
-    about(call.request, "organisation", number, **ended)
+    row = await organisation_of(call.request, call.place["organisation"])
+    ended = await call.database.run(organisations.remove_organisation, row.organisation_id)
+    about(call.request, "organisation", row.organisation_id, row.short_name, **ended)
 
 
 @OPERATIONS.add("PUT /repositories/{repository}/owner", "setOwner", Right.ADMINISTER, body=OwnerBody)
@@ -324,12 +316,3 @@ async def _organisation_out(call: Call, number: int) -> OrganisationOut:
     if view is None:
         raise ApiError(404, _("Organisation %(number)s does not exist.") % {"number": number})
     return OrganisationOut.model_validate(view)
-
-
-async def _organisation(call: Call) -> int:
-    number: int = call.place["organisation"]
-    row = await call.database.run(lambda session: session.get(Organisation, number))
-    if row is None:
-        raise ApiError(404, _("Organisation %(number)s does not exist.") % {"number": number})
-    about(call.request, "organisation", number, row.name)
-    return number

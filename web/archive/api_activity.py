@@ -20,9 +20,15 @@ from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Flag, In, Out, Page, Paged
 from web.archive.address import provider_address
-from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, abandoned_after, client_of, list_self_tests
+from web.archive.pages_activity import (
+    CHECK_COUNT,
+    SELF_TESTS,
+    abandoned_after,
+    client_of,
+    list_self_tests,
+    self_test_of,
+)
 from web.auth.access import about, who_asks
-from web.models import SelfTest
 from web.site.i18n import _
 from web.site.paging import LARGEST_BIGINT
 
@@ -268,8 +274,4 @@ async def _checks(call: Call) -> Page[SelfTestLine]:
 @OPERATIONS.add("GET /archive/checks/{check}", "getSelfTest", Right.LOOK_AROUND)
 async def _check(call: Call) -> SelfTestOut:
     """Show a self-test with its findings."""
-    number: int = call.place["check"]
-    row = await call.database.run(lambda session: session.get(SelfTest, number))
-    if row is None:
-        raise ApiError(404, _("Self-test %(number)s does not exist.") % {"number": number})
-    return SelfTestOut.model_validate(row)
+    return SelfTestOut.model_validate(await self_test_of(call.request, call.place["check"]))

@@ -9,15 +9,13 @@ from pydantic import ConfigDict, Field, model_validator
 
 from manager.exports import remove_export
 from oai.rights import Right
-from provider.export.models import ExportForm, PreparedExport
+from provider.export.models import ExportForm
 from provider.export.prepared_files import list_exports
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Moment, Out, Page, Paged
-from web.archive.pages_exports import ExportRequest, queued, sent
-from web.auth.access import about
-from web.site.i18n import _
+from web.archive.pages_exports import ExportRequest, found_export, queued, sent
 
 OPERATIONS: Final = Operations("archive")
 
@@ -80,7 +78,7 @@ async def _prepare(call: Call) -> PreparedExportOut:
 @OPERATIONS.add("GET /archive/exports/{export}", "getPreparedExport", Right.LOOK_AROUND)
 async def _show(call: Call) -> PreparedExportOut:
     """Show a prepared file."""
-    return PreparedExportOut.model_validate(await _asked(call))
+    return PreparedExportOut.model_validate(await found_export(call.request, call.place["export"]))
 
 
 @OPERATIONS.add(
@@ -92,21 +90,12 @@ async def _show(call: Call) -> PreparedExportOut:
 )
 async def _send(call: Call) -> web.StreamResponse:
     """Download a prepared file, whole or in ranges."""
-    return await sent(call.request, (await _asked(call)).export_id)
+    return await sent(call.request, call.place["export"])
 
 
 @OPERATIONS.add("DELETE /archive/exports/{export}", "removePreparedExport", Right.ARCHIVE)
 async def _remove(call: Call) -> None:
     """Remove a prepared file, or stop its preparation."""
-    export = await _asked(call)
+    export = await found_export(call.request, call.place["export"])
     if not await call.database.run(remove_export, call.settings, export.export_id, by=call.who.name):
         raise ApiError(409, "the file is not available: its preparation failed, or it was removed")
-
-
-async def _asked(call: Call) -> PreparedExport:
-    number: int = call.place["export"]
-    row = await call.database.run(lambda session: session.get(PreparedExport, number))
-    if row is None:
-        raise ApiError(404, _("Prepared file %(number)s does not exist.") % {"number": number})
-    about(call.request, "export", number, row.title)
-    return row

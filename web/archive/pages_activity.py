@@ -296,13 +296,18 @@ async def start_check(request: web.Request) -> web.Response:
 @needs(Right.LOOK_AROUND)
 async def check(request: web.Request) -> web.Response:
     """Show one self-test with its findings so far."""
-    number = number_of(request)
-    row = await database_of(request).run(lambda session: session.get(SelfTest, number))
-    if row is None:
-        raise web.HTTPNotFound(text=_("Self-test %(number)s does not exist.") % {"number": number})
+    row = await self_test_of(request, number_of(request))
     failed = [finding for finding in row.findings if finding["result"] == "failed"]
     others = [finding for finding in row.findings if finding["result"] != "failed"]
     return render(request, "archive_check.html", test=row, failed=failed, others=others, of=CHECK_COUNT)
+
+
+async def self_test_of(request: web.Request, number: int) -> SelfTest:
+    """Return the self-test with that number; respond 404 if there is none."""
+    row = await database_of(request).run(lambda session: session.get(SelfTest, number))
+    if row is None:
+        raise web.HTTPNotFound(text=_("Self-test %(number)s does not exist.") % {"number": number})
+    return row
 
 
 async def client_of(request: web.Request, name: str = "key") -> ProviderClient:

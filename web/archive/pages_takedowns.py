@@ -144,7 +144,7 @@ async def show(request: web.Request) -> web.Response:
 async def lift(request: web.Request) -> web.Response:
     """End the take-down for the given reason."""
     number, because = number_of(request), (await request.post()).get("because", "")
-    row = await _row(request)
+    row = await takedown_of(request, number_of(request))
     about(request, "takedown", number, row.targets[0])
 
     def work(session: Session) -> None:
@@ -230,7 +230,7 @@ def _form(
 
 
 async def _page(request: web.Request, form: Form) -> web.Response:
-    row = await _row(request)
+    row = await takedown_of(request, number_of(request))
     return render(
         request,
         "archive_takedown.html",
@@ -242,9 +242,10 @@ async def _page(request: web.Request, form: Form) -> web.Response:
     )
 
 
-async def _row(request: web.Request) -> Takedown:
+async def takedown_of(request: web.Request, number: int) -> Takedown:
+    """Return the take-down with that number; respond 404 if there is none."""
     try:
-        return await database_of(request).run(takedowns.find_takedown, number_of(request))
+        return await database_of(request).run(takedowns.find_takedown, number)
     except UsageError as error:
         raise web.HTTPNotFound(text=error_text(error)) from None
 
