@@ -159,7 +159,7 @@ async def give(request: web.Request) -> web.Response:
     numbers = sorted(set(numbers_in(posted, "repository")))
     if not numbers:
         return await _page(request, organisation, None, unticked="back" if back else "assign")
-    ticked = [(await asked_for(request, Repository, one))[1] for one in numbers[:_MOST_TICKED]]
+    ticked = [await asked_for(request, Repository, one) for one in numbers[:_MOST_TICKED]]
     names = {row.repository_id: row.display_name for row in ticked}
     target = None if back else organisation.organisation_id
     leaving = await database_of(request).run(find_leaving, list(names), target)

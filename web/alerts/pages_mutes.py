@@ -89,7 +89,7 @@ async def add(request: web.Request) -> web.Response:
         return await _form(request, form)
     number = None
     if asked.repository != "all":
-        number = (await asked_for(request, Repository, int(asked.repository)))[1].repository_id
+        number = (await asked_for(request, Repository, int(asked.repository))).repository_id
     elif _own_only(request):
         return await _form(request, form.with_error("repository", _("Choose one of the options.")))
     starts, ends = asked.times()
@@ -107,7 +107,7 @@ async def add(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def acknowledge_run(request: web.Request) -> web.Response:
     """Note that the user knows of a run's failure, and return to the page with the button."""
-    who, run = await asked_for(request, History)
+    who, run = who_asks(request), await asked_for(request, History)
     posted = await request.post()
     note = str(posted.get("note", ""))[:_LONGEST]
 
@@ -121,7 +121,7 @@ async def acknowledge_run(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def end(request: web.Request) -> web.Response:
     """End it now, and return to the page with the button."""
-    _who, row = await asked_for(request, Mute)
+    row = await asked_for(request, Mute)
     await database_of(request).run(end_mute, row.mute_id)
     path = local_path({"next": "/alerts/mutes", **await request.post()})
     raise web.HTTPSeeOther(f"{path.partition('?')[0]}?done=unmuted")

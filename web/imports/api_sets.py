@@ -161,7 +161,7 @@ async def _remove(call: Call) -> None:
 async def _try(call: Call) -> FilteringSetTrialOut:
     """Test conditions on stored records, without saving."""
     asked = call.sent(SetTrial)
-    _who, repository = await asked_for(call.request, Repository, asked.repository)
+    repository = await asked_for(call.request, Repository, asked.repository)
     trial = await call.request.config_dict[TRIALS].conditions(
         asked.rules, repository.repository_id, samples=asked.samples
     )

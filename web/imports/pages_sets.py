@@ -260,7 +260,7 @@ async def _try(request: web.Request, state: _EditorState) -> web.Response:
     if asked is None:
         errors = {_SAMPLE + name: text for name, text in form.errors.items()}
         return await _page(request, replace(state, errors=errors))
-    _who, repository = await asked_for(request, Repository, asked.repository)
+    repository = await asked_for(request, Repository, asked.repository)
     rules = read_conditions(state.values).rules
     try:
         trial = await request.config_dict[TRIALS].conditions(

@@ -287,7 +287,7 @@ class ShownAnswer:
 @needs(Right.HARVEST)
 async def show(request: web.Request) -> web.Response:
     """Show the form for a verb; with `verb` in the query string, send the request and show the response."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     details, access = await repository_of(request, repository.repository_id), access_of(repository.protocol)
     known = await database_of(request).run(find_records, repository.repository_id, limit=_IDENTIFIERS)
     put = _verb(request.query.get("verb", ""), access)

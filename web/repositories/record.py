@@ -32,9 +32,9 @@ _MOST_COMPARED: Final = 4 * 1024**2
 
 async def show(request: web.Request) -> web.Response:
     """Show one record: its header, and its file unchanged."""
-    _who, record = await asked_for(request, Record)
+    record = await asked_for(request, Record)
     database = database_of(request)
-    _again, repository = await asked_for(request, Repository, record.repository_id)
+    repository = await asked_for(request, Repository, record.repository_id)
     sets = await database.run(sets_of_record, record.record_id)
     file = (
         base_folder(repository, request.config_dict[SETTINGS]) / record.filename if record.filename else None

@@ -218,7 +218,7 @@ async def _remove(call: Call) -> None:
 async def _try(call: Call) -> RuleTrialOut:
     """Test a rule, or other content, on samples without saving."""
     rule, asked = await rule_asked(call), call.sent(TrialBody)
-    _who, repository = await asked_for(call.request, Repository, asked.repository_id)
+    repository = await asked_for(call.request, Repository, asked.repository_id)
     last = await call.database.run(last_version, rule.rule_id)
     content = last.content if asked.content is None else asked.content.encode()
     form = SampleForm(

@@ -116,7 +116,7 @@ async def remove(request: web.Request) -> web.Response:
 
 async def rule_of(request: web.Request) -> Rule:
     """Return the rule in the path; respond 404 if it does not exist or the user may not see it."""
-    _who, rule = await asked_for(request, Rule)
+    rule = await asked_for(request, Rule)
     about(request, "rule", rule.rule_id, rule.name)
     return rule
 

@@ -58,7 +58,7 @@ async def show(request: web.Request) -> web.Response:
 
 async def show_audit(request: web.Request) -> web.Response:
     """Show one audit with its first findings."""
-    _who, audit = await asked_for(request, StoreAudit)
+    audit = await asked_for(request, StoreAudit)
     view = await database_of(request).run(find_audit, audit.audit_id)
     return render(request, "store_audit.html", view=view, audit=view.audit)
 
@@ -66,7 +66,7 @@ async def show_audit(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def run(request: web.Request) -> web.Response:
     """Queue an audit of the repository's store."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     try:
         await database_of(request).run(queue_audit, repository.repository_id)
     except UsageError as error:
