@@ -28,7 +28,7 @@ from web.auth.users import (
 )
 from web.models import LinkKind, Role
 from web.site.export import KINDS, columns_of, export_list
-from web.site.faults import RemediableConflict
+from web.site.faults import RemediableConflict, conflicts
 from web.site.forms import (
     Form,
     FormModel,
@@ -234,10 +234,8 @@ def base_url(request: web.Request) -> str:
 
 async def _linked(request: web.Request, kind: LinkKind) -> web.Response:
     user, settings = await user_of(request), request.config_dict[SETTINGS]
-    try:
+    with conflicts():
         made = await database_of(request).run(make_link, settings, user.name, base_url(request), kind=kind)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     return await _page(request, user, None, link=made, invitation=kind is LinkKind.INVITATION)
 
 

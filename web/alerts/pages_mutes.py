@@ -13,6 +13,7 @@ from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, local_path, needs, visible_repositories, who_asks
 from web.repositories.forms import repository_choices
+from web.site.faults import conflicts
 from web.site.formats import lasting
 from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
@@ -111,10 +112,8 @@ async def acknowledge_run(request: web.Request) -> web.Response:
     posted = await request.post()
     note = str(posted.get("note", ""))[:_LONGEST]
 
-    try:
+    with conflicts():
         await database_of(request).run(acknowledge, run.history_id, note=note, by=who.name)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"{local_path(posted).partition('?')[0]}?done=acknowledged")
 
 

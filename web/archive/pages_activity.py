@@ -32,6 +32,7 @@ from web.archive.address import provider_address
 from web.auth.access import about, needs, who_asks
 from web.models import SelfTest
 from web.site.background import Background
+from web.site.faults import conflicts
 from web.site.forms import Form
 from web.site.i18n import _, error_text, mark
 from web.site.keys import SETTINGS, database_of
@@ -286,10 +287,8 @@ async def checks(request: web.Request) -> web.Response:
 async def start_check(request: web.Request) -> web.Response:
     """Start a self-test in the background."""
     base_url = provider_address(request.config_dict[SETTINGS])
-    try:
+    with conflicts():
         row = await request.config_dict[SELF_TESTS].start(base_url, asked_by=who_asks(request).name)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/archive/check/{row.self_test_id}?done=check-started")
 
 

@@ -23,6 +23,7 @@ from web.auth.access import Right, about, asked_for, needs, who_asks
 from web.auth.set_owners import change_seen_set, may_change, name_for, remove_seen_set, set_seen, sets_seen
 from web.repositories.forms import repository_choices
 from web.rules.trials import TRIALS
+from web.site.faults import conflicts
 from web.site.forms import (
     Form,
     FormModel,
@@ -192,10 +193,8 @@ async def remove(request: web.Request) -> web.Response:
     found = await set_of(request, number_of(request))
     if found.used_by:
         raise web.HTTPConflict(text=_("This set is used by sources. Choose another set for them first."))
-    try:
+    with conflicts():
         await database_of(request).run(remove_seen_set, found)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther("/imports/sets?done=set-removed")
 
 

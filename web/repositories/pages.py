@@ -42,6 +42,7 @@ from web.repositories.removals import PAGE_SECONDS, REMOVALS
 from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.schedules.forms import partner_minutes
 from web.site.failures import problem_of
+from web.site.faults import conflicts
 from web.site.formats import reason
 from web.site.forms import (
     Form,
@@ -220,10 +221,8 @@ async def unlock(request: web.Request) -> web.Response:
     """Clear the locks that keep harvests off the repository."""
     repository = await asked_for(request, Repository)
     number = repository.repository_id
-    try:
+    with conflicts():
         holders = await database_of(request).run(clear_locks, number)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     about(request, "repository", number, cleared=holders)
     raise web.HTTPSeeOther(f"/repositories/{number}?done=repository-unlocked")
 
@@ -249,10 +248,8 @@ async def remove(request: web.Request) -> web.Response:
     """Remove the repository; a large one in the background."""
     repository = await asked_for(request, Repository, being_removed=True)
     removals = request.config_dict[REMOVALS]
-    try:
+    with conflicts():
         gone = await removals.remove(repository.repository_id, seconds=PAGE_SECONDS)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/repositories?done=repository-{'removed' if gone else 'being-removed'}")
 
 
