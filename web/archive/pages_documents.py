@@ -69,7 +69,7 @@ async def as_warc(request: web.Request) -> web.StreamResponse:
     query = Query(url=url, match=_match(request, url), limit=_PAGE)
     settings, database = request.config_dict[SETTINGS].provider, database_of(request).database
     # Without the reader's address, because a client can forge that of a reading room here.
-    steps = export_warc(database, settings, query, None)
+    steps = export_warc(database, settings, query)
     try:
         first = await asyncio.to_thread(next, steps, None)
     except UsageError as error:
