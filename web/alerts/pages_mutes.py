@@ -15,13 +15,12 @@ from web.auth.access import Right, about, asked_for, local_path, needs, visible_
 from web.repositories.forms import repository_choices
 from web.site.faults import conflicts
 from web.site.formats import lasting
-from web.site.forms import Form, FormModel, empty_is_none, read_form
+from web.site.forms import Form, FormModel, LocalTime, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import BIG_NUMBER, NUMBER, chosen_repository
 from web.site.render import render
-from web.site.zones import here
 
 _LONGEST: Final = 2000
 _HOURS: Final = (1, 4, 12, 24, 72, 168, 720, 2160)
@@ -32,7 +31,7 @@ class MuteForm(FormModel):
 
     repository: str = Field(pattern=r"^(all|[1-9]\d{0,8})$")
     kind: MuteKind = MuteKind.MUTED
-    starts: datetime | None = None
+    starts: LocalTime | None = None
     hours: int = Field(4, ge=1, le=2160)
     note: str = Field(min_length=1, max_length=_LONGEST)
 
@@ -47,10 +46,7 @@ class MuteForm(FormModel):
 
     def times(self) -> tuple[datetime | None, datetime]:
         """Return start and end, with a time zone."""
-        begin = self.starts
-        if begin is not None and begin.tzinfo is None:
-            begin = begin.replace(tzinfo=here())
-        return begin, (begin or utc_now()) + timedelta(hours=self.hours)
+        return self.starts, (self.starts or utc_now()) + timedelta(hours=self.hours)
 
 
 async def listing(request: web.Request) -> web.Response:
