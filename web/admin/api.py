@@ -12,7 +12,7 @@ from web.admin.pages_organisations import organisation_of
 from web.admin.pages_users import user_of
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import In, Out, Page, Paged, unchanged
 from web.auth import api_tokens, organisations, second_factor, users
 from web.auth.access import about
@@ -106,9 +106,7 @@ async def _me(call: Call) -> MeOut:
 @OPERATIONS.add("GET /users", "listUsers", Right.ADMINISTER, query=Paged)
 async def _users(call: Call) -> Page[UserOut]:
     """List users by name."""
-    limit = call.asked(Paged).limit + 1
-    found = await call.database.run(find_users, limit=limit, after=after(call, str) or "")
-    return page_of(call, found, UserOut.model_validate, lambda user: user.name)
+    return await list_page(call, find_users, UserOut.model_validate, kind=str, after=lambda user: user.name)
 
 
 @OPERATIONS.add("POST /users", "addUser", Right.ADMINISTER, body=NewUser, status=201, session_only=True)
@@ -172,9 +170,8 @@ async def _reset_second_factor(call: Call) -> UserOut:
 @OPERATIONS.add("GET /tokens", "listTokens", Right.ADMINISTER, query=Paged)
 async def _tokens(call: Call) -> Page[TokenOut]:
     """List API tokens, newest first."""
-    limit = call.asked(Paged).limit + 1
-    found = await call.database.run(api_tokens.list_tokens, limit=limit, before=after(call, int))
-    return page_of(call, found, TokenOut.model_validate, lambda token: token.token_id)
+    shown = TokenOut.model_validate
+    return await list_page(call, api_tokens.list_tokens, shown, before=lambda token: token.token_id)
 
 
 @OPERATIONS.add(
@@ -253,11 +250,8 @@ class OwnerBody(In):
 @OPERATIONS.add("GET /organisations", "listOrganisations", Right.ADMINISTER, query=Paged)
 async def _organisations(call: Call) -> Page[OrganisationOut]:
     """List organisations by short name."""
-    limit = call.asked(Paged).limit + 1
-    rows = await call.database.run(
-        organisations.list_organisations, limit=limit, after=after(call, str) or ""
-    )
-    return page_of(call, rows, OrganisationOut.model_validate, lambda row: row.short_name)
+    find, shown = organisations.list_organisations, OrganisationOut.model_validate
+    return await list_page(call, find, shown, kind=str, after=lambda row: row.short_name)
 
 
 @OPERATIONS.add("POST /organisations", "addOrganisation", Right.ADMINISTER, body=NewOrganisation, status=201)

@@ -13,7 +13,7 @@ from provider.export.models import ExportForm
 from provider.export.prepared_files import list_exports
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import Moment, Out, Page, Paged
 from web.archive.pages_exports import ExportRequest, found_export, queued, sent
 
@@ -62,9 +62,8 @@ class NewExport(ExportRequest):
 @OPERATIONS.add("GET /archive/exports", "listPreparedExports", Right.LOOK_AROUND, query=Paged)
 async def _list(call: Call) -> Page[PreparedExportOut]:
     """List WARC and WACZ files prepared for download, newest first."""
-    limit = call.asked(Paged).limit + 1
-    rows = await call.database.run(list_exports, limit=limit, before=after(call, int))
-    return page_of(call, rows, PreparedExportOut.model_validate, lambda row: row.export_id)
+    shown = PreparedExportOut.model_validate
+    return await list_page(call, list_exports, shown, before=lambda row: row.export_id)
 
 
 @OPERATIONS.add("POST /archive/exports", "prepareExport", Right.ARCHIVE, body=NewExport, status=202)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from oai.rights import Right
 from provider.holdings import takedowns
 from provider.models import Takedown
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import In, Moment, Out, Page, Paged
 from web.archive.pages_takedowns import takedown_of
 from web.auth.access import about
@@ -85,14 +86,8 @@ class LiftBody(In):
 async def _list(call: Call) -> Page[TakedownOut]:
     """List the take-down register, newest first."""
     asked = call.asked(TakedownQuery)
-    rows = await call.database.run(
-        takedowns.list_takedowns,
-        limit=asked.limit + 1,
-        before=after(call, int),
-        words=asked.words,
-        ended=asked.ended,
-    )
-    return page_of(call, rows, _out, lambda row: row.takedown_id)
+    find = partial(takedowns.list_takedowns, words=asked.words, ended=asked.ended)
+    return await list_page(call, find, _out, before=lambda row: row.takedown_id)
 
 
 @OPERATIONS.add("POST /archive/takedowns/preview", "previewTakedown", Right.ARCHIVE, body=Targets)
