@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pydantic import Field
@@ -24,7 +25,7 @@ from provider.holdings.sets import Node, Tree, children, tree_of
 from provider.holdings.status import archive_status, by_month
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, link, page_of
+from web.api.paging import after, link, list_page
 from web.api.shapes import Done, In, Moment, Out, Page, Paged
 from web.archive.address import aggregate_address, document_address, provider_address
 from web.archive.pages_aggregate import asked_to_publish
@@ -100,10 +101,8 @@ async def _sets(call: Call) -> Page[NodeOut]:
     """List the sets directly below a set, or the top-level sets of a tree."""
     query = call.asked(SetQuery)
     tree = tree_of(query.below) if query.below is not None else query.tree
-    rows = await call.database.run(
-        children, tree, below=query.below, limit=query.limit + 1, after=after(call, str) or ""
-    )
-    return page_of(call, rows, NodeOut.model_validate, lambda node: node.set_spec)
+    find = partial(children, tree=tree, below=query.below)
+    return await list_page(call, find, NodeOut.model_validate, kind=str, after=lambda node: node.set_spec)
 
 
 class AggregateSourceOut(Out):
