@@ -17,7 +17,6 @@ from manager.job_commands import job_row
 from manager.jobs.views import find_job
 from manager.models import Job, RecurringJob, in_plain_words
 from manager.rule_access import RULE_COLUMNS, check_rule_access
-from manager.schedules import service as samples
 from manager.schedules import service as schedules
 from manager.schedules.plan import check_rule_file, read_plan
 from manager.schedules.service import ScheduleView, find_schedules, find_view
@@ -173,7 +172,7 @@ def sample_schedule(invocation: Invocation) -> None:
     """Harvest a few records now, in addition to the schedule."""
     arguments = invocation.arguments
     with invocation.session() as session:
-        job = samples.sample_schedule(session, arguments.recurring_id, arguments.records)
+        job = schedules.sample_schedule(session, arguments.recurring_id, arguments.records)
         facts = _job_facts(session, job)
         session.commit()
         invocation.about(arguments.recurring_id, job_id=job.job_id, records=arguments.records)

@@ -3,8 +3,8 @@
 A handler declares the right that its routes need with ``@needs(Right.HARVEST)``. Without a declaration, GET
 needs `Right.LOOK` and every other method `Right.ADMINISTER`, so that a forgotten declaration denies access.
 
-Handlers fetch an object that belongs to a repository with ``who, job = await asked_for(request, Job)``, which
-answers 404 both for an object that does not exist and for one that the user may not see. Lists are limited by
+Handlers fetch an object that belongs to a repository with ``await asked_for(request, Job)``, which answers
+404 both for an object that does not exist and for one that the user may not see. Lists are limited by
 `visible_repositories(who)`, a SELECT of ids for ``column.in_(…)``, or None for no limit. An object that is
 not named by the path (a choice in a form) is fetched with `asked_for(request, Repository, number)`.
 """
@@ -197,8 +197,8 @@ def find_visible(session: Session, who: SignedIn, kind: type[_Row], number: int)
 
 async def asked_for(
     request: web.Request, kind: type[_Row], number: int | None = None, *, being_removed: bool = False
-) -> tuple[SignedIn, _Row]:
-    """Return the user and the requested row, by `number` or by the `{id}` in the path.
+) -> _Row:
+    """Return the requested row, by `number` or by the `{id}` in the path.
 
     `kind` is the table's class: `Repository`, `RecurringJob`, `Job`, `History`, or another with a
     `repository_id`. Responds 404 with the same text if the row does not exist and if the user may not see it.
@@ -221,7 +221,7 @@ async def asked_for(
         )
     if subject_of(request) is None:
         about(request, KIND_OF_ROW.get(kind, kind.__tablename__), wanted, name)
-    return who, row
+    return row
 
 
 async def several_asked_for(
@@ -235,7 +235,7 @@ async def several_asked_for(
     missing: dict[int, web.HTTPException] = {}
     for number in numbers:
         try:
-            _who, found[number] = await asked_for(request, kind, number, being_removed=being_removed)
+            found[number] = await asked_for(request, kind, number, being_removed=being_removed)
         except (web.HTTPNotFound, web.HTTPConflict) as error:
             missing[number] = error
     if missing and not found:

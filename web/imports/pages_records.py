@@ -315,7 +315,7 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 
 async def show(request: web.Request) -> web.Response:
     """Show the full record."""
-    _who, row = await asked_for(request, BibliographicRow)
+    row = await asked_for(request, BibliographicRow)
     database = database_of(request)
     found = await database.run(get_record, row.bibliographic_id)
     return render(

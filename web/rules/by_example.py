@@ -90,7 +90,7 @@ async def propose(request: web.Request) -> web.Response:
 async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | None = None) -> web.Response:
     """Render the page; with ticks, also the proposals."""
     decisions = ticks or {}
-    _who, repository = await asked_for(request, Repository, number)
+    repository = await asked_for(request, Repository, number)
     prefix = await _prefix(request)
     name, fault = repository.display_name, ""
     examples: list[Example] = []
