@@ -16,19 +16,21 @@ from sqlalchemy.orm import Session
 from harvester.locks import find_locks
 from harvester.models import History, Repository
 from harvester.repositories import wait_end
-from harvester.vocabulary import NOT_RUN, Overlap
+from harvester.vocabulary import Overlap, RunStatus
 from manager import queue
 from manager.jobs.reasons import WaitReason, locked_by
 from manager.jobs.rejection import is_valid
 from manager.leader.admission import AdmissionJob, AdmissionLimits, Admitted, admit, host_of
 from manager.models import UNDER_WAY, Job, JobStatus, RecurringJob
 from manager.notices.mutes import maintenance_end
+from manager.schedules.failures import GOOD
 from manager.worker import registry
 from oai.sections import ManagerSettings
 
 logger = logging.getLogger("manager.launching")
 
 _LEAST_LOOKAHEAD: Final = 32
+_MAKES_UP: Final = GOOD | {RunStatus.HELD}
 _RUNS_COMPARED: Final = 10
 """How many of a schedule's last runs are compared with the due time of its next one."""
 _TURNS_AHEAD: Final = 4
@@ -147,14 +149,15 @@ def _launch(session: Session, admitted: Sequence[Admitted], data: Path | None) -
 
 
 def _skip_overlapped(session: Session, numbers: Sequence[int]) -> None:
-    """Remove planned jobs that became due during another run of a schedule that skips such runs.
+    """Remove planned jobs that became due during a run, for example by hand, of a schedule that skips such.
 
-    A run by hand is such a run. The planner then records what was skipped, and plans the next run.
+    The run must have received its records: one that failed makes up for nothing. The planner then records
+    what was skipped, and plans the next run.
     """
     due = Job.harvest_start_time
     latest = (
         select(History.harvest_start_time, History.harvest_end_time)
-        .where(History.recurring_id == Job.recurring_id, History.status.not_in(NOT_RUN))
+        .where(History.recurring_id == Job.recurring_id, History.status.in_(_MAKES_UP))
         .order_by(History.history_id.desc())
         .limit(_RUNS_COMPARED)
         .lateral()
@@ -163,6 +166,8 @@ def _skip_overlapped(session: Session, numbers: Sequence[int]) -> None:
         select(Job.job_id, RecurringJob.id, func.min(latest.c.harvest_start_time))
         .join(RecurringJob, RecurringJob.id == Job.recurring_id)
         .join(latest, and_(latest.c.harvest_start_time < due, latest.c.harvest_end_time > due))
+        # An end in the future is that of a clock that was ahead.
+        .where(latest.c.harvest_end_time <= func.now())
         .where(Job.job_id.in_(numbers), Job.attempt == 0, due == RecurringJob.last_due)
         .where(RecurringJob.overlap == Overlap.SKIP, RecurringJob.frequency.is_not(None))
         .group_by(Job.job_id, RecurringJob.id)

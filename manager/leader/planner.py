@@ -133,8 +133,10 @@ def without_job(session: Session) -> list[int]:
 def remove_jobs_of_paused(session: Session) -> None:
     """Remove the planned jobs and retries of schedules that were paused by SQL. The caller commits."""
     waits = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
-    # Other jobs of a paused schedule are those that a user asked for since.
-    planned = or_(Job.attempt > 0, Job.harvest_start_time == RecurringJob.last_due)
+    # Other jobs of a paused schedule are those that a user asked for, or resumed, since.
+    planned = and_(
+        or_(Job.attempt > 0, Job.harvest_start_time == RecurringJob.last_due), Job.last_history.is_(None)
+    )
     paused = select(RecurringJob).where(
         RecurringJob.state == RecurringState.PAUSED,
         exists().where(Job.recurring_id == RecurringJob.id, waits, planned),

@@ -29,10 +29,18 @@ def a_schedule(tables: Tables, *, last_due: datetime, **columns: Any) -> int:
     return number
 
 
-def a_run(tables: Tables, schedule: int, *, began: datetime, ended: datetime, job: int = 7) -> None:
+def a_run(
+    tables: Tables,
+    schedule: int,
+    *,
+    began: datetime,
+    ended: datetime,
+    job: int = 7,
+    status: str = "completed",
+) -> None:
     tables.add(
-        "oai_history", repository_id=1, recurring_id=schedule, status="completed", verdict="complete",
-        job_id=job, harvest_start_time=began, harvest_end_time=ended,
+        "oai_history", repository_id=1, recurring_id=schedule, status=status, verdict="complete", job_id=job,
+        harvest_start_time=began, harvest_end_time=ended,
     )  # fmt: skip
 
 
@@ -105,6 +113,17 @@ def test_a_run_that_was_due_before_another_one_began_is_not_skipped(
     number = a_schedule(tables, last_due=NOW - 70 * MINUTE)
     tables.add("oai_job", repository_id=1, recurring_id=number, harvest_start_time=NOW - 70 * MINUTE)
     a_run(tables, number, began=NOW - 60 * MINUTE, ended=NOW - MINUTE)
+    with database.session() as session:
+        assert launch_due(session, ManagerSettings()) == [1]
+
+
+@pytest.mark.parametrize(("status", "minutes"), [("failed", -1), ("killed", -1), ("completed", 600)])
+def test_a_run_that_failed_or_ends_in_the_future_makes_up_for_nothing(
+    database: Database, tables: Tables, status: str, minutes: int
+) -> None:
+    number = a_schedule(tables, last_due=NOW - 70 * MINUTE)
+    tables.add("oai_job", repository_id=1, recurring_id=number, harvest_start_time=NOW - 70 * MINUTE)
+    a_run(tables, number, began=NOW - 80 * MINUTE, ended=NOW + minutes * MINUTE, status=status)
     with database.session() as session:
         assert launch_due(session, ManagerSettings()) == [1]
 

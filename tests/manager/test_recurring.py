@@ -52,6 +52,17 @@ def due_times(tables: Tables) -> list[datetime]:
     return [row[0] for row in tables("SELECT harvest_start_time FROM oai_job ORDER BY job_id")]
 
 
+def test_a_paused_job_of_a_paused_schedule_stays_when_it_is_resumed(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables, frequency="daily at 23:00")
+    make_jobs(database)
+    tables("UPDATE oai_job SET last_history = 1")  # as of a run that was paused
+    tables("UPDATE oai_recurring_job SET state = 3")
+    make_jobs(database)
+    assert len(due_times(tables)) == 1
+
+
 @pytest.mark.parametrize("frequency", ["daily at 23:00", None])
 def test_a_schedule_that_is_paused_by_sql_does_not_run_until_it_is_resumed(
     database: Database, tables: Tables, frequency: str | None
