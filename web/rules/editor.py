@@ -24,6 +24,7 @@ from manager.rule_usage import uses_of
 from oai.errors import UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, who_asks
+from web.auth.sessions import SignedIn
 from web.repositories.forms import UNASKED, repository_choices
 from web.rules.conditions import (
     CONDITIONS,
@@ -50,6 +51,7 @@ from web.rules.forms import (
 )
 from web.rules.pages import kinds, rule_of
 from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
+from web.rules.unapplied import unapplied
 from web.site.failures import problem_of
 from web.site.forms import BASED_ON, Form, StaleFormError, read_form, texts_of
 from web.site.i18n import _, error_text
@@ -153,17 +155,17 @@ async def change(request: web.Request) -> web.Response:
     edited = _read(values, state.kind, last.content)
     if edited.errors:
         return await _faulty(request, state, edited)
-    settings, by = request.config_dict[SETTINGS], who_asks(request).name
+    settings = request.config_dict[SETTINGS]
     try:
-        saved, is_used = await database_of(request).run(
-            _save, settings, rule.rule_id, edited.content, values, by=by
+        saved, applies = await database_of(request).run(
+            _save, settings, rule.rule_id, edited.content, values, who=who_asks(request)
         )
     except StaleFormError as error:
         return await _page(request, replace(state, values=error.form.values, is_stale=True))
     except UsageError as error:
         return await _page(request, replace(state, errors={"note": error_text(error)}))
     about(request, "rule", rule.rule_id, rule.name, version=saved)
-    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved{'' if is_used else '-unused'}")
+    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved{'' if applies else '-unused'}")
 
 
 def _kind_in(values: Mapping[str, str]) -> RuleKind:
@@ -171,9 +173,15 @@ def _kind_in(values: Mapping[str, str]) -> RuleKind:
 
 
 def _save(
-    session: Session, settings: Settings, rule_id: int, content: bytes, values: Mapping[str, str], *, by: str
+    session: Session,
+    settings: Settings,
+    rule_id: int,
+    content: bytes,
+    values: Mapping[str, str],
+    *,
+    who: SignedIn,
 ) -> tuple[int, bool]:
-    """Save the content as a new version; return its number and whether a schedule uses the rule.
+    """Save the content as a new version; return its number, and whether the next harvest applies it to all.
 
     Raises StaleFormError if that undoes a newer one.
     """
@@ -182,8 +190,9 @@ def _save(
     if based_on not in {None, last.number} and content != last.content:
         raise StaleFormError(Form(values={**values, BASED_ON: str(last.number)}, is_stale=True))
     note = values.get("note", "")[:500]
-    saved = versions.save_version(session, settings, rule_id, content, by=by, note=note)
-    return saved.number, bool(uses_of(session, settings, rule))
+    saved = versions.save_version(session, settings, rule_id, content, by=who.name, note=note)
+    applies = uses_of(session, settings, rule) and not unapplied(session, settings, who, rule)
+    return saved.number, bool(applies)
 
 
 async def _save_new(request: web.Request, state: _EditorState) -> web.Response:
