@@ -36,6 +36,7 @@ from web.rules.conditions import (
 from web.rules.conditions import (
     choices as choices_of_operators,
 )
+from web.rules.for_schedules import add_rule, editor_of, page_before, values_given
 from web.rules.forms import (
     BLANK_NAMESPACES,
     BLANK_ROWS,
@@ -50,7 +51,7 @@ from web.rules.forms import (
     values_of,
 )
 from web.rules.pages import kinds, rule_of
-from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
+from web.rules.trials import STORED, TRIALS, SampleForm
 from web.rules.unapplied import unapplied
 from web.site.failures import problem_of
 from web.site.forms import BASED_ON, Form, StaleFormError, read_form, texts_of
@@ -97,10 +98,7 @@ async def new(request: web.Request) -> web.Response:
     }
     if content:
         values = values_of(rows_of(content, kind, source="example"))
-    owner = request.query.get("repository", "")
-    values |= {"name": name, "repository_id": owner, "sample_repository": owner}
-    if request.query.get("source") == LIVE:
-        values["sample_source"] = LIVE
+    values |= {"name": name, **values_given(request.query)}
     return await _page(request, _EditorState(kind=kind, values=values))
 
 
@@ -213,15 +211,13 @@ async def _save_new(request: web.Request, state: _EditorState) -> web.Response:
         description=asked.description,
         repository_id=asked.repository_id,
     )
-    settings, note = request.config_dict[SETTINGS], values.get("note", "")[:500]
     try:
-        rule = await database_of(request).run(
-            versions.add_rule, settings, draft, by=who_asks(request).name, note=note
-        )
+        rule, users = await database_of(request).run(add_rule, request, draft, values)
     except UsageError as error:
         return await _page(request, replace(state, errors={"name": error_text(error)}))
     about(request, "rule", rule.rule_id, rule.name)
-    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-made")
+    done = "rule-made" if not users else f"rule-made-for-schedule{'s' if users > 1 else ''}"
+    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done={done}")
 
 
 async def _go_on(request: web.Request, state: _EditorState) -> web.Response:
@@ -291,6 +287,8 @@ async def _page(request: web.Request, state: _EditorState) -> web.Response:
         rule=state.rule,
         kind=state.kind.value,
         kinds=kinds(),
+        editors={one: editor_of(one, values) for one in kinds()},
+        back=f"/rules/{state.rule.rule_id}" if state.rule else page_before(values),
         view=_view(values, fields),
         fields=fields,
         operators=choices_of_operators(values),

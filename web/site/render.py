@@ -149,6 +149,8 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "collection-changed": mark("The collection was changed."),
     "collection-removed": mark("The collection was removed. Its documents stay in the archive."),
     "rule-made": mark("The rule was saved. No schedule uses it yet: choose one below."),
+    "rule-made-for-schedule": mark("The rule was saved, and the new schedule uses it."),
+    "rule-made-for-schedules": mark("The rule was saved, and all new schedules use it."),
     "rule-saved-unused": mark("The rule was saved."),
     "rule-saved": mark("The rule was saved; the next harvest uses this version."),
     "everything-asked": mark(
