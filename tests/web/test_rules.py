@@ -10,6 +10,7 @@ import pytest
 from lxml import html
 from sqlalchemy import select, update
 
+from harvester.harvest.preparation import RULES_CHANGED
 from harvester.models import Harvest, Record, Repository
 from harvester.rule_lab.models import Rule, RuleVersion
 from manager.models import Job
@@ -319,9 +320,23 @@ async def test_a_changed_rule_is_applied_to_all_records_by_one_full_harvest_of_i
     _, seen = await viewer.get("/rules/1")
     assert ("applies only to records" in seen, button in seen) == (True, False)
 
+    with server.database.session() as session:
+        run = a_run(
+            session,
+            session.get_one(Repository, repository),
+            recurring_id=schedule,
+            verdict="partial",
+            warnings=[RULES_CHANGED.text],
+            warning_failures=[{"code": "rules_changed", "facts": {}}],
+        )
+        session.commit()
+        warned = f"/runs/{run.history_id}"
+    assert f'action="/schedules/{schedule}/harvest-all"' in (await owner.get(warned))[1]
+
     for _click in range(2):
         assert (await owner.post("/rules/1/harvest-all"))[::2] == (303, "/rules/1?done=everything-asked")
     assert button not in (await owner.get("/rules/1"))[1]
+    assert "harvest-all" not in (await owner.get(warned))[1]
     with server.database.session() as session:
         assert session.scalars(select(Harvest.watermark)).all() == [None]
         assert session.scalars(select(Job.recurring_id)).all() == [schedule]

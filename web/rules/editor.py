@@ -264,7 +264,8 @@ async def _faulty(request: web.Request, state: _EditorState, edited: Edited) -> 
 
 
 async def _page(request: web.Request, state: _EditorState) -> web.Response:
-    who, values = who_asks(request), state.values
+    values, unrestricted = state.values, who_asks(request).sees_everything
+    shared = [("", _("All users who see all repositories"))] if unrestricted else []
     choices = await repository_choices(request)
     text = str(values.get("content", "")).splitlines()
     samples = str(values.get("sample_repository") or (choices[0][0] if choices else ""))
@@ -293,10 +294,7 @@ async def _page(request: web.Request, state: _EditorState) -> web.Response:
         fields=fields,
         operators=choices_of_operators(values),
         conditions=range(max(used(values), default=-1) + 1 + _blank(values)),
-        owners=[
-            *([("", _("All users who see all repositories"))] if who.sees_everything else []),
-            *choices,
-        ],
+        owners=[*shared, *choices],
         repositories=choices,
         spaces=numbers(values, ("prefix", "uri"), blank=BLANK_NAMESPACES),
         rows=numbers(values, ("xpath", "name", "regexp", "values"), blank=_blank(values)),

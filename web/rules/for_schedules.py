@@ -11,7 +11,6 @@ from sqlalchemy.orm import Session
 from harvester.models import Repository
 from harvester.rule_lab import versions
 from harvester.rule_lab.models import Rule
-from harvester.vocabulary import RuleKind
 from manager.models import RecurringJob
 from manager.rule_access import RULE_COLUMNS, check_rule_access
 from manager.schedules.service import change_schedule
@@ -68,9 +67,10 @@ def add_rule(
     if among is not None:
         wanted = wanted.where(RecurringJob.repository_id.in_(among))
     found = session.execute(wanted.order_by(RecurringJob.id)).all()
-    (column,) = (name for name, kind in RULE_COLUMNS.items() if kind is RuleKind(rule.kind))
+    file = str(settings.data.resolve() / rule.path)
+    columns: dict[str, Any] = {name: file for name, kind in RULE_COLUMNS.items() if kind.value == rule.kind}
     for schedule, name in found:
-        change_schedule(session, schedule.id, **{column: str(settings.data.resolve() / rule.path)})
+        change_schedule(session, schedule.id, **columns)
         check_rule_access(session, schedule, settings.data)
         record_beside(session, request, "schedule.edit", "schedule", schedule.id, name)
     return rule, len(found)
