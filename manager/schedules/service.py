@@ -21,7 +21,7 @@ from oai.owners import owner_of
 CHANGEABLE: Final = frozenset({"repository_id", *(one.column for one in carried(Surface.SCHEDULE))})
 """The columns that users set; the others are the manager's."""
 MOST_RECORDS: Final = 100_000
-_RESTING: Final = (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
+RESTING: Final = (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
 """The states in which a schedule makes no jobs."""
 
 
@@ -159,7 +159,7 @@ def resume_schedule(session: Session, recurring_id: int) -> bool:
     Returns whether it was one of these.
     """
     schedule = _schedule(session, recurring_id)
-    rests = schedule.state in _RESTING
+    rests = schedule.state in RESTING
     if rests:
         schedule.state = RecurringState.NEW
         schedule.explain(None, None)
@@ -342,7 +342,7 @@ def _view(
 ) -> ScheduleView:
     state = RecurringState(schedule.state)
     # A job that a user asked for in addition is not the schedule's next run.
-    due = None if state in _RESTING else due
+    due = None if state in RESTING else due
     return ScheduleView(
         schedule=schedule,
         repository_name=name,

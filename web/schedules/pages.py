@@ -20,6 +20,7 @@ from manager.jobs.reasons import find_maintenance
 from manager.models import RecurringJob
 from manager.rule_access import check_rule_access
 from manager.schedules.calendar import DueGroup, due_groups, due_times, schedule_names
+from manager.schedules.rule_changes import with_changed_rules
 from manager.schedules.service import (
     add_schedule,
     change_schedule,
@@ -37,6 +38,7 @@ from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.auth.audit import check_undo, undo_mark
 from web.repositories.forms import Details, repository_choices
+from web.rules.unapplied import page_after
 from web.schedules.forms import (
     SAMPLE,
     SampleForm,
@@ -239,7 +241,7 @@ async def add(request: web.Request) -> web.Response:
     except UsageError as error:
         return await _form(request, details, form.with_error(field_of(error), error_text(error)))
     about(request, "schedule", made.id, details.name)
-    raise web.HTTPSeeOther("/schedules?done=schedule-added")
+    raise web.HTTPSeeOther(await page_after(request, made.id, "schedule-added"))
 
 
 @needs(Right.HARVEST)
@@ -274,7 +276,7 @@ async def change(request: web.Request) -> web.Response:
         return await _form(
             request, details, form.with_error(field_of(error), error_text(error)), schedule=schedule
         )
-    raise web.HTTPSeeOther("/schedules?done=schedule-changed")
+    raise web.HTTPSeeOther(await page_after(request, schedule.id, "schedule-changed"))
 
 
 @needs(Right.HARVEST)
@@ -415,6 +417,7 @@ async def _form(
         sample=sample,
         here=f"/schedules/{schedule.id}/edit" if schedule else request.path_qs,
         schedule=schedule,
+        rules_unapplied=schedule and await database_of(request).run(with_changed_rules, [schedule.id]),
         plan=plan,
         since=plan and await changes_since(request, number, plan, schedule),
         runs=plan.next_runs(since, floor) if plan else [],

@@ -148,9 +148,15 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "collection-added": mark("The collection was created. Add documents next."),
     "collection-changed": mark("The collection was changed."),
     "collection-removed": mark("The collection was removed. Its documents stay in the archive."),
-    "rule-made": mark("The rule was saved. To use it, enter its file name in a schedule."),
+    "rule-made": mark("The rule was saved. No schedule uses it yet: choose one below."),
+    "rule-made-for-schedule": mark("The rule was saved, and the new schedule uses it."),
+    "rule-made-for-schedules": mark("The rule was saved, and all new schedules use it."),
     "rule-saved-unused": mark("The rule was saved."),
     "rule-saved": mark("The rule was saved; the next harvest uses this version."),
+    "everything-asked": mark(
+        "All records are requested again: now, or with the next run of a schedule that is paused or has to "
+        "wait."
+    ),
     "rule-restored": mark("The earlier version was restored."),
     "rule-removed": mark("The rule was removed. Its file is kept."),
     "replay-begun": mark("The replay has started; its result will appear in the history."),
