@@ -14,6 +14,7 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from oai.errors import UsageError
+from oai.folding import contains_folded
 from provider.holdings import membership
 from provider.holdings.membership import settle_collection
 from provider.holdings.publication import CHUNK, publish_chosen
@@ -68,6 +69,13 @@ def list_collections(session: Session, *, limit: int | None = None, after: str =
     """Return collections in tree order, each after its parent, after the one with set spec `after`."""
     behind = select(Collection).where(Collection.set_spec > after)
     return session.scalars(behind.order_by(Collection.set_spec).limit(limit)).all()
+
+
+def find_by_name(session: Session, words: str, *, limit: int) -> Sequence[Collection]:
+    """Return collections whose name, whatever its case and accents, or set spec contains the words."""
+    spec_has = Collection.set_spec.icontains(words, autoescape=True)
+    found = select(Collection).where(or_(contains_folded(Collection.name, words), spec_has))
+    return session.scalars(found.order_by(Collection.set_spec).limit(limit)).all()
 
 
 def find_collection(session: Session, set_spec: str) -> Collection:
