@@ -143,6 +143,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "schedule-removed": mark("The schedule was removed."),
     "job-removed": mark("The job was removed."),
     "job-stopping": mark("The job is stopping: it finishes its page and keeps what it has stored."),
+    "job-stopping-and-paused": mark(
+        "The job is stopping: it finishes its page and keeps what it has stored. Its schedule is paused."
+    ),
     "run-removed": mark("The entry was removed from the history."),
     "document-hidden": mark("The document is hidden; harvesters see it as deleted."),
     "document-shown": mark("The document is no longer hidden."),
