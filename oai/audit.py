@@ -325,13 +325,11 @@ def last_change(
     of a repository, do not count. With `actions`, only these do.
     """
     wanted = Filter(kind=kind, number=str(number), since=datetime.now(UTC) - timedelta(days=1))
-    changed = AuditEntry.before.is_distinct_from(AuditEntry.after) & AuditEntry.action.not_in(
-        OF_ALL_SCHEDULES
-    )
-    if actions:
-        changed = AuditEntry.action.in_(actions)
-    done = AuditEntry.status.between(BEGUN + 1, _FIRST_REFUSAL - 1)
-    return session.scalar(_filtered(wanted).where(done, changed).limit(1))
+    which = AuditEntry.action.in_(actions) if actions else AuditEntry.action.not_in(OF_ALL_SCHEDULES)
+    rows = _filtered(wanted).where(which, AuditEntry.status.between(BEGUN + 1, _FIRST_REFUSAL - 1))
+    if not actions:
+        rows = rows.where(AuditEntry.before.is_distinct_from(AuditEntry.after))
+    return session.scalar(rows.limit(1))
 
 
 class AuditVocabulary(NamedTuple):

@@ -6,7 +6,7 @@ import pytest
 from sqlalchemy import event, select, text
 
 from manager.models import RecurringJob, RecurringState
-from oai.audit import AuditEntry
+from oai.audit import AuditEntry, last_change
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
 
@@ -135,6 +135,19 @@ async def test_the_log_names_the_schedules_that_a_pause_of_repositories_paused(
     with libraries.database.session() as session:
         entry = select(AuditEntry.after).where(AuditEntry.action == "repository.pause")
         assert session.scalars(entry).one() == {"paused": [2]}
+
+
+async def test_a_pause_of_repositories_does_not_count_as_a_change_of_their_settings(
+    libraries: Server, administrator: Browser
+) -> None:
+    form = {"base_url": "https://first.example/oai", "deletion_policy": "mark"}
+    await administrator.post("/repositories/1/settings", form)
+    await _pause(administrator, 1)
+
+    with libraries.database.session() as session:
+        entry = last_change(session, "repository", 1)
+        assert entry is not None
+        assert entry.action == "repository.edit"
 
 
 @pytest.mark.usefixtures("libraries")
