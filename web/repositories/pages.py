@@ -106,10 +106,7 @@ async def show(request: web.Request) -> web.Response:
 
 
 async def _page(request: web.Request, form: Form, problem: Problem | None = None) -> web.Response:
-    """Render the page of a repository; `form` is the one that harvests it now.
-
-    `problem` is why its details could not be refreshed.
-    """
+    """Render the page; `form` harvests the repository now, `problem` is why it was not refreshed."""
     number = number_of(request)
     database = database_of(request)
     details = await repository_of(request, number)
