@@ -147,6 +147,12 @@ def remove_waiting_jobs(session: Session, schedule: RecurringJob) -> int:
     return len(jobs)
 
 
+def make_due_again(schedule: RecurringJob) -> None:
+    """Let a one-off whose harvest gets no further try now be harvested when it is resumed."""
+    if not schedule.frequency:
+        schedule.last_due = None
+
+
 def resume_schedule(session: Session, recurring_id: int) -> bool:
     """Let a schedule that is paused, rejected or suspended make jobs again. The caller commits.
 

@@ -240,7 +240,7 @@ async def _try(request: web.Request, state: _EditorState, edited: Edited) -> web
     if asked is None:
         errors = {_SAMPLE + name: text for name, text in form.errors.items()}
         return await _page(request, replace(state, errors=errors))
-    _who, repository = await asked_for(request, Repository, asked.repository)
+    repository = await asked_for(request, Repository, asked.repository)
     try:
         trial = await request.config_dict[TRIALS].run(edited.content, state.kind, asked, repository)
     except SelectionError as error:
@@ -306,7 +306,7 @@ async def _fields(request: web.Request, values: Mapping[str, object]) -> tuple[l
     if asked is None:
         return [], ""
     try:
-        _who, repository = await asked_for(request, Repository, asked.repository)
+        repository = await asked_for(request, Repository, asked.repository)
         return await request.config_dict[TRIALS].fields(asked, repository), ""
     except (SelectionError, UsageError) as error:
         # Where nothing is stored yet, the editor offers XPaths.

@@ -16,10 +16,10 @@ from harvester.rule_lab.versions import AGAIN, FOUND, as_text, difference, list_
 from harvester.vocabulary import RuleKind
 from manager.rule_usage import last_runs, uses_of
 from manager.schedules.service import find_schedules
-from oai.errors import UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
+from web.site.faults import conflicts
 from web.site.forms import BASED_ON
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
@@ -82,12 +82,10 @@ async def restore(request: web.Request) -> web.Response:
     if number is None:
         raise web.HTTPBadRequest(text=_("Choose a version."))
     settings, name = request.config_dict[SETTINGS], who_asks(request).name
-    try:
+    with conflicts():
         saved = await database_of(request).run(
             versions.restore, settings, rule.rule_id, number, by=name, based_on=based_on
         )
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     about(request, "rule", rule.rule_id, rule.name, version=saved.number)
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-restored")
 
@@ -116,7 +114,7 @@ async def remove(request: web.Request) -> web.Response:
 
 async def rule_of(request: web.Request) -> Rule:
     """Return the rule in the path; respond 404 if it does not exist or the user may not see it."""
-    _who, rule = await asked_for(request, Rule)
+    rule = await asked_for(request, Rule)
     about(request, "rule", rule.rule_id, rule.name)
     return rule
 

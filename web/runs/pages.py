@@ -209,8 +209,8 @@ async def release(request: web.Request) -> web.Response:
 
 async def run_page(request: web.Request) -> tuple[History, dict[str, Any]]:
     """Return the run in the path, and what each of its pages shows."""
-    _who, run = await asked_for(request, History)
-    _again, repository = await asked_for(request, Repository, run.repository_id)
+    run = await asked_for(request, History)
+    repository = await asked_for(request, Repository, run.repository_id)
     name = repository.display_name
     return run, {"run": run, "repository": repository, "name": name}
 

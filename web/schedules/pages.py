@@ -245,7 +245,7 @@ async def add(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def edit(request: web.Request) -> web.Response:
     """Show the form of an existing schedule."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     return await _edited(request, schedule, SAMPLE)
 
 
@@ -259,7 +259,7 @@ async def _edited(request: web.Request, schedule: RecurringJob, sample: Form) ->
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
     """Change the schedule, or show the form again with its errors."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
     asked, form = await _read(request, schedule.repository_id)
     if asked is None or form.values.get("do") == "show-plan":
@@ -293,7 +293,7 @@ async def run(request: web.Request) -> web.StreamResponse:
 @needs(Right.HARVEST)
 async def sample(request: web.Request) -> web.StreamResponse:
     """Create a job that ends after the given number of records."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     asked, form = read_form(SampleForm, await request.post())
     if asked is None:
         return await _edited(request, schedule, form)
@@ -323,7 +323,7 @@ async def _switch(
     request: web.Request, change: Callable[[Session, int], bool], done: str, opposite: str
 ) -> web.Response:
     """Pause or resume the schedule, and offer to undo that if it was in the other state."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     number = number_of(request)
 
     def work(session: Session) -> bool:
@@ -340,7 +340,7 @@ async def _switch(
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a schedule is removed."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
     return confirmation(
         request,

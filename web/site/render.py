@@ -171,6 +171,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "documents-taken-out": mark("The documents were removed from the collection."),
     "check-started": mark("The self-test has started. Refresh the page in a moment."),
     "signed-out": mark("You are signed out."),
+    "no-password": mark(
+        "You have no password yet. Set one now on the page of your account; later, this needs a new link."
+    ),
     "files-queued": mark("The files are queued; this page reloads by itself."),
     "digest-asked": mark("A message with a link to confirm is on its way."),
     "digest-confirmed": mark("The digest will come after each week with harvests."),
