@@ -8,6 +8,8 @@ from typing import Final
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
+from manager.models import IN_HAND, RecurringState
+
 RUNS: Final = 20
 """Last runs of each repository, the newest first."""
 _STATES: Final = text(
@@ -15,6 +17,10 @@ _STATES: Final = text(
     SELECT wanted.number, runs.found,
            (SELECT min(harvest_start_time) FROM oai_job
             WHERE repository_id = wanted.number AND status IN (0, 2)) AS next_due,
+           EXISTS (SELECT FROM oai_job
+                   WHERE repository_id = wanted.number AND status = ANY(:in_hand)) AS running,
+           coalesce((SELECT bool_and(state = :paused) FROM oai_recurring_job
+                     WHERE repository_id = wanted.number AND state <> :done), false) AS paused,
            ARRAY(SELECT DISTINCT metadata_prefix FROM oai_harvest
                  WHERE repository_id = wanted.number ORDER BY 1) AS formats,
            (SELECT name FROM web_organisation JOIN web_repository_owner USING (organisation_id)
@@ -48,6 +54,10 @@ class RepositoryState:
 
     runs: Sequence[LastRun]
     next_due: datetime | None
+    running: bool
+    """Whether it is being harvested."""
+    paused: bool
+    """Whether it has schedules that are not over, and all of these are paused."""
     formats: Sequence[str]
     """Formats that have been harvested."""
     organisation: str | None
@@ -55,7 +65,14 @@ class RepositoryState:
 
 def repository_states(session: Session, numbers: Sequence[int]) -> dict[int, RepositoryState]:
     """Return the state of each of these repositories, by number."""
-    rows = session.execute(_STATES, {"numbers": list(numbers), "runs": RUNS}).mappings()
+    given = {
+        "numbers": list(numbers),
+        "runs": RUNS,
+        "in_hand": list(IN_HAND),
+        "paused": RecurringState.PAUSED,
+        "done": RecurringState.ONE_OFF,
+    }
+    rows = session.execute(_STATES, given).mappings()
     return {
         row["number"]: RepositoryState(
             runs=[
@@ -65,6 +82,8 @@ def repository_states(session: Session, numbers: Sequence[int]) -> dict[int, Rep
                 for number, status, ended, records in row["found"]
             ],
             next_due=row["next_due"],
+            running=row["running"],
+            paused=row["paused"],
             formats=row["formats"],
             organisation=row["organisation"],
         )

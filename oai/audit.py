@@ -34,6 +34,7 @@ from oai.models import Base
 from oai.reach import without_credentials
 
 BEGUN: Final = 0
+OF_ALL_SCHEDULES: Final = ("repository.pause", "repository.resume")
 _PAGE: Final = 50
 _LOOKED_AT: Final = 10_000
 _FORGOTTEN_AT_ONCE: Final = 1000
@@ -303,15 +304,15 @@ def last_change(
 ) -> AuditEntry | None:
     """Return the entry of the last change of an object, if there was one within a day.
 
-    Sign-ins, runs and other actions that leave the object's columns as they are do not count. With
-    `actions`, only these do.
+    Actions that leave the object's columns as they are, such as sign-ins, runs and pauses of all schedules
+    of a repository, do not count. With `actions`, only these do.
     """
     wanted = Filter(kind=kind, number=str(number), since=datetime.now(UTC) - timedelta(days=1))
-    changed = AuditEntry.before.is_distinct_from(AuditEntry.after)
-    if actions:
-        changed = AuditEntry.action.in_(actions)
-    done = AuditEntry.status.between(BEGUN + 1, _FIRST_REFUSAL - 1)
-    return session.scalar(_filtered(wanted).where(done, changed).limit(1))
+    which = AuditEntry.action.in_(actions) if actions else AuditEntry.action.not_in(OF_ALL_SCHEDULES)
+    rows = _filtered(wanted).where(which, AuditEntry.status.between(BEGUN + 1, _FIRST_REFUSAL - 1))
+    if not actions:
+        rows = rows.where(AuditEntry.before.is_distinct_from(AuditEntry.after))
+    return session.scalar(rows.limit(1))
 
 
 class AuditVocabulary(NamedTuple):

@@ -1,7 +1,7 @@
 """Jobs and history as users see them: lists with states and estimates."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, Self
@@ -217,6 +217,12 @@ def count_jobs(session: Session, *, among: Select[int] | None = None) -> int:
     if among is not None:
         waiting = waiting.where(Job.repository_id.in_(among))
     return session.scalar(waiting) or 0
+
+
+def count_under_way(session: Session, repositories: Collection[int]) -> int:
+    """Return the number of jobs of these repositories that a worker holds."""
+    held = select(func.count()).where(Job.repository_id.in_(repositories), Job.status.in_(IN_HAND))
+    return session.scalars(held).one()
 
 
 def repositories_with_jobs() -> Select[int]:

@@ -272,6 +272,27 @@ def _wants(session: Session, schedule: RecurringJob) -> bool:
     return schedule.state == RecurringState.NEW
 
 
+def next_start(session: Session, recurring_id: int, settings: ManagerSettings) -> datetime | None:
+    """Return when the schedule starts its next harvest (UTC), if the one that runs ends now.
+
+    None if it starts none, for example because it is paused or does not repeat.
+    """
+    schedule = session.get(RecurringJob, recurring_id)
+    active = (RecurringState.NEW, RecurringState.RECURRING)
+    if schedule is None or not schedule.frequency or schedule.state not in active:
+        return None
+    waits = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
+    planned = select(func.min(Job.harvest_start_time)).where(Job.recurring_id == recurring_id, waits)
+    if (due := session.scalar(planned)) is not None:
+        return due
+    try:
+        plan = read_plan(schedule, partner_minutes=settings.partner_minutes)
+        pause = pause_after(schedule.failures, settings)
+        return _next_due(session, schedule, plan, database_now(session), pause)
+    except (UsageError, ArithmeticError):
+        return None  # its next job is rejected
+
+
 def _has_planned_job(session: Session, schedule: RecurringJob) -> bool:
     """Return whether a planned run of the schedule, or its retry, waits or is under way."""
     planned = or_(Job.attempt > 0, Job.harvest_start_time == schedule.last_due)

@@ -1,6 +1,6 @@
 """Changes of all schedules of a repository at once."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from sqlalchemy import select
 from sqlalchemy.orm import Session
@@ -24,16 +24,23 @@ def run_schedules(session: Session, repository_id: int, *, partner_minutes: floa
         run_now(session, number, partner_minutes=partner_minutes)
 
 
-def pause_schedules(session: Session, repository_id: int) -> None:
-    """Pause each schedule. The caller commits. Raises UsageError if there is none."""
-    for schedule in _some_schedules(session, repository_id):
-        pause_schedule(session, schedule.id)
+def pause_schedules(session: Session, repository_id: int) -> list[int]:
+    """Pause each schedule; return the ids of those that were not paused before. The caller commits.
+
+    Raises UsageError if there is none.
+    """
+    found = [schedule.id for schedule in _some_schedules(session, repository_id)]
+    return [number for number in found if pause_schedule(session, number).changed]
 
 
-def resume_schedules(session: Session, repository_id: int) -> None:
-    """Resume each schedule that makes no jobs. The caller commits. Raises UsageError if there is none."""
-    for schedule in _some_schedules(session, repository_id):
-        resume_schedule(session, schedule.id)
+def resume_schedules(session: Session, repository_id: int, only: Collection[int] | None = None) -> list[int]:
+    """Resume each schedule that makes no jobs, or of these only the given ones; return their ids.
+
+    The caller commits. Raises UsageError if there is none.
+    """
+    found = [schedule.id for schedule in _some_schedules(session, repository_id)]
+    chosen = found if only is None else [number for number in found if number in only]
+    return [number for number in chosen if resume_schedule(session, number)]
 
 
 def begin_removal_of_idle(session: Session, repository_id: int) -> None:

@@ -7,11 +7,12 @@ from sqlalchemy import func, select, text
 from yarl import URL
 
 from harvester.harvest.models import Quarantined
-from harvester.models import Harvest
-from manager.models import Job, JobStatus
+from harvester.models import Harvest, Repository
+from manager.models import Job, JobStatus, RecurringJob
+from oai.audit import AuditEntry
 from oai.failures import Failure, FailureCode
 from tests.web.conftest import Browser, Server
-from tests.web.rows import a_repository
+from tests.web.rows import a_repository, a_schedule
 
 _RUNNING = """
 INSERT INTO oai_job (repository_id, metadata_prefix, status, process_id, host, started)
@@ -138,6 +139,78 @@ async def test_a_job_is_paused_stopped_or_killed_after_a_page_that_names_it(
     assert answer == 303
     with server.database.session() as session:
         assert session.scalars(select(Job.status)).one() == status
+
+
+@pytest.fixture
+def repeating(server: Server) -> Server:
+    """A running job of a daily schedule."""
+    _insert(server, _RUNNING)
+    with server.database.session() as session:
+        a_schedule(session, session.get_one(Repository, 1), frequency="daily at 02:30")
+        session.execute(text("UPDATE oai_recurring_job SET state = 1, last_due = '2126-01-01T02\\:30\\:00Z'"))
+        session.execute(text("UPDATE oai_job SET recurring_id = 1"))
+        session.commit()
+    return server
+
+
+_NEXT = "Its schedule starts the next harvest at 2 Jan 2126 02:30."
+
+
+@pytest.mark.usefixtures("repeating")
+async def test_the_question_before_a_stop_says_when_the_schedule_starts_the_next_harvest(
+    administrator: Browser,
+) -> None:
+    _, question = await administrator.get("/jobs/1/stop")
+    _, others = await administrator.get("/jobs/1/pause")
+
+    assert (_NEXT in question, _NEXT in others) == (True, False)
+    assert 'name="schedule" value="pause">Stop and pause the schedule</button>' in question
+    assert "Stop and pause" not in others
+
+
+async def test_the_question_before_a_stop_names_the_planned_job_of_the_schedule(
+    repeating: Server, administrator: Browser
+) -> None:
+    with repeating.database.session() as session:
+        session.execute(
+            text(
+                "INSERT INTO oai_job (repository_id, recurring_id, harvest_start_time)"
+                " VALUES (1, 1, '2126-01-01T17\\:00\\:00Z')"
+            )
+        )
+        session.commit()
+
+    assert "starts the next harvest at 1 Jan 2126 17:00." in (await administrator.get("/jobs/1/stop"))[1]
+
+
+async def test_a_stop_does_not_announce_a_harvest_of_a_schedule_that_starts_none(
+    repeating: Server, administrator: Browser
+) -> None:
+    for change in ("state = 3", "state = 1, frequency = NULL", "frequency = 'never'"):
+        with repeating.database.session() as session:
+            session.execute(text(f"UPDATE oai_recurring_job SET {change}"))  # noqa: S608 constants above
+            session.commit()
+        _, question = await administrator.get("/jobs/1/stop")
+        assert ("Stop harvest" in question, "pause the schedule" in question) == (True, False), change
+
+
+@pytest.mark.parametrize(
+    ("form", "state", "done"),
+    [({}, 1, "job-stopping"), ({"schedule": "pause"}, 3, "job-stopping-and-paused")],
+    ids=["stop", "stop-and-pause"],
+)
+async def test_a_stop_pauses_the_schedule_only_with_its_own_button(
+    repeating: Server, administrator: Browser, form: dict[str, str], state: int, done: str
+) -> None:
+    _, _, target = await administrator.post("/jobs/1/stop", form)
+
+    assert target == f"/jobs?done={done}"
+    assert ("Its schedule is paused." in (await administrator.get(target))[1]) == bool(form)
+    with repeating.database.session() as session:
+        assert session.scalars(select(Job.status)).one() == JobStatus.STOPPING
+        assert session.scalars(select(RecurringJob.state)).one() == state
+        actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.audit_id))
+        assert sorted(actions) == sorted(["job.stop", *(["schedule.pause"] if form else [])])
 
 
 async def test_an_action_that_is_no_longer_possible_is_refused_with_the_reason(

@@ -814,3 +814,14 @@ async def test_an_interrupted_run_can_be_resumed_if_it_has_received_pages(
     _, page = await administrator.get(f"/runs/{number}")
 
     assert f"{button}</button>" in page
+
+
+async def test_the_crumbs_of_a_run_lead_to_its_repository(server: Server, viewer: Browser) -> None:
+    with server.database.session() as session:
+        number = a_run(session, a_repository(session)).history_id
+        session.commit()
+
+    for path in ("", "/log", "/errors", "/requests", "/changes", "/parameters"):
+        _, page = await viewer.get(f"/runs/{number}{path}")
+        crumbs = page.partition('<nav class="crumbs"')[2].partition("</nav>")[0]
+        assert '<a href="/repositories/1">Library of Telč</a>' in crumbs, path

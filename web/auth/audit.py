@@ -3,7 +3,7 @@
 The action comes from the route (`oai.actions`), the object from the path or from `about`.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import Final, TypeVar
 
@@ -12,8 +12,20 @@ from aiohttp.typedefs import Handler
 from sqlalchemy.orm import Session
 
 from oai.actions import Action, action_of_route
-from oai.audit import Actor, Begun, Subject, begin, last_change, record, refuse, settle, snapshot
-from oai.errors import ZatvaError
+from oai.audit import (
+    OF_ALL_SCHEDULES,
+    Actor,
+    AuditEntry,
+    Begun,
+    Subject,
+    begin,
+    last_change,
+    record,
+    refuse,
+    settle,
+    snapshot,
+)
+from oai.errors import UsageError, ZatvaError, required
 from oai.rights import Right
 from web.auth.access import canonical, is_api, refusal_of, right_of, signed_in, subject_of
 from web.auth.identify import client_address
@@ -26,10 +38,9 @@ _SEE_OTHER: Final = 303
 _WRONG_INPUT: Final = 422
 _NO_RESPONSE: Final = 500
 _LONGEST_FILTERS: Final = 1000
-_OF_ALL: Final = ("repository.pause", "repository.resume")
 _Result = TypeVar("_Result")
 _BEGUN = web.RequestKey("begun", Begun)
-_EACH = web.RequestKey("changes_have_entries", bool)
+_EACH = web.RequestKey("entries_of_changes", list[int])
 
 
 @web.middleware
@@ -74,8 +85,9 @@ async def renew_snapshot(request: web.Request) -> None:
 
 
 def undo_mark(request: web.Request) -> str:
-    """Return the query string for the address that undoes the request's change: the number of its entry."""
-    return f"?since={request[_BEGUN].audit_id}"
+    """Return the query string for the address that undoes the request's changes: the ids of their entries."""
+    entries = request.get(_EACH, [request[_BEGUN].audit_id])
+    return f"?since={','.join(map(str, entries))}"
 
 
 def check_undo(
@@ -88,9 +100,21 @@ def check_undo(
     since = request.query.get("since")
     if since is None:
         return
-    both = last_change(session, kind, number), last_change(session, "repository", repository_id, _OF_ALL)
-    if str(max((entry.audit_id for entry in both if entry), default=0)) != since:
+    if str(_last_change(session, kind, number, repository_id)) != since:
         raise web.HTTPConflict(text=_("It was changed in the meantime, and nothing was undone."))
+
+
+def check_undo_of_all(session: Session, entry: AuditEntry, schedules: Iterable[int]) -> None:
+    """Raise UsageError unless the entry has the last change of each of these schedules of its repository."""
+    number = int(required(entry.object_id, "the entry is about a repository"))
+    if any(_last_change(session, "schedule", one, number) != entry.audit_id for one in schedules):
+        raise UsageError(_("It was changed in the meantime, and nothing was undone."))
+
+
+def _last_change(session: Session, kind: str, number: int, repository_id: int | None) -> int:
+    of_all = last_change(session, "repository", repository_id, OF_ALL_SCHEDULES)
+    both = last_change(session, kind, number), of_all
+    return max((entry.audit_id for entry in both if entry), default=0)
 
 
 async def change_one(
@@ -103,8 +127,8 @@ async def change_one(
     action = _action(request)
     if action is None:
         raise RuntimeError(f"{request.path}: no action in oai.actions")
-    request[_EACH] = True
     begun = await database_of(request).run(begin, action.verb, actor(request), subject)
+    request[_EACH] = [*request.get(_EACH, []), begun.audit_id]
     status = _NO_RESPONSE
     try:
         result = await work()

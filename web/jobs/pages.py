@@ -3,7 +3,7 @@
 import uuid
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from functools import partial
 from typing import Final
 
@@ -27,16 +27,18 @@ from manager.jobs.views import (
     remove_job,
     repositories_with_jobs,
 )
+from manager.leader.planner import next_start
 from manager.models import Job
+from manager.schedules.service import pause_schedule
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.owners import RepositoryOwner
 from web.auth.access import Right, asked_for, find_visible, needs, visible_repositories, who_asks
-from web.auth.audit import check_undo, undo_mark
+from web.auth.audit import check_undo, record_beside, undo_mark
 from web.runs.log import line_of
-from web.site.formats import harvest_name, number
+from web.site.formats import clock, harvest_name, number
 from web.site.i18n import _, mark
-from web.site.keys import database_of
+from web.site.keys import SETTINGS, database_of
 from web.site.live_rows import Rows, Topic
 from web.site.paging import as_number, page_of
 from web.site.params import NUMBER, choice_in
@@ -106,6 +108,8 @@ CONTROLS: Final[Mapping[str, Control]] = {
         button=mark("Kill harvest"),
     ),
 }
+_PAUSING: Final = ("schedule", "pause")
+"""Name and value of the button that also pauses the schedule."""
 _CONTROL: Final = "{control:" + "|".join(CONTROLS) + "}"
 
 
@@ -182,22 +186,39 @@ async def confirm(request: web.Request) -> web.Response:
     """Ask for confirmation of a job action, naming the job."""
     job = await _job_of(request)
     control = CONTROLS[request.match_info["control"]]
+    lines, pausing = [_where(job), _(control.line)], None
+    if control.change is STOP and (start := await _next_start(request, job)) is not None:
+        offer = _(
+            "Its schedule starts the next harvest at %(next)s. To prevent this, pause the schedule too."
+        )
+        lines.append(offer % {"next": clock(start)})
+        pausing = (*_PAUSING, _("Stop and pause the schedule"))
     return confirmation(
         request,
         _(control.title) % {"subject": _subject(job)},
-        _where(job),
-        _(control.line),
+        *lines,
         steps=[(_("Current jobs"), "/jobs")],
         button=_(control.button),
         tone="danger" if control.change in (STOP, KILL) else "primary",
+        other=pausing,
     )
+
+
+async def _next_start(request: web.Request, job: JobView) -> datetime | None:
+    """Return when the job's schedule starts the next harvest, if this one ends now; None if it does not."""
+    if job.recurring_id is None:
+        return None
+    settings = request.config_dict[SETTINGS].manager
+    return await database_of(request).run(next_start, job.recurring_id, settings)
 
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Pause, resume, stop or kill a job."""
+    """Pause, resume, stop or kill a job; a stop may also pause its schedule."""
     control = CONTROLS[request.match_info["control"]]
     job = await _job_of(request)
+    name, value = _PAUSING
+    pauses = control.change is STOP and (await request.post()).get(name) == value
 
     def work(session: Session) -> bool:
         try:
@@ -208,6 +229,8 @@ async def change(request: web.Request) -> web.Response:
                 return False  # it is undone already, by a double click for instance
             raise
         check_undo(session, request, "job", job.job_id)
+        if pauses:
+            _pause_schedule(session, request, job)
         return bool(control.undo)
 
     try:
@@ -217,7 +240,12 @@ async def change(request: web.Request) -> web.Response:
             text=_("The state of the job has changed, so the action is no longer possible. See Current jobs.")
         ) from None
     undo = f"&undo=/jobs/{job.job_id}/{control.undo}{undo_mark(request)}" if can_undo else ""
-    raise web.HTTPSeeOther(f"/jobs?done={control.done}{undo}")
+    raise web.HTTPSeeOther(f"/jobs?done={control.done}{'-and-paused' if pauses else ''}{undo}")
+
+
+def _pause_schedule(session: Session, request: web.Request, job: JobView) -> None:
+    if job.recurring_id is not None and pause_schedule(session, job.recurring_id).changed:
+        record_beside(session, request, "schedule.pause", "schedule", job.recurring_id, job.repository_name)
 
 
 @needs(Right.HARVEST)

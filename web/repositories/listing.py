@@ -21,7 +21,7 @@ from web.auth.access import visible_repositories, who_asks
 from web.auth.organisations import name_organisations
 from web.site.i18n import _
 from web.site.keys import database_of
-from web.site.paging import as_number, page_of, text_in
+from web.site.paging import as_number, number_in, page_of, text_in
 from web.site.params import choice_in, id_in
 from web.site.plots import run_strip
 from web.site.render import render
@@ -129,6 +129,7 @@ async def list_page(request: web.Request, fault: str = "") -> web.Response:
         states=states,
         removing=await database.run(being_removed, [one.repository_id for one in repositories]),
         maintenance=await database.run(find_maintenance),
+        running=number_in(request, "running") or 0,
         strips={number: run_strip(state.runs) for number, state in states.items()},
         shown=shown,
         filters=filters,

@@ -1,12 +1,13 @@
 """Repositories (UIUC tab 1): the harvested repositories, their formats, sets and records."""
 
 import uuid
+from dataclasses import replace
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from aiohttp import web
-from multidict import MultiDict
-from pydantic import Field, field_validator
+from multidict import MultiDict, MultiMapping
+from pydantic import Field, ValidationInfo, field_validator
 from sqlalchemy.orm import Session
 
 from harvester.access import SelectionError, access_of
@@ -15,7 +16,7 @@ from harvester.listing import find_records
 from harvester.locks import clear_locks
 from harvester.models import Record, Repository
 from harvester.reading.repairs import Repair
-from harvester.recognition import identify_repository
+from harvester.recognition import RepositoryFacts, find_repository, identify_repository
 from harvester.repositories import (
     BaseUrl,
     DeletionsShare,
@@ -32,12 +33,12 @@ from manager.schedules.service import add_schedule, count_schedules, find_schedu
 from manager.store_audits import last_audits
 from oai.audit import last_change
 from oai.errors import UsageError
-from oai.reach import is_same_place
+from oai.reach import is_same_place, without_credentials
 from web.auth.access import Right, about, asked_for, needs
 from web.auth.audit import renew_snapshot
 from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
-from web.repositories.forms import UNASKED, policies, usable_address
+from web.repositories.forms import UNASKED, policies, typed_address, usable_address
 from web.repositories.removals import PAGE_SECONDS, REMOVALS
 from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.schedules.forms import partner_minutes
@@ -47,6 +48,7 @@ from web.site.formats import reason
 from web.site.forms import (
     Form,
     FormModel,
+    Problem,
     StaleFormError,
     empty_is_none,
     filled_from,
@@ -91,8 +93,9 @@ class SettingsForm(FormModel):
 
     @field_validator("base_url")
     @classmethod
-    def _is_an_address(cls, value: str) -> str:
-        return usable_address(value)
+    def _is_an_address(cls, value: str, info: ValidationInfo) -> str:
+        complete = (info.context or {}).get("complete", True)
+        return usable_address(value) if complete else typed_address(value, None)
 
     _empty_is_none = empty_is_none("repository_name", "brake_deletions", "brake_updates")
 
@@ -103,8 +106,8 @@ async def show(request: web.Request) -> web.Response:
     return await _page(request, Form(values={}))
 
 
-async def _page(request: web.Request, form: Form) -> web.Response:
-    """Render the page of a repository; `form` is the one that harvests it now."""
+async def _page(request: web.Request, form: Form, problem: Problem | None = None) -> web.Response:
+    """Render the page; `form` harvests the repository now, `problem` is why it was not refreshed."""
     number = number_of(request)
     database = database_of(request)
     details = await repository_of(request, number)
@@ -113,9 +116,10 @@ async def _page(request: web.Request, form: Form) -> web.Response:
     return render(
         request,
         "repository.html",
-        status=form.status,
+        status=web.HTTPBadRequest.status_code if problem else form.status,
         here=f"/repositories/{number}",
         form=form,
+        problem=problem,
         details=details,
         locked=reason(locked_by(details.lock)) if details.lock else None,
         maintenance=await database.run(find_maintenance),
@@ -171,23 +175,27 @@ async def settings(request: web.Request) -> web.Response:
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
-    """Change the settings, or show the form again with its errors."""
+    """Change the settings, or show the form again with its errors; a new address must answer first."""
     repository = await asked_for(request, Repository)
-    posted = await request.post()
-    asked, form = read_form(
-        SettingsForm, MultiDict((name, value) for name, value in posted.items() if name != "repairs")
-    )
-    chosen = [str(one) for one in posted.getall("repairs", [])]
-    form = Form(values={**form.values, "repairs": chosen}, errors=form.errors)
+    asked, form, anyway = _read_settings(await request.post())
     if asked is None:
         return _settings_page(request, repository, form)
-    columns = {**asked.model_dump(), "repairs": chosen}
+    columns, facts = {**asked.model_dump(), "repairs": form.values["repairs"]}, None
+    if asked.base_url != repository.base_url and not anyway:
+        form, facts = await _ask_new_address(request, repository, form, asked.base_url)
+        if form.errors:
+            return _settings_page(request, repository, form)
+        columns["base_url"] = form.values["base_url"]
+        await renew_snapshot(request)
     number = repository.repository_id
 
     def work(session: Session) -> str:
         last = partial(last_change, session, "repository", number)
         with keeping_other_changes(form, lambda: _settings_of(locked_row(session, Repository, number)), last):
-            return change_repository(session, number, **columns).base_url
+            address = change_repository(session, number, **columns).base_url
+        if facts is not None:
+            note_facts(session, number, facts)
+        return address
 
     try:
         address = await database_of(request).run(work)
@@ -195,6 +203,41 @@ async def change(request: web.Request) -> web.Response:
         return _settings_page(request, repository, form.refused(error, "base_url"))
     done = "repository-changed" if is_same_place(address, repository.base_url) else "repository-moved"
     raise web.HTTPSeeOther(f"/repositories/{number}?done={done}")
+
+
+def _read_settings(posted: MultiMapping[Any]) -> tuple[SettingsForm | None, Form, bool]:
+    """Return the settings as `read_form` does, and whether an address that does not answer is saved, too."""
+    anyway = posted.get("do") == "save-anyway"
+    others = MultiDict((name, value) for name, value in posted.items() if name != "repairs")
+    asked, form = read_form(SettingsForm, others, {"complete": anyway})
+    chosen = [str(one) for one in posted.getall("repairs", [])]
+    return asked, Form(values={**form.values, "repairs": chosen}, errors=form.errors), anyway
+
+
+async def _ask_new_address(
+    request: web.Request, repository: Repository, form: Form, address: str
+) -> tuple[Form, RepositoryFacts | None]:
+    """Ask the repository at its new address; return the form with its base URL, and its description.
+
+    The form has an error if there is no repository, or only at another address of the site.
+    """
+    title = _("The new address does not answer as a repository. It has not been saved.")
+    try:
+        found, facts = await ask_apart(
+            find_repository, address, request.config_dict[SETTINGS], protocol=repository.protocol
+        )
+    except UsageError as error:
+        return form.with_error("base_url", error_text(error)), None
+    except UNASKED as error:
+        problem = problem_of(error)
+        lines = (problem.title, *problem.lines)
+        return form.with_error("base_url", problem.title, Problem(title=title, lines=lines)), None
+    form = replace(form, values={**form.values, "base_url": found})
+    if found.endswith(address):  # it may lack `https://`
+        return form, facts
+    offer = _("A repository answers at %(address)s. Check this address below, and save it.")
+    lines = (offer % {"address": without_credentials(found)},)
+    return form.with_error("base_url", _("Found at this address."), Problem(title=title, lines=lines)), None
 
 
 @needs(Right.HARVEST)
@@ -209,8 +252,7 @@ async def refresh(request: web.Request) -> web.Response:
             protocol=repository.protocol,
         )
     except UNASKED as error:
-        problem = problem_of(error)
-        raise web.HTTPBadRequest(text=" ".join((problem.title, *problem.lines))) from None
+        return await _page(request, Form(values={}), problem_of(error))
     await renew_snapshot(request)
     await database_of(request).run(note_facts, repository.repository_id, facts)
     raise web.HTTPSeeOther(f"/repositories/{repository.repository_id}?done=repository-asked")

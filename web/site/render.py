@@ -68,7 +68,11 @@ _SHAPES: Final[Mapping[str, str]] = {
     "bin": '<path d="M2.5 4.5h11M6 4.5v-2h4v2M4 4.5l.7 9h6.6l.7-9M6.7 7v4M9.3 7v4"/>',
 }
 STATIC: Final = Path(__file__).parent.parent / "static"
-_UNDO: Final = re.compile(r"/(jobs|schedules)/[1-9][0-9]{0,8}/(pause|resume)(\?since=[1-9][0-9]{0,18})?")
+_ENTRY: Final = "[1-9][0-9]{0,18}"
+_UNDO: Final = re.compile(
+    rf"/(jobs|schedules)/[1-9][0-9]{{0,8}}/(pause|resume)(\?since={_ENTRY})?"
+    rf"|/repositories/selected/resume\?since={_ENTRY}(,{_ENTRY}){{0,99}}"
+)
 _TEMPLATES: Final = Path(__file__).parent.parent / "templates"
 TEMPLATES = web.AppKey("templates", Environment)
 
@@ -129,6 +133,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "runs-removed": mark("The entries were removed from the history."),
     "repositories-run": mark("The harvests were requested."),
     "repositories-paused": mark("The schedules of the selected repositories are paused."),
+    "repositories-pause-undone": mark("The pause was undone: the schedules that it had paused were resumed."),
     "repositories-resumed": mark("The schedules of the selected repositories were resumed."),
     "repositories-removed": mark("The selected repositories were removed. Their files are kept."),
     "harvest-asked": mark("The harvest was requested."),
@@ -138,6 +143,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "schedule-removed": mark("The schedule was removed."),
     "job-removed": mark("The job was removed."),
     "job-stopping": mark("The job is stopping: it finishes its page and keeps what it has stored."),
+    "job-stopping-and-paused": mark(
+        "The job is stopping: it finishes its page and keeps what it has stored. Its schedule is paused."
+    ),
     "run-removed": mark("The entry was removed from the history."),
     "document-hidden": mark("The document is hidden; harvesters see it as deleted."),
     "document-shown": mark("The document is no longer hidden."),
