@@ -22,12 +22,20 @@ _PART: Final = re.compile(
 )
 _YEARS_OF: Final = r" ?(?:t\w{1,3} |er )?(?:leta?|letech|rok(?:y|ov|och)|jahren?)\b"
 """The word behind the number of a decade: "70. léta", "70-te roky", "70er Jahre"."""
-_DECADES: Final = re.compile(rf"(?<!ch )\b(?:(\d0) (?:az |a )?)?(\d0){_YEARS_OF}(?: des)? ?$")
-"""One or two decades before their century; "prvních 50 let" are none."""
+_DECADES: Final = re.compile(
+    rf"(?<!ch )(?<!od )(?<!do )(?<!po )(?<!nez )\b(?:(\d0) (?:az |a )?)?(\d0){_YEARS_OF}(?: des)? ?$"
+)
+"""One or two decades before their century; "prvních 50 let" and "od 20. let" are none."""
 _EARLIER: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]{{2,}}){_NTH}\b(?! ?{_SHARE}|{_YEARS_OF})")
 """A century before another one: "late 19th - early 20th century", "druhá pol. 18. - první pol. 19. stol."."""
-_LATER: Final = re.compile(r" (?:az |a |and |to )?(?:\S+ ){1,3}$")
-"""What stands between two centuries of a span: "az konec 20. let "."""
+_LATER: Final = re.compile(
+    r" (?:az |a |and |to )?(?:(?:\d+|\w*let[ay]?|letech|rok\w*|prv\w+|druh\w+|tret\w+|posledn\w+|first|"
+    r"second|third|pol\w*|half|ctvrtin\w+|stvrtin\w+|tretin\w+|quarter|konec|koni?ec|pocat\w+|zac\w+|early|mid\w*|late)"
+    r" ){1,3}$"
+)
+"""What stands between two centuries of a span: "az konec 20. let ". A binding of the 16th century is none."""
+_STILL: Final = re.compile(r"\b(?:soucasn\w+|dodnes|dnes\w*|present|today)\b")
+_LAST_YEAR: Final = re.compile(r"[-\u2013]\s*(\d{4})\??\s*[\])>]*\s*$")
 _MOST_CENTURIES: Final = 4
 """In a span; a smaller number before a century is then something else."""
 _SHARES: Final = {"pol": 2, "hal": 2, "tre": 3, "thi": 3}
@@ -165,7 +173,7 @@ def _sensible(years: Years) -> bool:
     return bool(given) and in_order and possible
 
 
-def _century(_text: str, plain: str) -> Years | None:
+def _century(text: str, plain: str) -> Years | None:
     both = _CENTURIES.search(plain)
     if both:
         return Years(first=_beginning(int(both[1]), plain), last=_beginning(int(both[2]), plain) + 99)
@@ -180,6 +188,10 @@ def _century(_text: str, plain: str) -> Years | None:
         begin = _in_century(before[: earlier.start()], _number(earlier[1]), plain)
         return Years(first=begin.first, last=_in_century(before[earlier.end() :], number, plain).last)
     begin, end = _in_century(before, number, plain), _later_part(plain, found.end(), number)
+    if _STILL.search(plain, found.end()):
+        return Years(first=begin.first)
+    if year := _LAST_YEAR.search(text):
+        end = Years(first=begin.first, last=int(year[1]))
     later = end and (end.last or 0) > (begin.last or 0)
     return Years(first=begin.first, last=end.last) if end and later else begin
 

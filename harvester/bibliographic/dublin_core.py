@@ -226,6 +226,12 @@ _LIVED: Final = rf"{_BORN}(?:{_DIED})?\)?"
 _LIFE: Final = re.compile(rf"(?:,\s*({_LIVED}(?:,\s*{_LIVED})?)|\s*(\({_BORN}{_DIED}\)))$")
 _FORMATTING: Final = re.compile(r"<(/?)(?:i|b|em|strong|sub|sup)>", re.IGNORECASE)
 """Markup of journals in titles. Marks that are not closed are words of a title about markup."""
+_RAISED: Final = re.compile(r"<(sup|sub)>([0-9+-]{1,9})</\1>", re.IGNORECASE)
+"""Numbers in markup: "10<sup>5</sup>" is not 105."""
+_SIGNS: Final = {
+    "sup": str.maketrans("0123456789+-", "⁰¹²³⁴⁵⁶⁷⁸⁹⁺⁻"),
+    "sub": str.maketrans("0123456789+-", "₀₁₂₃₄₅₆₇₈₉₊₋"),
+}
 _ROLE_WORDS: Final = r"([^()\[\]\d]{3,40})"
 _ROLE: Final = re.compile(rf"\s*[(\[]{_ROLE_WORDS}[)\]]$|(?<=\d\))\.\s+{_ROLE_WORDS}$")
 """In brackets after a name, or after those of its years: "Hugo, Victor (1802-1885). Auteur du texte"."""
@@ -325,9 +331,10 @@ def _keep_qualifiers(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_title(found: Element, draft: DublinCoreDraft) -> None:
-    slashes = _FORMATTING.findall(found.text)
+    text = _RAISED.sub(lambda one: one[2].translate(_SIGNS[one[1].lower()]), found.text)
+    slashes = _FORMATTING.findall(text)
     closed = slashes.count("/") * 2 == len(slashes)
-    text = _FORMATTING.sub("", found.text) if closed else found.text
+    text = _FORMATTING.sub("", text) if closed else text
     draft.titles.append(replace(found, text=clean(text) or found.text))
 
 

@@ -12,7 +12,7 @@ from harvester.bibliographic.record import Contributor
 
 FAMILY: Final = "3"
 NUMERATION: Final = "b"
-_NUMERAL: Final = re.compile(r"(?:[IVXLCDM]+|\d+)\b")
+_NUMERAL: Final = re.compile(r"(?:[IVXLCDM]+|\d{1,3})\b")
 _FORENAME: Final = "0"
 _WORK: Final = "fhklmnoprst"
 _AUTHORITY: Final = re.compile(r"(?=\w*\d)[A-Za-z]{1,12}\d[\w-]*")

@@ -195,7 +195,8 @@ def test_a_relation_in_words_is_a_title(title: str) -> None:
     ("written", "title", "sorted_as"),
     [
         ("<i>Quercus robur</i> v Čechách", "Quercus robur v Čechách", "quercus robur v cechach"),
-        ("<B><em>O</em></B> CO<sub>2</sub>", "O CO2", "o co2"),
+        ("<B><em>O</em></B> CO<sub>2</sub>", "O CO₂", "o co2"),
+        ("10<sup>-5</sup> a <sup>x</sup>", "10⁻⁵ a x", "10 5 a x"),
         ("Značka <b> v HTML", "Značka <b> v HTML", "znacka b v html"),
         ("a < b > c", "a < b > c", "a b c"),
         ("<i></i>", "<i></i>", "i i"),
