@@ -46,7 +46,16 @@ from web.imports.sources import IMPORTS, ImportProcesses
 from web.jobs import pages as jobs
 from web.overview import exports, search
 from web.overview import pages as overview
-from web.repositories import diagnostics, explorer, listing, record, report_card, selected, wizard
+from web.repositories import (
+    diagnostics,
+    explorer,
+    listing,
+    record,
+    record_downloads,
+    report_card,
+    selected,
+    wizard,
+)
 from web.repositories import pages as repositories
 from web.repositories.diagnostics import DIAGNOSTICS, DiagnosticsRuns
 from web.repositories.explorer import EXPLORATIONS, Explorations
@@ -85,6 +94,7 @@ _ROUTES = (
     selected.ROUTES,
     repositories.ROUTES,
     record.ROUTES,
+    record_downloads.ROUTES,
     imported_records.ROUTES,
     imports.ROUTES,
     pages_marc.ROUTES,

@@ -38,6 +38,7 @@ from web.auth.audit import renew_snapshot
 from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
 from web.repositories.forms import UNASKED, policies, usable_address
+from web.repositories.record_downloads import find_downloads
 from web.repositories.removals import PAGE_SECONDS, REMOVALS
 from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.schedules.forms import partner_minutes
@@ -294,6 +295,7 @@ async def list_records(request: web.Request) -> web.Response:
         repository=repository,
         page=page_of(found, _record_key, behind=after, size=_RECORDS_PAGE),
         identifier=identifier,
+        downloads=await database_of(request).run(find_downloads, request.config_dict[SETTINGS], repository),
     )
 
 
