@@ -40,7 +40,7 @@ from web.auth.openid import PROVIDER, RETURN, OpenIdProvider
 from web.auth.passwords import HASHING, Hashing
 from web.errors import pages as errors
 from web.imports import pages as imports
-from web.imports import pages_marc, pages_sets
+from web.imports import pages_marc, pages_sets, record_export
 from web.imports import pages_records as imported_records
 from web.imports.sources import IMPORTS, ImportProcesses
 from web.jobs import pages as jobs
@@ -95,6 +95,7 @@ _ROUTES = (
     repositories.ROUTES,
     record.ROUTES,
     record_downloads.ROUTES,
+    record_export.ROUTES,  # before the pages, which have its route, too
     imported_records.ROUTES,
     imports.ROUTES,
     pages_marc.ROUTES,
