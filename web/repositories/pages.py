@@ -28,6 +28,7 @@ from harvester.vocabulary import DeletionPolicy
 from manager.jobs.reasons import find_maintenance, locked_by
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
+from manager.repository_counts import MOST_COUNTED, count_records
 from manager.schedules.service import add_schedule, count_schedules, find_schedules, sample_repository
 from manager.store_audits import last_audits
 from oai.audit import last_change
@@ -126,6 +127,8 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         runs=await database.run(find_runs, RunFilter(repository_id=number), limit=_LAST_RUNS),
         jobs=await database.run(list_jobs, number, most=MOST_JOBS),
         audits=await database.run(last_audits, repository_id=number),
+        counts=await database.run(count_records, number),
+        most_counted=MOST_COUNTED,
         days=days,
         plot=bars(
             days,
