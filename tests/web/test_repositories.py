@@ -564,7 +564,7 @@ async def test_the_page_of_a_repository_shows_what_is_stored_beside_what_it_offe
     _, text = await viewer.get("/repositories/1")
 
     page: Any = HTML(text)
-    (row,) = page.xpath("//section[@id='records']//tbody/tr")
+    (row,) = page.xpath("//section[@id='counts']//tbody/tr")
     cells = [" ".join("".join(cell.itertext()).split()) for cell in row]
     assert cells[:4] == ["oai_dc", "1", "1", "1,234"]
     assert all(one in cells[4] for one in ("rejected: 4", "filtered out: 5"))
