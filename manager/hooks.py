@@ -74,7 +74,7 @@ async def run(claimed: Claimed, settings: Settings, transactions: DatabaseExecut
             hook.url,
             {**facts, "changes": changes.lines, "changes_complete": changes.complete},
             settings.webhooks.model_copy(update={"timeout": hook.timeout, "private_networks": True}),
-            number=f"{claimed.notice_id}.{int(claimed.created.timestamp())}",
+            number=claimed.number,
         )
         return
     folder = settings.data / FOLDER

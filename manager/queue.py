@@ -343,36 +343,29 @@ def orphans(session: Session) -> list[int]:
     return list(session.scalars(_ORPHANS, {"queue": QUEUE}))
 
 
-_ORPHANS = text("""
-    SELECT job_id FROM oai_job
-    WHERE status IN (1, 2, 3, 5, 6, 7) AND NOT EXISTS (
-        SELECT FROM procrastinate_jobs AS task
-        WHERE task.queue_name = :queue AND task.status IN ('todo', 'doing')
-        AND task.args ->> 'job_id' = oai_job.job_id::text)
-    ORDER BY job_id
-""")
+def _without_task(key: str, table: str, under_way: str) -> TextClause:
+    """Return the statement that finds the rows under way for which the queue has no task."""
+    return text(f"""
+        SELECT {key} FROM {table} AS owner
+        WHERE {under_way} AND NOT EXISTS (
+            SELECT FROM procrastinate_jobs AS task
+            WHERE task.queue_name = :queue AND task.status IN ('todo', 'doing')
+            AND task.args ->> '{key}' = owner.{key}::text)
+        ORDER BY {key}
+    """)  # noqa: S608 built from constants only
+
+
+_ORPHANS = _without_task("job_id", "oai_job", "status IN (1, 2, 3, 5, 6, 7)")
+_LOST_AUDITS = _without_task(
+    "audit_id", "oai_store_audit", "due IS NOT NULL AND state IN ('queued', 'running')"
+)
+_LOST_EXPORTS = _without_task("export_id", "prepared_export", "state IN ('queued', 'running')")
 _FORGET_TASKS_OF_LOST_WORKERS = text("""
     DELETE FROM procrastinate_jobs AS task WHERE task.queue_name = :queue AND task.status = 'doing'
     AND NOT EXISTS (
         SELECT FROM procrastinate_workers AS worker WHERE worker.id = task.worker_id
         AND greatest(now() - worker.last_heartbeat, worker.last_heartbeat - now()) <= greatest(
             make_interval(secs => :seconds), (SELECT max(good_until - last_sign) FROM oai_worker)))
-""")
-_LOST_AUDITS = text("""
-    SELECT audit_id FROM oai_store_audit AS audit
-    WHERE due IS NOT NULL AND state IN ('queued', 'running') AND NOT EXISTS (
-        SELECT FROM procrastinate_jobs AS task
-        WHERE task.queue_name = :queue AND task.status IN ('todo', 'doing')
-        AND task.args ->> 'audit_id' = audit.audit_id::text)
-    ORDER BY audit_id
-""")
-_LOST_EXPORTS = text("""
-    SELECT export_id FROM prepared_export AS export
-    WHERE state IN ('queued', 'running') AND NOT EXISTS (
-        SELECT FROM procrastinate_jobs AS task
-        WHERE task.queue_name = :queue AND task.status IN ('todo', 'doing')
-        AND task.args ->> 'export_id' = export.export_id::text)
-    ORDER BY export_id
 """)
 _FORGET_LOST = text("DELETE FROM procrastinate_jobs WHERE id = :number AND status = 'doing' RETURNING id")
 _RANKS = text("""

@@ -97,8 +97,8 @@ def files_as_scheduled(session: Session, run: History, data: Path | None = None)
         )
     check_rule_access(session, schedule, data)
     return RuleFiles(
-        filter_file=_optional(schedule.filter_file_path),
-        normalize_file=_optional(schedule.normalize_file_path),
+        filter_file=_path(schedule.filter_file_path),
+        normalize_file=_path(schedule.normalize_file_path),
     )
 
 
@@ -139,17 +139,11 @@ def _schedule(session: Session, run: History) -> RecurringJob | None:
     return session.get(RecurringJob, run.recurring_id) if run.recurring_id else None
 
 
-def _optional(path: str | None) -> Path | None:
-    return Path(path) if path else None
-
-
 def schedule_of(session: Session, error: Quarantined) -> RecurringJob | None:
     """Return the schedule whose run last met the error, or else the newest with the same format and set."""
     run = session.get(History, error.history_id) if error.history_id is not None else None
-    if run is not None and run.recurring_id is not None:
-        schedule = session.get(RecurringJob, run.recurring_id)
-        if schedule is not None:
-            return schedule
+    if run is not None and (schedule := _schedule(session, run)) is not None:
+        return schedule
     same = (
         select(RecurringJob)
         .where(

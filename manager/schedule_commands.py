@@ -17,7 +17,6 @@ from manager.job_commands import job_row
 from manager.jobs.views import find_job
 from manager.models import Job, RecurringJob, in_plain_words
 from manager.rule_access import RULE_COLUMNS, check_rule_access
-from manager.schedules import service as samples
 from manager.schedules import service as schedules
 from manager.schedules.plan import check_rule_file, read_plan
 from manager.schedules.service import ScheduleView, find_schedules, find_view
@@ -82,8 +81,9 @@ def _show_forecast(invocation: Invocation, session: Session, schedule: Recurring
     ]
     size = found.usual
     lines = [
-        "not added; it would run "
-        + (", ".join(f"{due:%Y-%m-%d %H:%M}Z" for due in dues[:_SHOWN_RUNS]) or "not in the coming week"),
+        f"not added; it would run {', '.join(f'{due:%Y-%m-%d %H:%M}Z' for due in dues[:_SHOWN_RUNS])}"
+        if dues
+        else "not added; it would not run in the coming week",
         f"a run takes about {size.seconds:,.0f} s, {counted(size.requests, 'request')},"
         f" {counted(size.records, 'record')}"
         if size
@@ -117,10 +117,13 @@ def show_schedule(invocation: Invocation) -> None:
     with invocation.session() as session:
         view = find_view(session, invocation.arguments.recurring_id)
         facts = _row(view)
-    plan = read_plan(view.schedule, partner_minutes=invocation.settings.manager.partner_minutes)
-    due = view.next_due or utc_now()
-    further = [due := found for _ in range(_SHOWN_RUNS - 1) if (found := plan.next_run(due)) is not None]
-    facts["runs"] = [] if view.next_due is None else [view.next_due, *further]
+    facts["runs"] = []
+    # Without a next run, the row may be one that cannot be read.
+    if view.next_due is not None:
+        plan = read_plan(view.schedule, partner_minutes=invocation.settings.manager.partner_minutes)
+        due = max(view.next_due, utc_now())
+        further = [due := found for _ in range(_SHOWN_RUNS - 1) if (found := plan.next_run(due)) is not None]
+        facts["runs"] = [view.next_due, *further]
     invocation.console.facts(facts, facts | {"state_word": in_plain_words(facts["state_word"])})
 
 
@@ -169,7 +172,7 @@ def sample_schedule(invocation: Invocation) -> None:
     """Harvest a few records now, in addition to the schedule."""
     arguments = invocation.arguments
     with invocation.session() as session:
-        job = samples.sample_schedule(session, arguments.recurring_id, arguments.records)
+        job = schedules.sample_schedule(session, arguments.recurring_id, arguments.records)
         facts = _job_facts(session, job)
         session.commit()
         invocation.about(arguments.recurring_id, job_id=job.job_id, records=arguments.records)

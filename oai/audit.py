@@ -164,34 +164,17 @@ TABLES: Final[Mapping[str, _Table]] = {
     "token": _Table(name="web_api_token", key="token_id", secret=("token_hash", "last_used")),
 }  # fmt: skip
 
+_PLAIN_KINDS: Final = (
+    "aggregate source", "archive", "collection", "document", "error", "export", "filtering set",
+    "import source", "job", "mute", "notification address", "notification rule", "organisation", "repository",
+    "rule", "run", "schedule", "self-test", "store audit", "titles", "token", "user", "worker",
+)  # fmt: skip
 KIND_TITLES: Final[Mapping[str, str]] = {
-    "aggregate source": "aggregate source",
-    "archive": "archive",
+    **{kind: kind for kind in _PLAIN_KINDS},
     "audit schedule": "schedule of store audits",
-    "collection": "collection",
-    "document": "document",
-    "error": "error",
-    "export": "export",
-    "filtering set": "filtering set",
-    "import source": "import source",
-    "job": "job",
     "keys": "signing keys",
     "mail": "e-mail",
-    "mute": "mute",
-    "notification address": "notification address",
-    "notification rule": "notification rule",
-    "organisation": "organisation",
-    "repository": "repository",
-    "rule": "rule",
-    "run": "run",
-    "schedule": "schedule",
-    "self-test": "self-test",
-    "store audit": "store audit",
     "takedown": "take-down",
-    "titles": "titles",
-    "token": "token",
-    "user": "user",
-    "worker": "worker",
 }
 """What people read instead of a kind of object, in English."""
 

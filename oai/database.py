@@ -12,7 +12,12 @@ from typing import Any, Final, TypeVar
 
 import psycopg
 from psycopg.conninfo import make_conninfo
-from psycopg.errors import ConnectionTimeout, QueryCanceled, ReadOnlySqlTransaction
+from psycopg.errors import (
+    ConnectionTimeout,
+    IdleInTransactionSessionTimeout,
+    QueryCanceled,
+    ReadOnlySqlTransaction,
+)
 from sqlalchemy import URL, Engine, create_engine, event, make_url, text
 from sqlalchemy.engine import Dialect, ExceptionContext
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
@@ -341,10 +346,11 @@ def _new_engine(
 def _as_unavailable(context: ExceptionContext) -> OperationalError | None:
     """Let a server that has become read-only, as at a failover, count as one that does not answer.
 
-    The pool's connections are replaced, because the address may lead to another server by now.
+    The pool's connections are replaced, because the address may lead to another server by now. One that the
+    server has closed because its process was suspended in a transaction counts so, too.
     """
     found = context.original_exception
-    if not isinstance(found, ReadOnlySqlTransaction):
+    if not isinstance(found, ReadOnlySqlTransaction | IdleInTransactionSessionTimeout):
         return None
     context.is_disconnect = True
     return OperationalError(context.statement, context.parameters, found, connection_invalidated=True)

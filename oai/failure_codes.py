@@ -89,6 +89,8 @@ class FailureCode(StrEnum):
     """Records without a datestamp, which got the date of the answer; additional fact: identifier."""
     RECORDS_FILTERED = "records_filtered"
     """The filter excluded every record that was received with content."""
+    RULES_CHANGED = "rules_changed"
+    """A harvest of changes whose rules are not those of all stored records."""
     RECORDS_NOT_VALID = "records_not_valid"
     """Records that break their XML Schema, stored by a lenient harvest; additional fact: checked."""
     # Runs that wait for a decision.

@@ -62,7 +62,7 @@ _CODES_OF_KINDS: Final = {
         " requests_spent records_undated records_filtered records_not_valid quota_records quota_bytes"
         " place_unusable other job_stopped job_paused job_restarted manager_ended process_stopped"
         " process_paused process_deleted process_killed process_restarted process_ended_with_manager"
-        " import_lost run_skipped run_missed schedule_failing schedule_over waiting"
+        " import_lost run_skipped run_missed schedule_failing schedule_over waiting rules_changed"
     ),
 }
 _KINDS: Final[Mapping[FailureCode, str]] = {

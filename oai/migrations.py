@@ -103,8 +103,12 @@ def folder() -> Path:
 
 
 @cache
+@cache
 def head() -> str:
-    """Return the revision that this version of Zatva works with: that of the newest migration."""
+    """Return the revision that this version of Zatva works with: that of the newest migration.
+
+    A process keeps the one that it began with, although an upgrade may add files meanwhile.
+    """
     return max(file.name.partition("_")[0] for file in (folder() / "versions").glob("[0-9]*_*.py"))
 
 
@@ -275,8 +279,7 @@ def upgrade(engine: Engine, *, lock_seconds: float = _LOCK_SECONDS) -> tuple[str
         connection.commit()
         before = current(connection)
         try:
-            if before is not None and before > head():
-                raise DatabaseNotReadyError(f"the database is at revision {before}: {advice(before)}")
+            refuse_newer_tables(connection)
             if before is None and (left := unfinished_restore(connection) or unversioned(connection, before)):
                 raise DatabaseNotReadyError(left)
             if before is None:
@@ -332,6 +335,13 @@ def _migrate_gently(connection: Connection, lock_seconds: float) -> None:
         connection.rollback()
         connection.execute(text("RESET lock_timeout"))
         connection.commit()
+
+
+def refuse_newer_tables(connection: Connection) -> None:
+    """Raise DatabaseNotReadyError if a newer version has upgraded the tables."""
+    found = current(connection)
+    if found is not None and found > head():
+        raise DatabaseNotReadyError(f"the database is at revision {found}: {advice(found)}")
 
 
 def ensure_current(engine: Engine, *, may_upgrade: bool) -> None:

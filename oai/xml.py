@@ -2,6 +2,7 @@
 
 import codecs
 import contextlib
+import copy
 import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
@@ -75,6 +76,13 @@ def metadata_of(record: etree._Element) -> etree._Element | None:
     """Return the root element of the metadata in a `record` element; None if there is none."""
     metadata = record.find(_METADATA)
     return None if metadata is None else next(metadata.iterchildren(etree.Element), None)
+
+
+def indented(element: etree._Element) -> str:
+    """Return the element as readable text, its children on separate lines."""
+    shown = copy.deepcopy(element)
+    etree.indent(shown)
+    return etree.tostring(shown, encoding="unicode", with_tail=False)
 
 
 def escape(text: str) -> str:

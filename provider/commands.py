@@ -23,9 +23,10 @@ from provider.holdings import access, collections
 from provider.holdings.arcs import shared_names
 from provider.holdings.fixity import Checker, Fault, FileCheck, FixityChoice, FixityFinding
 from provider.holdings.identifiers import oai_identifier
+from provider.holdings.index_errors import find_run_files
 from provider.holdings.loads import ADD_UP_EVERY, add_up, begin_load, end_load
 from provider.holdings.sets import collection_set_spec
-from provider.holdings.status import archive_status, run_status, run_statuses
+from provider.holdings.status import archive_status, run_statuses
 from provider.holdings.url_key_fill import fill_keys
 from provider.holdings.url_key_state import FILL_KEYS, settle_rule
 from provider.holdings.urlkeys import WwwRule
@@ -265,8 +266,8 @@ def status(invocation: Invocation) -> ExitCode:
 
 def _show_run(invocation: Invocation, run_id: int) -> ExitCode:
     with invocation.session() as session:
-        files = run_status(session, run_id)
-    rows = [asdict(file) for file in files]
+        files = find_run_files(session, run_id)
+    rows = [{name: value for name, value in asdict(file).items() if name != "id"} for file in files]
     invocation.console.table(rows, _RUN_FILE_COLUMNS, empty="no files")
     _explain(invocation.console, [file.failure for file in files if file.failure])
     failed = any(file.state == "failed" or file.problems for file in files)

@@ -62,7 +62,7 @@ from web.repositories.explorer import EXPLORATIONS, Explorations
 from web.repositories.removals import REMOVALS, Removals
 from web.repositories.report_card import MEDIANS, KeptMedians
 from web.repositories.wizard import DRAFTS, Drafts
-from web.rules import by_example, editor, replay
+from web.rules import by_example, editor, replay, unapplied
 from web.rules import pages as rules
 from web.rules.replay import REPLAYS, Replays
 from web.rules.trials import TRIALS, Trials
@@ -117,6 +117,7 @@ _ROUTES = (
     editor.ROUTES,
     replay.ROUTES,
     rules.ROUTES,
+    unapplied.ROUTES,
     sse.ROUTES,
     archive.ROUTES,
     pages_activity.ROUTES,

@@ -60,14 +60,66 @@ _TERMINOLOGY: Final = _table(
     "bod=tib ces=cze cym=wel deu=ger ell=gre eus=baq fas=per fra=fre hye=arm isl=ice kat=geo mkd=mac "
     "mri=mao msa=may mya=bur nld=dut ron=rum slk=slo sqi=alb zho=chi scc=srp scr=hrv mol=rum"
 )
-_NAMES: Final = _table(
-    "czech=cze cestina=cze cesky=cze ceski=cze slovak=slo slovencina=slo slovenstina=slo "
-    "slovensky=slo english=eng anglictina=eng anglicky=eng german=ger nemcina=ger nemecky=ger "
-    "deutsch=ger french=fre francouzstina=fre francuzstina=fre francais=fre latin=lat latina=lat "
-    "latinsky=lat russian=rus rustina=rus rusky=rus polish=pol polstina=pol polsky=pol hungarian=hun "
-    "madarstina=hun madarcina=hun italian=ita italstina=ita taliancina=ita spanish=spa "
-    "spanelstina=spa spanielcina=spa"
-)
+_NAMES: Final = {
+    fold(name): code
+    for code, names in {
+        "alb": "Albanian albánština albánsky albánčina shqip",
+        "ara": "Arabic arabština arabsky arabčina العربية",
+        "arm": "Armenian arménština arménsky arménčina",
+        "baq": "Basque baskičtina baskicky baskičtina euskara",
+        "bel": "Belarusian Belorussian běloruština bělorusky bieloruština bielorusky беларуская",
+        "bul": "Bulgarian bulharština bulharsky bulharčina български",
+        "cat": "Catalan katalánština katalánsky katalánčina català",
+        "chi": "Chinese čínština čínsky 中文",
+        "chu": "staroslověnština staroslověnsky staroslovienčina",
+        "cze": "Czech čeština česky český češki",
+        "dan": "Danish dánština dánsky dánčina dansk",
+        "dut": "Dutch Flemish nizozemština nizozemsky holandština holandsky holandčina nederlands",
+        "eng": "English angličtina anglicky anglický",
+        "epo": "Esperanto",
+        "est": "Estonian estonština estonsky estónčina eesti",
+        "fin": "Finnish finština finsky fínčina suomi",
+        "fre": "French francouzština francouzsky francúzština francúzsky français",
+        "geo": "Georgian gruzínština gruzínsky gruzínčina",
+        "ger": "German němčina německy nemčina nemecky německý deutsch",
+        "gle": "Irish irština irsky gaeilge",
+        "gre": "Greek řečtina řecky novořečtina gréčtina grécky ελληνικά",
+        "heb": "Hebrew hebrejština hebrejsky hebrejčina עברית",
+        "hin": "Hindi hindština",
+        "hrv": "Croatian chorvatština chorvatsky chorvátčina hrvatski",
+        "hun": "Hungarian maďarština maďarsky maďarčina magyar",
+        "ice": "Icelandic islandština islandsky islandčina íslenska",
+        "ita": "Italian italština italsky taliančina taliansky italiano",
+        "jpn": "Japanese japonština japonsky japončina 日本語",
+        "kor": "Korean korejština korejsky kórejčina 한국어",
+        "lat": "Latin latina latinsky latinčina",
+        "lav": "Latvian lotyština lotyšsky latviešu",
+        "lit": "Lithuanian litevština litevsky litovčina lietuvių",
+        "mac": "Macedonian makedonština makedonsky macedónčina македонски",
+        "nor": "Norwegian norština norsky nórčina norsk",
+        "per": "Persian Farsi perština persky perzština",
+        "pol": "Polish polština polsky poľština poľsky polski",
+        "por": "Portuguese portugalština portugalsky portugalčina português",
+        "rom": "Romani romština romsky rómčina",
+        "rum": "Romanian rumunština rumunsky rumunčina română",
+        "rus": "Russian ruština rusky русский",
+        "slo": "Slovak slovenčina slovenština slovensky",
+        "slv": "Slovenian Slovene slovinština slovinsky slovinčina slovenščina",
+        "spa": "Spanish španělština španělsky španielčina španielsky español castellano",
+        "srp": "Serbian srbština srbsky srbčina srpski српски",
+        "swe": "Swedish švédština švédsky švédčina svenska",
+        "tur": "Turkish turečtina turecky türkçe",
+        "ukr": "Ukrainian ukrajinština ukrajinsky ukrajinčina українська",
+        "vie": "Vietnamese vietnamština vietnamsky vietnamčina",
+        "yid": "Yiddish jidiš",
+    }.items()
+    for name in names.split()
+}
+"""Names in English, Czech and Slovak (nouns and adverbs, which are adjectives once folded), and their own."""
+_LANGUAGE_WORDS: Final = frozenset({"jazyk", "language"})
+"""Words that may follow a name: "český jazyk"."""
+_IN_LIST: Final = re.compile(r",|(?<=\w{3}) ?/ ?(?=\w{3})")
+"""A comma, or a slash between words or codes of three letters; `pt/br` is a language and a country."""
 _NO_LANGUAGE: Final = frozenset({"und", "mul", "zxx", "mis"})
 _CODE: Final = re.compile(r"[a-z]{3}")
 
@@ -76,7 +128,8 @@ _CODE: Final = re.compile(r"[a-z]{3}")
 def language_code(text: str) -> str | None:
     """Return the code for a code, a tag such as `cs-CZ`, or a name; None if it is not a known language.
 
-    A three-letter code is accepted unchecked. Codes that name no language (`und`, `mul`, `zxx`) give None.
+    A name may be followed by its code or by *language*: "Czech (cze)", "český jazyk". A three-letter
+    code is accepted unchecked. Codes that name no language (`und`, `mul`, `zxx`) give None.
     """
     word = text.strip().lower()
     first = re.split(r"[-_]", word, maxsplit=1)[0]
@@ -85,7 +138,11 @@ def language_code(text: str) -> str | None:
     if _CODE.fullmatch(first):
         code = _TERMINOLOGY.get(first, first)
         return None if code in _NO_LANGUAGE else code
-    return _NAMES.get(fold(word))
+    folded = fold(word)
+    name, _, end = folded.rpartition(" ")
+    if name in _NAMES and (end in _LANGUAGE_WORDS or language_code(end) == _NAMES[name]):
+        return _NAMES[name]
+    return _NAMES.get(folded)
 
 
 def language_codes(text: str) -> tuple[list[str], bool]:
@@ -98,7 +155,7 @@ def language_codes(text: str) -> tuple[list[str], bool]:
     are_known = True
     for entry in filter(None, map(str.strip, text.split(";"))):
         word = entry.rpartition("/")[2] if is_address(entry) else entry
-        parts = [part.strip().lower() for part in word.split(",")]
+        parts = [part.strip().lower() for part in _IN_LIST.split(word)]
         found = [language_code(part) for part in parts if part not in _NO_LANGUAGE]
         # Only alone, a code of three letters need not be in MARC's list; "English, Old" is no list.
         if (len(parts) > 1 or word != entry) and not LANGUAGES.issuperset(found):

@@ -20,8 +20,14 @@ _SHARE: Final = r"(pol|polovin\w+|polovic\w+|half|tretin\w+|ctvrtin\w+|stvrtin\w
 _PART: Final = re.compile(
     rf"\b(\d|first|second|(?:prv|druh|tret|posledn)(?:n?i|i?a|e|ej|u|y)) ?(?:st|nd)? {_SHARE}"
 )
-_EARLIER: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]{{2,}}){_NTH}\b(?! ?{_SHARE})")
+_YEARS_OF: Final = r" ?(?:t\w{1,3} |er )?(?:leta?|letech|rok(?:y|ov|och)|jahren?)\b"
+"""The word behind the number of a decade: "70. léta", "70-te roky", "70er Jahre"."""
+_DECADES: Final = re.compile(rf"(?<!ch )\b(?:(\d0) (?:az |a )?)?(\d0){_YEARS_OF}(?: des)? ?$")
+"""One or two decades before their century; "prvních 50 let" are none."""
+_EARLIER: Final = re.compile(rf"\b(\d{{1,2}}|[ivx]{{2,}}){_NTH}\b(?! ?{_SHARE}|{_YEARS_OF})")
 """A century before another one: "late 19th - early 20th century", "druhá pol. 18. - první pol. 19. stol."."""
+_LATER: Final = re.compile(r" (?:az |a |and |to )?(?:\S+ ){1,3}$")
+"""What stands between two centuries of a span: "az konec 20. let "."""
 _MOST_CENTURIES: Final = 4
 """In a span; a smaller number before a century is then something else."""
 _SHARES: Final = {"pol": 2, "hal": 2, "tre": 3, "thi": 3}
@@ -30,8 +36,10 @@ _NUMBERS: Final = {"fir": 1, "sec": 2, "prv": 1, "dru": 2, "tre": 3}
 _SPAN_WORDS: Final = (("pocatek", 0, 33), ("zacatek", 0, 33), ("zaciatok", 0, 33), ("early", 0, 33),
                       ("polovina", 25, 75), ("polovica", 25, 75), ("middle", 25, 75), ("mid", 25, 75),
                       ("konec", 67, 100), ("koniec", 67, 100), ("late", 67, 100))  # fmt: skip
-_BEFORE: Final = re.compile(r"^(?:nejpozdeji|pred|before|do|ante|until|not after|ne po) (\d{3,4})$")
-_AFTER: Final = re.compile(r"^(?:nejdrive|po|after|od|post|since|not before|ne pred) (\d{3,4})$")
+_ONE_YEAR: Final = r"(?:(?:v )?(?:r|rok(?:u|om|em)?|roce) )?(\d{3,4})"
+"""A year, also with its word: "před rokem 1945", "po r. 1989"."""
+_BEFORE: Final = re.compile(rf"^(?:nejpozdeji|pred|before|do|ante|until|not after|ne po) {_ONE_YEAR}$")
+_AFTER: Final = re.compile(rf"^(?:nejdrive|po|after|od|post|since|not before|ne pred) {_ONE_YEAR}$")
 _EDTF: Final = r"(\d{4})(?:-\d\d){0,2}[?~%]?"
 _UNTIL: Final = re.compile(rf"(?:\.\.|open|unknown)?/{_EDTF}")
 _SINCE: Final = re.compile(rf"{_EDTF}/(?:\.\.|open|unknown)?")
@@ -39,7 +47,9 @@ _SINCE: Final = re.compile(rf"{_EDTF}/(?:\.\.|open|unknown)?")
 
 Blanks are not stripped: in "2005/  " a year of another calendar was the end.
 """
-_NO_END: Final = re.compile(r"(?<!\d)(\d{4})\s*-\s*[\])>?]*\s*$")
+_NO_END: Final = re.compile(r"(?<!\d)(\d{4})\??\s*-\s*[\])>?]*\s*$")
+_NO_END_BRACKETED: Final = re.compile(r"(.*[\])>])\s*-\s*")
+"""A beginning that ends with a bracket: "[1998]-", "[mezi 1990 a 1995]-"."""
 _MONTH: Final = (
     "jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|maj|okt|led|uno|bre|dub|kve|cer|srp|zar|rij|lis|pro"
 )
@@ -169,7 +179,18 @@ def _century(_text: str, plain: str) -> Years | None:
     if earlier and number - _MOST_CENTURIES < _number(earlier[1]) < number:
         begin = _in_century(before[: earlier.start()], _number(earlier[1]), plain)
         return Years(first=begin.first, last=_in_century(before[earlier.end() :], number, plain).last)
-    return _in_century(before, number, plain)
+    begin, end = _in_century(before, number, plain), _later_part(plain, found.end(), number)
+    later = end and (end.last or 0) > (begin.last or 0)
+    return Years(first=begin.first, last=end.last) if end and later else begin
+
+
+def _later_part(plain: str, start: int, number: int) -> Years | None:
+    """Return the part of a later century that ends a span: "80. léta 19. století - 20. léta 20. století"."""
+    found = _CENTURY.search(plain, start)
+    if found is None or not 0 <= _number(found[1]) - number < _MOST_CENTURIES:
+        return None
+    between = plain[start : found.start()]
+    return _part_of(between, _beginning(_number(found[1]), plain)) if _LATER.match(between) else None
 
 
 def _number(text: str) -> int:
@@ -187,7 +208,11 @@ def _beginning(century: int, plain: str) -> int:
 
 
 def _part_of(before: str, begin: int) -> Years | None:
-    """Return the half, third or quarter of the century that the preceding words name."""
+    """Return the decades, the half, third or quarter of the century that the preceding words name."""
+    decades = _DECADES.search(before)
+    if decades and begin > 0:
+        first, last = int(decades[1] or decades[2]), int(decades[2])
+        return Years(first=begin - 1 + first, last=begin + 8 + last)
     part = _PART.search(before)
     if part:
         share = _SHARES.get(part[2][:3], 4)
@@ -262,7 +287,10 @@ def _iso(text: str, _plain: str) -> Years | None:
 
 def _open(text: str, _plain: str) -> Years | None:
     found = _NO_END.search(text)
-    return Years(first=int(found[1])) if found else None
+    if found:
+        return Years(first=int(found[1]))
+    begin = _NO_END_BRACKETED.fullmatch(text)
+    return Years(first=find_years(begin[1]).first) if begin else None
 
 
 def _short(text: str, _plain: str) -> Years | None:

@@ -13,6 +13,7 @@ from lxml import etree
 
 from harvester.bibliographic.codes import identify_all, is_address, is_identifier, language_codes
 from harvester.bibliographic.dates import find_years
+from harvester.bibliographic.dublin_core_values import kind_of_type, listed_subjects
 from harvester.bibliographic.marc21.code_lists import RELATORS
 from harvester.bibliographic.marc21.relators import relator
 from harvester.bibliographic.punctuation import clean
@@ -145,10 +146,9 @@ class DublinCoreDraft:
         """Return the record, combining the values of all elements."""
         title = self._title()
         date = self._date()
-        for publisher in self.publishers[1:]:
-            self.notes.append(Note(kind=NoteKind.KEPT, field="dc:publisher", text=publisher))
-        publisher = self.publishers[0] if self.publishers else ""
-        publications = (Publication(publisher=publisher, date=date),) if publisher or date else ()
+        first, *others = list(dict.fromkeys(self.publishers)) or [""]
+        publications = [Publication(publisher=first, date=date)] if first or date else []
+        publications += [Publication(publisher=publisher) for publisher in others]
         return BibliographicRecord(
             title=title,
             sort_title=sort_key(title),
@@ -163,7 +163,7 @@ class DublinCoreDraft:
                 if one.text != title
             ),
             contributors=tuple(self.contributors),
-            publications=publications,
+            publications=tuple(publications),
             subjects=tuple(self.subjects),
             genres=tuple(self.genres),
             identifiers=tuple(self.identifiers),
@@ -224,6 +224,8 @@ _BORN: Final = r"(?:\(|asi |ca\.? |approximately |\*|narozen\w* )?\d{3,4}\??\s*"
 _DIED: Final = r"-\s*(?:asi |ca\.? |approximately )?\d{0,4}\??"
 _LIVED: Final = rf"{_BORN}(?:{_DIED})?\)?"
 _LIFE: Final = re.compile(rf"(?:,\s*({_LIVED}(?:,\s*{_LIVED})?)|\s*(\({_BORN}{_DIED}\)))$")
+_FORMATTING: Final = re.compile(r"<(/?)(?:i|b|em|strong|sub|sup)>", re.IGNORECASE)
+"""Markup of journals in titles. Marks that are not closed are words of a title about markup."""
 _ROLE_WORDS: Final = r"([^()\[\]\d]{3,40})"
 _ROLE: Final = re.compile(rf"\s*[(\[]{_ROLE_WORDS}[)\]]$|(?<=\d\))\.\s+{_ROLE_WORDS}$")
 """In brackets after a name, or after those of its years: "Hugo, Victor (1802-1885). Auteur du texte"."""
@@ -232,29 +234,13 @@ _RELATIONS: Final = {
     "isVersionOf": "other edition", "hasVersion": "other edition", "isFormatOf": "other form",
     "hasFormat": "other form",
 }  # fmt: skip
-_KINDS: Final = {
-    RecordKind.BOOK: "book kniha monografie monografia text buch bookpart chapter kapitola",
-    RecordKind.ARTICLE: "article clanek clanok articles journalarticle preprint",
-    RecordKind.SERIAL: "journal periodical serial casopis periodikum noviny newspaper",
-    RecordKind.COLLECTION: "collection sbirka zbierka",
-    RecordKind.MANUSCRIPT: "manuscript rukopis thesis masterthesis doctoralthesis bachelorthesis",
-    RecordKind.MAP: "map mapa cartographic",
-    RecordKind.PICTURE: "image stillimage photograph fotografie fotografia picture obraz grafika",
-    RecordKind.FILM: "movingimage video film",
-    RecordKind.MUSIC: "music hudba musicalscore hudebnina",
-    RecordKind.SOUND: "sound audio zvuk",
-    RecordKind.ELECTRONIC: "software dataset interactiveresource webpage website service",
-    RecordKind.OBJECT: "physicalobject object predmet",
-}
-_GENERAL: Final = frozenset({"text", "collection", "service"})
-_KIND_OF: Final = {word: kind for kind, words in _KINDS.items() for word in words.split()}
 
 
 class DublinCoreConverter:
     """Dublin Core in any container, such as `oai_dc`."""
 
     name = "dublin_core"
-    version = 10
+    version = 11
     namespaces = frozenset({"http://www.openarchives.org/OAI/2.0/oai_dc/", DC})
     rank = 1
 
@@ -339,7 +325,10 @@ def _keep_qualifiers(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_title(found: Element, draft: DublinCoreDraft) -> None:
-    draft.titles.append(replace(found, text=clean(found.text)))
+    slashes = _FORMATTING.findall(found.text)
+    closed = slashes.count("/") * 2 == len(slashes)
+    text = _FORMATTING.sub("", found.text) if closed else found.text
+    draft.titles.append(replace(found, text=clean(text) or found.text))
 
 
 def _take_name(found: Element, draft: DublinCoreDraft) -> None:
@@ -363,14 +352,16 @@ def _take_name(found: Element, draft: DublinCoreDraft) -> None:
 def _take_subject(found: Element, draft: DublinCoreDraft) -> None:
     if found.scheme in _CLASSES:
         draft.subjects.append(Subject(text=found.text, kind="class", source=found.scheme.lower()))
-    else:
+    elif found.scheme:
         draft.subjects.append(Subject(text=clean(found.text), source=found.scheme))
+    else:
+        draft.subjects.extend(listed_subjects(found.text))
 
 
 def _take_type(found: Element, draft: DublinCoreDraft) -> None:
-    word = fold(found.text.rpartition("/")[2]).replace(" ", "")
-    if word in _KIND_OF:
-        draft.kinds.setdefault(word in _GENERAL, _KIND_OF[word])
+    kind, general = kind_of_type(found.text)
+    if kind is not None:
+        draft.kinds.setdefault(general, kind)
     draft.genres.append(Subject(text=found.text, kind="genre", source=found.scheme))
 
 
@@ -394,7 +385,7 @@ def _take_identifier(found: Element, draft: DublinCoreDraft) -> None:
 
 
 def _take_relation(found: Element, draft: DublinCoreDraft) -> None:
-    relation = "original" if found.name == "source" else _RELATIONS.get(found.term, "related")
+    relation = "source" if found.name == "source" else _RELATIONS.get(found.term, "related")
     label = found.term if found.term not in {"relation", "source"} else ""
     if found.scheme == "URI" or is_identifier(found.text):
         draft.related.append(Related(relation=relation, label=label, identifiers=(found.text,)))

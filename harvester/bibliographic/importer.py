@@ -36,12 +36,12 @@ from harvester.bibliographic.conversion_processes import convert_all, processes_
 from harvester.bibliographic.converters import Candidate
 from harvester.bibliographic.filtering_sets import set_by_id
 from harvester.bibliographic.imports import ImportBusyError, ImportFacts, only_import
-from harvester.bibliographic.row_writer import Table, is_refusal
+from harvester.bibliographic.row_writer import Table
 from harvester.bibliographic.sources import after_harvest, choose_prefix, source_settings
 from harvester.repositories import base_folder, get_repository
 from harvester.rules.rule_limits import RuleLimits
 from harvester.vocabulary import RunStatus
-from oai.database import Database, make_statistics
+from oai.database import Database, is_about_a_value, make_statistics
 from oai.disk import open_floor
 from oai.error_translation import as_zatva_error
 from oai.errors import InterruptedRunError, failure_of
@@ -208,7 +208,7 @@ class _Work:
         try:
             self._write_batch(import_id, scope, batch, singly=False)
         except DBAPIError as error:
-            if not is_refusal(error):
+            if not is_about_a_value(error):
                 raise
             self._write_batch(import_id, scope, batch, singly=True)
 

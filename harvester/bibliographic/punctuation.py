@@ -127,8 +127,28 @@ def sentences(parts: Iterable[str]) -> str:
     return "".join(texts)
 
 
-def separator(text: str) -> str:
-    """Return what stands between the text and the sentence after it; nothing after an empty text."""
+def uniform_title(values: Iterable[str]) -> str:
+    """Return the cleaned parts of a uniform title; commas and semicolons between them stay.
+
+    >>> uniform_title(["Serenády,", "dechové nástroje,", "op. 44."]), uniform_title(["Bible", "N.Z."])
+    ('Serenády, dechové nástroje, op. 44', 'Bible. N.Z.')
+    """
+    title = before = ""
+    for value in values:
+        part = clean(value)
+        if part:
+            title = f"{title}{separator(title, before)}{part}"
+            before = value
+    return title
+
+
+def separator(text: str, written: str = "") -> str:
+    """Return what stands between the text and the sentence after it; nothing after an empty text.
+
+    It is the comma or semicolon with which the text ends as it is written.
+    """
+    if text and written.endswith((",", ";")):
+        return f"{written[-1]} "
     return "" if not text else " " if text.endswith(".") else ". "
 
 
@@ -139,11 +159,35 @@ def unbracketed(text: str) -> str:
 
 
 def unclosed(text: str) -> str:
-    """Return the text without a bracket whose other half is in another subfield: "(Praha" and "1998)"."""
+    """Return the text without a bracket whose other half is in another subfield: "(Praha" and "1998)".
+
+    >>> unclosed("(Praha"), unclosed("sv. 3 (2001))")
+    ('Praha', 'sv. 3 (2001)')
+    """
     for first, second in ("()", "[]"):
         if text.count(first) != text.count(second):
-            text = clean(text.strip(first + second))
+            single = _single(text, first, second)
+            begin, end = 0, len(text)
+            while begin in single:
+                begin += 1
+            while end - 1 in single and end > begin:
+                end -= 1
+            text = clean(text[begin:end])
     return text
+
+
+def _single(text: str, first: str, second: str) -> set[int]:
+    """Return the places of the brackets that have no other half."""
+    opened: list[int] = []
+    single: set[int] = set()
+    for place, sign in enumerate(text):
+        if sign == first:
+            opened.append(place)
+        elif sign == second and opened:
+            opened.pop()
+        elif sign == second:
+            single.add(place)
+    return single.union(opened)
 
 
 _NON_SORTING: Final = re.compile(

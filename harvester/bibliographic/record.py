@@ -76,7 +76,7 @@ class Contributor:
     dates: str = ""
     """As in the record: "asi 1371-1415"."""
     titles: str = ""
-    """Numeration and words that belong to the name: "IV., český král"."""
+    """Words that belong to the name, without its numeration: "český král"."""
     roles: tuple[str, ...] = ()
     """Relator codes such as `aut`; words for which there is no code are kept as found."""
     authority_ids: tuple[str, ...] = ()
@@ -145,7 +145,7 @@ class Related:
     """Another publication that it is part of, derives from, continues or mentions."""
 
     relation: str
-    """host, series, original, translation, supplement, preceding, succeeding, …, or related."""
+    """host, series, original, source, translation, supplement, preceding, succeeding, …, or related."""
     title: str = ""
     author: str = ""
     part: str = ""

@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic.batches import UNREADABLE, Omitted, RecordRows, UnchangedRecord, as_text
 from harvester.bibliographic.candidates import forget
 from harvester.store import records as arrays
+from oai.database import first_line, is_about_a_value
 
 _TEXTS: Final = (
     "identifier", "datestamp", "basis", "format", "control_number", "control_source", "kind", "title",
@@ -117,15 +118,6 @@ _FORGET_OMISSIONS = text(
 )
 
 
-_REFUSALS: Final = ("22", "54")
-"""Classes of SQLSTATE: data exception, and limits of the program, as of an index entry."""
-
-
-def is_refusal(error: DBAPIError) -> bool:
-    """Return whether the server refused what a statement contained, so that it would do so again."""
-    return str(getattr(error.orig, "sqlstate", None)).startswith(_REFUSALS)
-
-
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """The bibliographic rows of one format of a repository."""
@@ -162,10 +154,10 @@ class Table:
                 with self.session.begin_nested():
                     self.write([one])
             except DBAPIError as error:
-                if not is_refusal(error):
+                if not is_about_a_value(error):
                     raise
-                cause = str(error.orig).partition("\n")[0]
-                refused.append(replace(one.omitted, reason=f"the database cannot store it: {cause}"))
+                reason = f"the database cannot store it: {first_line(error)}"
+                refused.append(replace(one.omitted, reason=reason))
         return refused
 
     def note_same(self, records: Sequence[UnchangedRecord]) -> None:

@@ -76,7 +76,8 @@ def dry_run(
     planned = plan(request, found, saved_state, now=now, overlap=settings.harvester.overlap)
     if row is not None:
         known = checkpoint.find(session, request.of(row.repository_id))
-        remarks += starting_warnings(session, request, planned, saved_state, known)
+        notes = starting_warnings(session, request, planned, saved_state, known)
+        remarks += [note.text for note in notes]
         remarks += filter(None, [missing_set_warning(session, row, request.set_spec)])
     limited = replace(planned, recovery_seconds=settings.harvester.max_recovery_seconds)
     return limited.with_remarks(remarks)

@@ -162,7 +162,7 @@ def run_of(session: Session, history_id: int) -> tuple[int, RunKey]:
             raise UsageError(f"the changes of run {history_id} are unknown: it was made by an older version")
         return row.repository_id, RunKey(harvest_id=0, run_started=row.harvest_start_time)
     run = RunKey(harvest_id=row.harvest_id, run_started=row.run_started)
-    kept = select(RecordChange.change_id).filter_by(harvest_id=run.harvest_id, run_started=run.run_started)
+    kept = select(RecordChange.change_id).filter_by(**run.parameters)
     if made and session.scalars(kept.limit(1)).first() is None:
         raise UsageError(
             f"the changes of run {history_id} are no longer kept (see setting "

@@ -7,7 +7,7 @@ from enum import StrEnum
 from functools import partial
 from typing import ClassVar
 
-from sqlalchemy import func, select, update
+from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
 from harvester.harvest.models import Hold
@@ -142,12 +142,7 @@ def close(session: Session, run: RunKey, *, everything: bool, replays: bool = Fa
 
 def updates_released(session: Session, run: RunKey) -> bool:
     """Return whether a person approved the changes for which this harvest was held."""
-    found = select(Hold.history_id).where(
-        Hold.harvest_id == run.harvest_id,
-        Hold.kind == HoldKind.UPDATES.value,
-        Hold.state == HoldState.RELEASED.value,
-    )
-    return session.scalars(found).first() is not None
+    return session.scalars(select(Hold.history_id).where(*_approved_updates(run))).first() is not None
 
 
 def finish_updates(session: Session, run: RunKey) -> None:
@@ -155,15 +150,12 @@ def finish_updates(session: Session, run: RunKey) -> None:
 
     The caller commits.
     """
-    session.execute(
-        update(Hold)
-        .where(
-            Hold.harvest_id == run.harvest_id,
-            Hold.kind == HoldKind.UPDATES.value,
-            Hold.state == HoldState.RELEASED.value,
-        )
-        .values(state=HoldState.DONE.value)
-    )
+    session.execute(update(Hold).where(*_approved_updates(run)).values(state=HoldState.DONE.value))
+
+
+def _approved_updates(run: RunKey) -> Sequence[ColumnElement[bool]]:
+    updates, released = Hold.kind == HoldKind.UPDATES.value, Hold.state == HoldState.RELEASED.value
+    return (Hold.harvest_id == run.harvest_id, updates, released)
 
 
 def get_hold(session: Session, history_id: int, *, lock: bool = False) -> tuple[Hold, int]:

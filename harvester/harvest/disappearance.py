@@ -130,12 +130,12 @@ class ListedRecords:
 def note_seen(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
     """Record that the run saw these records. The caller commits."""
     if record_ids:
-        session.execute(_SEEN, {**_key(run), "ids": arrays.of_numbers(record_ids)})
+        session.execute(_SEEN, {**run.parameters, "ids": arrays.of_numbers(record_ids)})
 
 
 def forget_earlier(session: Session, run: RunKey) -> None:
     """Delete the notes of what earlier runs of the harvest saw. The caller commits."""
-    session.execute(_FORGET, _key(run))
+    session.execute(_FORGET, run.parameters)
 
 
 def forget_seen(session: Session, run: RunKey) -> None:
@@ -163,7 +163,7 @@ def stage_disappeared(
     found = session.execute(
         _STAGE,
         {
-            **_key(run),
+            **run.parameters,
             **listed.parameters,
             "datestamp": datestamp,
             "certain": certain,
@@ -182,14 +182,10 @@ def disappeared_records(
     The caller ends the transaction, and guarantees that the run saw everything.
     """
     _gather(session, run)
-    found = session.execute(_DISAPPEARED, {**_key(run), **listed.parameters, "most": most})
+    found = session.execute(_DISAPPEARED, {**run.parameters, **listed.parameters, "most": most})
     return [(number, identifier) for number, identifier in found]
 
 
 def _gather(session: Session, run: RunKey) -> None:
     for statement in _GATHER:
-        session.execute(statement, _key(run))
-
-
-def _key(run: RunKey) -> dict[str, object]:
-    return {"harvest_id": run.harvest_id, "run_started": run.run_started}
+        session.execute(statement, run.parameters)

@@ -154,6 +154,10 @@ class ListHarvester:
         return self.pipeline.steps
 
     @property
+    def _no_retry_client(self) -> ProtocolClient:
+        return self.client.with_retries(_TRIES_WHILE_SEARCHING)
+
+    @property
     def _loose(self) -> bool:
         return self.run.request.validation is Level.LOOSE
 
@@ -180,15 +184,17 @@ class ListHarvester:
         """Return whether the window is empty; after several failed probes, no further ones are sent."""
         if not self._probes_left:
             return False
-        no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
-        probe = probe_window(no_retry_client, self._plan.verb, self._plan.selection(window))
         begun = self._allowance.begin()
-        found = await self._steps.or_stop(probe)
+        found = await self._probe(window)
         if found.failed:
             self._allowance.count_since(begun)
         self._probes_left -= found.failed
         self.run.state.note_date(found.response_date)
         return found.empty
+
+    async def _probe(self, window: Window) -> WindowProbe:
+        probe = probe_window(self._no_retry_client, self._plan.verb, self._plan.selection(window))
+        return await self._steps.or_stop(probe)
 
     async def _one_list(self, window: Window) -> End:
         if (end := self._progress.last_page) is not None:  # the run was interrupted right after that page
@@ -217,7 +223,7 @@ class ListHarvester:
         most = request.max_records
         return PageFetcher(
             client=self.client,
-            no_retry_client=self.client.with_retries(_TRIES_WHILE_SEARCHING),
+            no_retry_client=self._no_retry_client,
             metadata_prefix=request.metadata_prefix,
             verb=self._plan.verb,
             loose=self._loose,
@@ -310,9 +316,7 @@ class ListHarvester:
 
     async def _check_list(self, window: Window, error: ClientError) -> None:
         """Raise the error if the list cannot be requested again either, so that its token is kept."""
-        no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
-        probe = probe_window(no_retry_client, self._plan.verb, self._plan.selection(window))
-        if (await self._steps.or_stop(probe)).failed:
+        if (await self._probe(window)).failed:
             await self._give_in(error)
 
     async def _give_in(self, error: ClientError) -> None:
@@ -353,7 +357,7 @@ class ListHarvester:
     async def _divide(self, window: Window, error: ClientError, *, unanswered: bool = False) -> End:
         if not self._allowance.left and not self._allowance.spent:
             raise error
-        no_retry_client = self.client.with_retries(_TRIES_WHILE_SEARCHING)
+        no_retry_client = self._no_retry_client
         token_refused = is_of_first_page(self._progress.watch, error)
         with self._allowance.working():
             if not token_refused:

@@ -299,16 +299,7 @@ class MassChangeGuard:
         )
 
     def _active(self, session: Session) -> int:
-        found = session.execute(
-            _ACTIVE,
-            {
-                "repository_id": self.target.repository_id,
-                "prefix": self.target.metadata_prefix,
-                "set_spec": self.set_spec,
-                "run_started": self.run.run_started,
-            },
-        )
-        return int(found.scalar_one())
+        return int(session.execute(_ACTIVE, {**self.run.parameters, **self._listed.parameters}).scalar_one())
 
 
 def may_disappear(session: Session, request: HarvestRequest, *, from_: str | None) -> bool:

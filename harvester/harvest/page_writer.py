@@ -48,13 +48,6 @@ _OF_THIS_RUN = text(
       AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
     """
 )
-_WRITTEN = text(
-    """
-    SELECT encode(uuid_send(identifier_key), 'hex') FROM oai_record
-    WHERE repository_id = :repository_id AND metadata_prefix = :prefix
-      AND identifier_key = ANY(CAST(:keys AS uuid[])) AND harvest_time >= :run_started
-    """
-)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -338,13 +331,7 @@ class ReturnedRecords:
 
     def keys(self, session: Session, records: Sequence[Prepared]) -> set[str]:
         """Return the keys of the records that this run has already received: it wrote or listed them."""
-        keys = written_before(
-            session,
-            records,
-            repository_id=self.request.repository_id,
-            metadata_prefix=self.request.metadata_prefix,
-            run_started=self.run_started,
-        )
+        keys = set(self._written(session, records))
         others = {mark(record.header.identifier): record.key for record in records if record.key not in keys}
         if others and self._searches_left:
             listed = set(others).intersection(self.state.progress.watch.marks)
@@ -357,62 +344,25 @@ class ReturnedRecords:
         return keys
 
     def count_unchanged(self, session: Session, batch: RecordBatch) -> int:
-        """Return how many of the batch's records this run has already stored as they are."""
+        """Return how many of the batch's records this run has already stored as they are.
+
+        They were counted as new, updated or deleted then, so they must not count as unchanged now.
+        """
         if not self.expected:
             return 0
-        return count_already_stored(
-            session,
-            batch.records,
-            repository_id=self.request.repository_id,
-            metadata_prefix=self.request.metadata_prefix,
-            run_started=self.run_started,
-        )
+        known = self._written(session, batch.records)
+        return sum(_as_now(record, *known[record.key]) for record in batch.records if record.key in known)
 
-
-def written_before(
-    session: Session,
-    records: Sequence[Prepared],
-    *,
-    repository_id: int,
-    metadata_prefix: str,
-    run_started: datetime,
-) -> set[str]:
-    """Return the keys of the records whose rows this run has written."""
-    rows = session.scalars(
-        _WRITTEN,
-        {
-            "repository_id": repository_id,
-            "prefix": metadata_prefix,
+    def _written(self, session: Session, records: Sequence[Prepared]) -> dict[str, tuple[bytes | None, str]]:
+        """Return digest and status of those of the records' rows that this run has written, by key."""
+        values = {
+            "repository_id": self.request.repository_id,
+            "prefix": self.request.metadata_prefix,
             "keys": of_keys([record.key for record in records]),
-            "run_started": run_started,
-        },
-    )
-    return set(rows)
-
-
-def count_already_stored(
-    session: Session,
-    records: Sequence[Prepared],
-    *,
-    repository_id: int,
-    metadata_prefix: str,
-    run_started: datetime,
-) -> int:
-    """Return how many of the records this run has already stored in their present version.
-
-    They were counted as new, updated or deleted then, so they must not count as unchanged now.
-    """
-    rows = session.execute(
-        _OF_THIS_RUN,
-        {
-            "repository_id": repository_id,
-            "prefix": metadata_prefix,
-            "keys": of_keys([record.key for record in records]),
-            "run_started": run_started,
-        },
-    )
-    known = {key: (digest, status) for key, digest, status in rows}
-    return sum(_as_now(record, *known[record.key]) for record in records if record.key in known)
+            "run_started": self.run_started,
+        }
+        rows = session.execute(_OF_THIS_RUN, values)
+        return {key: (digest, status) for key, digest, status in rows}
 
 
 def _as_now(record: Prepared, digest: bytes | None, status: str) -> bool:

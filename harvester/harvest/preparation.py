@@ -1,26 +1,31 @@
 """What is decided from stored rows before a harvest begins; the caller commits."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
 
-from sqlalchemy import func, or_, select, update
+from sqlalchemy import ColumnElement, Select, func, or_, select, update
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.harvest.page_writer import Layout
 from harvester.harvest.plan import RunPlan, SavedState, Target, made_progress
 from harvester.harvest.request import HarvestRequest
+from harvester.harvest.run_warnings import Note
 from harvester.harvest.verdict import Verdict
 from harvester.models import Harvest, History, OaiSet, Repository
 from oai.console import counted
 from oai.datestamps import format_datestamp
 from oai.errors import TryLaterError
+from oai.failures import Failure, FailureCode
 from oai.reach import without_credentials
 
-RULES_CHANGED: Final = (
-    "the rules have changed since the last complete harvest: they apply only to records that are received "
-    "from now on; a full harvest applies them to all, but keeps stored records that the filter excludes"
+RULES_CHANGED: Final = Note(
+    text="the rules have changed since the last complete harvest of all records: they apply only to records "
+    "that are received from now on; a full harvest applies them to all, but keeps stored records that the "
+    "filter excludes",
+    failure=Failure(code=FailureCode.RULES_CHANGED),
 )
 
 
@@ -71,41 +76,49 @@ def choose_layout(session: Session, request: HarvestRequest, repository: Reposit
 
 def starting_warnings(
     session: Session, request: HarvestRequest, planned: RunPlan, saved_state: SavedState, row: Harvest | None
-) -> Iterator[str]:
+) -> Iterator[Note]:
     """Yield what is lost or incomplete because of the parameters of the coming run."""
     begun = made_progress(saved_state.token, saved_state.counts, saved_state.state)
     if saved_state.parameters and begun and not planned.resumes and request.replay is None:
         received = counted(saved_state.counts.get("records", 0), "record")
-        yield f"an interrupted harvest with other parameters, which had received {received}, is not continued"
-    if _rules_changed(session, request, planned, row):
-        yield RULES_CHANGED
-
-
-def _rules_changed(session: Session, request: HarvestRequest, planned: RunPlan, row: Harvest | None) -> bool:
-    """Return whether the coming run has other rules than the last complete one of the harvest.
-
-    False for a run that requests everything or resumes another; `row` is the harvest's.
-    """
-    if row is None or planned.from_ is None or planned.resumes:
-        return False
-    last = last_rules(session, row.repository_id, row.harvest_id)
-    return last is not None and last != request.rule_digests()
-
-
-def last_rules(session: Session, repository_id: int, harvest_id: int) -> tuple[str | None, str | None] | None:
-    """Return the digests of the rules of the harvest's last complete run; None if there is no such run."""
-    last = (
-        select(History.filter_digest, History.normalize_digest)
-        .where(
-            History.repository_id == repository_id,
-            History.harvest_id == harvest_id,
-            History.verdict == Verdict.COMPLETE.value,
+        words = (
+            f"an interrupted harvest with other parameters, which had received {received}, is not continued"
         )
-        .order_by(History.history_id.desc())
-        .limit(1)
-    )
-    found = session.execute(last).one_or_none()
-    return None if found is None else (found.filter_digest, found.normalize_digest)
+        yield Note(text=words)
+    requests_all = saved_state.complete.is_within(planned.from_)
+    if row is not None and not requests_all and not planned.resumes:
+        last = last_rules(session, row.repository_id, row.harvest_id)
+        if last is not None and last.differ_from(request.rule_digests()):
+            yield RULES_CHANGED
+
+
+@dataclass(frozen=True, kw_only=True)
+class LastRules:
+    """The rules of the last complete run of a harvest."""
+
+    digests: tuple[str | None, str | None]
+    """SHA-256 of the filter file and of the normalise file, in hexadecimal digits."""
+    changed: bool
+    """Whether the run warned that it did not apply them to all records."""
+
+    def differ_from(self, digests: tuple[str | None, str | None]) -> bool:
+        """Return whether some records were stored, or filtered out, by other rules than these."""
+        return self.changed or self.digests != digests
+
+
+def last_rules(session: Session, repository_id: int, harvest_id: int) -> LastRules | None:
+    """Return the rules of the harvest's last complete run; None if there is no such run."""
+    of_harvest = (History.repository_id == repository_id) & (History.harvest_id == harvest_id)
+    found = session.execute(last_rules_of(of_harvest)).one_or_none()
+    return None if found is None else LastRules(digests=(found[0], found[1]), changed=found[2])
+
+
+def last_rules_of(harvest: ColumnElement[bool]) -> Select[str | None, str | None, bool]:
+    """Return the query for both digests of `LastRules`, and `changed`, of the runs of one harvest."""
+    warned = History.warning_failures.contains([{"code": FailureCode.RULES_CHANGED.value}])
+    last = select(History.filter_digest, History.normalize_digest, warned.label("changed"))
+    complete = History.verdict == Verdict.COMPLETE.value
+    return last.where(harvest, complete).order_by(History.history_id.desc()).limit(1)
 
 
 def missing_set_warning(

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from typing import Final
 
-from sqlalchemy import select, update
+from sqlalchemy import update
 from sqlalchemy.orm import Session
 
 from harvester import repositories
@@ -14,18 +14,17 @@ from harvester.access import access_of
 from harvester.client.probe import Watching
 from harvester.client.repository_client import Client
 from harvester.client.transport import open_transport
-from harvester.harvest import approval
+from harvester.harvest import approval, checkpoint
 from harvester.harvest.checkpoint import only_harvest
 from harvester.harvest.mass_change_guard import MassChangeGuard
 from harvester.harvest.models import Quarantined
 from harvester.harvest.page_writer import PageWriter
 from harvester.harvest.preparation import check_wait, choose_layout
-from harvester.harvest.quarantine import Quarantine
+from harvester.harvest.quarantine import open_quarantine
 from harvester.harvest.quota import open_quota
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.transform import RecordBatch
 from harvester.isolated import isolated
-from harvester.models import Harvest
 from harvester.reading.errors import ClientError
 from harvester.reading.repairs import Repair
 from harvester.rules.rule_limits import RuleLimits
@@ -194,15 +193,8 @@ def _take_in(
     with only_harvest(database, request.repository_id):
         fate = RefetchState.FILTERED if batch.passed_over else _store(database, settings, request, batch, now)
         keys = [*batch.passed_over, *(record.key for record in batch.records)]
-        quarantine = Quarantine(
-            repository_id=request.repository_id,
-            metadata_prefix=request.metadata_prefix,
-            set_spec=request.set_spec,
-            run_started=now,
-            job_id=None,
-        )
         with database.session() as session:
-            quarantine.release(session, keys, now=now)
+            open_quarantine(session, request, run_started=now).release(session, keys, now=now)
             session.commit()
     return fate
 
@@ -242,20 +234,14 @@ def _open_guard(
     session: Session, request: HarvestRequest, target: DeletionTarget, now: datetime
 ) -> MassChangeGuard:
     """Return a guard that allows one record; the change feed lists it as a run of its own."""
-    harvest_id = session.scalars(
-        select(Harvest.harvest_id).filter_by(
-            repository_id=request.repository_id,
-            metadata_prefix=request.metadata_prefix,
-            set_spec=request.set_spec,
-        )
-    ).one_or_none()
-    if harvest_id is None:
+    harvest = checkpoint.find(session, request)
+    if harvest is None:
         raise UsageError(
             "the format %(prefix)s of repository %(repository_id)s is not harvested yet; harvest it first",
             prefix=request.metadata_prefix,
             repository_id=request.repository_id,
         )
-    run = RunKey(harvest_id=harvest_id, run_started=now)
+    run = RunKey(harvest_id=harvest.harvest_id, run_started=now)
     return MassChangeGuard(
         run=run,
         target=target,

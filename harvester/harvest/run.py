@@ -181,8 +181,8 @@ class PreparedRun:
             session.commit()
         self.source.note_run(request, planned, point)
         self.state.take_up(point, planned)
-        for warning in warnings:
-            self.warn(warning)
+        for note in warnings:
+            self.state.warnings.warn(note.text, note.failure)
         checkpointer = self._checkpointer(store, point, quota)
         returned = ReturnedRecords(request=request, run_started=point.run_started, state=self.state)
         return Run(

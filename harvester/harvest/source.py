@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
 from sqlalchemy.orm import Session
 from warcio.archiveiterator import ArchiveIterator
@@ -23,7 +23,7 @@ from harvester.client.retries import retry_options
 from harvester.client.transport import HttpTransport, request_headers
 from harvester.harvest.checkpoint import Checkpoint
 from harvester.harvest.plan import RunPlan, SavedState
-from harvester.harvest.raw_capture import FETCH_ERROR, RUN_URI
+from harvester.harvest.raw_capture import FETCH_ERROR, RUN_URI, RawCapture, raw_file
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import get_history
 from harvester.models import History
@@ -35,9 +35,6 @@ from harvester.vocabulary import AccessProtocol, Method, Slice
 from oai.datestamps import utc_now
 from oai.errors import RemoteError, UsageError, required
 from oai.settings import Settings
-
-if TYPE_CHECKING:
-    from harvester.harvest.raw_capture import RawCapture
 
 _KINDS = {"time": TransportKind.TIMEOUT, "disconnect": TransportKind.DISCONNECTED}
 _GZIP = 16 + zlib.MAX_WBITS
@@ -70,7 +67,7 @@ class AnswerSource:
 
     settings: Settings
     protocol: str = AccessProtocol.OAI_PMH
-    capture: "RawCapture | None" = None
+    capture: RawCapture | None = None
     replay: "Replay | None" = None
     repairs: tuple[Repair, ...] = ()
     around: Callable[[Send], Send] = as_it_is
@@ -158,17 +155,12 @@ def open_source(
     """Return the source of a run that starts now. Raises UsageError if the answers to replay do not exist."""
     repository = get_repository(session, request.repository_id)
     protocol, repairs = repository.protocol, tuple(map(Repair, repository.repairs))
-    # Only runs that need warcio import it, because each harvest is a process of its own.
     if request.replay is not None:
-        from harvester.harvest.source import open_replay  # noqa: PLC0415
-
         kept = _kept(settings, _replayed(session, request.replay))
         return AnswerSource(settings=settings, protocol=protocol, replay=open_replay(kept), repairs=repairs)
     if request.job_id is not None:
         settings = _for_a_job(settings)
     if settings.harvester.keep_raw and protocol != AccessProtocol.Z3950:
-        from harvester.harvest.raw_capture import RawCapture, raw_file  # noqa: PLC0415
-
         path = raw_file(settings, request.repository_id, started)
         return AnswerSource(settings=settings, protocol=protocol, capture=RawCapture(path), repairs=repairs)
     return AnswerSource(settings=settings, protocol=protocol, repairs=repairs)
@@ -188,8 +180,6 @@ def replay_request(
 
     Raises UsageError if there is no such run, or if it has no stored answers.
     """
-    from harvester.harvest.source import open_replay  # noqa: PLC0415 as above
-
     history = _replayed(session, history_id)
     facts = open_replay(_kept(settings, history)).facts
     return replace(
@@ -210,8 +200,6 @@ def replay_request(
 
 def open_kept(session: Session, settings: Settings, history_id: int) -> "Replay":
     """Return the stored answers of the run. Raises UsageError if there is no such run, or none are stored."""
-    from harvester.harvest.source import open_replay  # noqa: PLC0415 as above
-
     return open_replay(_kept(settings, _replayed(session, history_id)))
 
 

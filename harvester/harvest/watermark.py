@@ -58,6 +58,15 @@ class CompleteHarvest:
         begun = parse_datestamp(self.complete_from).moment
         return self.watermark if floor and parse_datestamp(floor).moment >= begun else None
 
+    def is_within(self, from_: str | None) -> bool:
+        """Return whether a harvest from `from_` (None: of all records) requests again all that they received.
+
+        False if they received all records, and `from_` is a date.
+        """
+        if from_ is None or self.complete_from is None:
+            return from_ is None
+        return parse_datestamp(from_).moment <= parse_datestamp(self.complete_from).moment
+
     def lower_bound(self, floor: str | None) -> str | None:
         """Return from where to request records if it is not the watermark; None for all records."""
         if not self.restarts or floor is None:

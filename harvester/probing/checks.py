@@ -14,7 +14,7 @@ from oai.datestamps import Datestamp, format_datestamp, in_utc, parse_datestamp,
 from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, ErrorCode, Granularity, Verb
 
 _CLOCK_SECONDS = 300
-_GRANULARITIES = {Granularity.SECOND: "second", Granularity.DAY: "day"}
+_GRANULARITIES: dict[str, str] = {Granularity.SECOND: "second", Granularity.DAY: "day"}
 _UNITS = {Granularity.SECOND: timedelta(seconds=1), Granularity.DAY: timedelta(days=1)}
 _LOCAL_TIME = timedelta(days=1)
 """Local times, and days of local time, are less than a day from those of UTC."""
@@ -59,17 +59,13 @@ async def look_at_formats(case: Case) -> None:
         case.metadata_prefix = prefixes[0]
 
 
-def look_at_dates(case: Case) -> None:
+async def look_at_dates(case: Case) -> None:
     """Compare what Identify announces about datestamps with the datestamps in records."""
     _look_at_future(case)
     identity = case.identity
     if identity is None:
         return
-    promised = (
-        _GRANULARITIES.get(Granularity(identity.granularity))
-        if _is_granularity(identity.granularity)
-        else None
-    )
+    promised = _GRANULARITIES.get(identity.granularity)
     if promised is None:
         case.note("granularity", "unknown", told=identity.granularity or "nothing")
         return
@@ -128,10 +124,6 @@ def _look_at_time(case: Case, declared: str, received: datetime) -> None:
         case.note("clock", "well")
     else:
         case.note("clock", "ahead" if ahead > 0 else "behind", seconds=abs(ahead))
-
-
-def _is_granularity(text: str) -> bool:
-    return text in set(Granularity)
 
 
 def _fits(datestamp: str, granularity: str) -> bool:

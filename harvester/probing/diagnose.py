@@ -138,23 +138,23 @@ async def _look(
     on_fact: Callable[[Fact], None],
 ) -> None:
     reported = 0
-    steps: tuple[Callable[[], Awaitable[None]], ...] = (
-        lambda: look_at_identity(case),
-        lambda: look_at_formats(case),
-        lambda: look_at_records(case),
-        lambda: look_at_tokens(case),
-        lambda: _look_at_dates(case),
-        lambda: look_at_identifiers(case),
-        lambda: look_at_bounds(case),
-        lambda: look_before_earliest(case),
-        lambda: look_at_sets(case),
-        lambda: look_at_refusals(case),
-        lambda: look_at_post(case, by_post),
-        lambda: _look_at_validity(case, settings),
+    steps: tuple[Callable[[Case], Awaitable[None]], ...] = (
+        look_at_identity,
+        look_at_formats,
+        look_at_records,
+        look_at_tokens,
+        look_at_dates,
+        look_at_identifiers,
+        look_at_bounds,
+        look_before_earliest,
+        look_at_sets,
+        look_at_refusals,
+        partial(look_at_post, identify_by_post=by_post),
+        partial(_look_at_validity, settings=settings),
     )
     for step in steps:
         try:
-            await step()
+            await step(case)
         except TryLaterError:
             # The repository asks not to be contacted for now; the report contains what is known so far.
             if case.identity is None:
@@ -163,10 +163,6 @@ async def _look(
         for fact in case.facts[reported:]:
             on_fact(fact)
         reported = len(case.facts)
-
-
-async def _look_at_dates(case: Case) -> None:
-    look_at_dates(case)
 
 
 async def _look_at_validity(case: Case, settings: Settings) -> None:

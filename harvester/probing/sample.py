@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from lxml import etree
-
 from harvester.client.selection import Selection
 from harvester.protocols import open_protocol_client
 from harvester.reading.answers import Page, Record, author_and_year_of, title_of
@@ -18,6 +16,7 @@ from harvester.vocabulary import AccessProtocol
 from oai.errors import ZatvaError
 from oai.settings import Settings
 from oai.vocabulary import Verb
+from oai.xml import indented
 
 SAMPLE: Final = 10
 _TRIES: Final = 1
@@ -160,10 +159,3 @@ def try_rules(record: Record, rules: Rules) -> Sampled:
         added=added,
         trouble=trouble,
     )
-
-
-def indented(element: etree._Element) -> str:
-    """Return the element as readable text, its children on separate lines."""
-    shown = copy.deepcopy(element)
-    etree.indent(shown)
-    return etree.tostring(shown, encoding="unicode", with_tail=False)

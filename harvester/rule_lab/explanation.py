@@ -20,6 +20,7 @@ from harvester.rules.rule_limits import RuleLimits
 from harvester.vocabulary import RuleKind
 from oai.errors import ZatvaError
 from oai.vocabulary import OAI_NAMESPACE
+from oai.xml import indented
 
 _HEADER: Final = f"{{{OAI_NAMESPACE}}}header"
 _SHOWN_VALUES: Final = 5
@@ -218,13 +219,6 @@ def _replaced(old: Sequence[str], new: Sequence[str], names: tuple[str, str]) ->
 def _equal_lines(one: Iterable[str], other: Iterable[str]) -> int:
     """Return how many lines both begin with."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
-
-
-def indented(record: etree._Element) -> str:
-    """Return the record as readable text, its children on separate lines."""
-    shown = copy.deepcopy(record)
-    etree.indent(shown)
-    return etree.tostring(shown, encoding="unicode", with_tail=False)
 
 
 def _text(header: etree._Element | None, name: str) -> str:

@@ -27,7 +27,7 @@ from harvester.reading import replies
 from harvester.reading.answers import Page, Record
 from harvester.reading.errors import ClientError, OaiError
 from harvester.repositories import base_folder, get_repository
-from harvester.rule_lab.explanation import Explained, RuleEffect, RuleFinding, difference, explain, indented
+from harvester.rule_lab.explanation import Explained, RuleEffect, RuleFinding, difference, explain
 from harvester.rule_lab.trial import RuleLine, Trial, lines_of
 from harvester.rules.filters import Filters
 from harvester.rules.normalisation import Mappings
@@ -39,7 +39,7 @@ from oai.errors import MalformedXmlError, UsageError
 from oai.limits import AnswerLimits
 from oai.settings import Settings
 from oai.vocabulary import Verb
-from oai.xml import parse
+from oai.xml import indented, parse
 
 
 class ReplayEffect(StrEnum):
@@ -272,7 +272,12 @@ class _Looking:
         batch = self.transformer.prepare(entries, url=page.url)
         current, _ = without_superseded(self.session, batch, self.request)
         alive = {record.key for record in current.records}
-        known = self._known([record.key for record in batch.records] + list(batch.passed_over))
+        known = known_records(
+            self.session,
+            repository_id=self.request.repository_id,
+            metadata_prefix=self.request.metadata_prefix,
+            keys=[*(record.key for record in batch.records), *batch.passed_over],
+        )
         for record in batch.records:
             self._note_prepared(record, known.get(record.key), superseded=record.key not in alive)
         for refusal in batch.refused:
@@ -325,13 +330,3 @@ class _Looking:
         rules = self.transformer.filters
         why = "; ".join(reasons(explain(record.element, rules), rules)) if rules is not None else ""
         return ReplaySample(identifier=record.header.identifier, why=why)
-
-    def _known(self, keys: list[str]) -> dict[str, KnownRecord]:
-        return dict(
-            known_records(
-                self.session,
-                repository_id=self.request.repository_id,
-                metadata_prefix=self.request.metadata_prefix,
-                keys=keys,
-            )
-        )

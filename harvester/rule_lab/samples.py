@@ -118,8 +118,11 @@ def _rarity(session: Session, repository_id: int, prefix: str) -> tuple[int, uui
     return -len(keys), keys[-1] if len(keys) == _COMPARED else _ANY_KEY, prefix
 
 
-def read_files(files: Sequence[StoredFile]) -> Samples:
-    """Return the contents of those files that are unchanged since they were stored."""
+def read_files(files: Sequence[StoredFile], *, most_bytes: int = _MOST_BYTES) -> Samples:
+    """Return the contents of those files that are unchanged since they were stored, up to so many bytes.
+
+    The first is returned whatever its size.
+    """
     records: list[bytes] = []
     unreadable: list[str] = []
     size = 0
@@ -133,8 +136,8 @@ def read_files(files: Sequence[StoredFile]) -> Samples:
             unreadable.append(f"{file.path.name}: its contents differ from what was stored")
             continue
         size += len(data)
-        if size > _MOST_BYTES:
-            unreadable.append(f"{file.path.name}: the samples before it already have {_MOST_BYTES:,} bytes")
+        if records and size > most_bytes:
+            unreadable.append(f"{file.path.name}: with it, the samples have more than {most_bytes:,} bytes")
             break
         records.append(data)
     return Samples(records=records, unreadable=unreadable)

@@ -111,7 +111,7 @@ def read_changes(
         "transaction_id": _transaction(session, since), "since": since, "repository_id": repository_id,
     }  # fmt: skip
     if run is not None:
-        values |= {"harvest_id": run.harvest_id, "run_started": run.run_started}
+        values |= run.parameters
     options = {"yield_per": _ROWS_AT_ONCE}
     rows = session.execute(_READ if run is None else _READ_RUN, values, execution_options=options)
     return (ChangeLine(**row) for row in rows.mappings())

@@ -21,10 +21,9 @@ from oai.errors import MalformedXmlError
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class DeletedFile:
-    """The file of a record being deleted: its path, its SHA-256, and the deletion's datestamp."""
+    """The file of a record being deleted: its path, and the deletion's datestamp."""
 
     filename: str | None
-    digest: bytes | None
     datestamp: str
 
 
@@ -220,7 +219,7 @@ def stage(session: Session, run: RunKey, tombstones: Sequence[Tombstone]) -> int
     fresh = session.execute(
         _STAGE,
         {
-            **_key(run),
+            **run.parameters,
             "ids": list(latest),
             "datestamps": [tombstone.datestamp for tombstone in latest.values()],
             "set_specs": [json.dumps(list(tombstone.set_specs)) for tombstone in latest.values()],
@@ -237,18 +236,18 @@ def unstage(
 
     They are the run's `own` ones, and those of `earlier` runs of all harvests of the repository and format.
     """
-    values = {**_key(run), "ids": list(record_ids), "own": own, "earlier": earlier}
+    values = {**run.parameters, "ids": list(record_ids), "own": own, "earlier": earlier}
     session.execute(_UNSTAGE, values)
 
 
 def keep_staged(session: Session, run: RunKey, record_ids: Sequence[int]) -> None:
     """Keep deletions that earlier runs staged although this run rewrote the records. The caller commits."""
-    session.execute(_KEEP, {**_key(run), "ids": list(record_ids)})
+    session.execute(_KEEP, {**run.parameters, "ids": list(record_ids)})
 
 
 def staged_datestamps(session: Session, run: RunKey, record_ids: Sequence[int]) -> dict[int, str]:
     """Return the datestamps of the deletions staged by the run, by record."""
-    rows = session.execute(_STAGED, {**_key(run), "ids": list(record_ids)})
+    rows = session.execute(_STAGED, {**run.parameters, "ids": list(record_ids)})
     return {row.record_id: row.datestamp for row in rows}
 
 
@@ -259,17 +258,17 @@ def any_staged(session: Session, run: RunKey) -> bool:
 
 def any_disappeared(session: Session, run: RunKey) -> bool:
     """Return whether the run waits to delete records that the repository did not report as deleted."""
-    return bool(session.execute(_DISAPPEARED, _key(run)).scalar_one())
+    return bool(session.execute(_DISAPPEARED, run.parameters).scalar_one())
 
 
 def staged_count(session: Session, run: RunKey) -> int:
     """Return the number of waiting deletions of the run."""
-    return int(session.execute(_COUNT, _key(run)).scalar_one())
+    return int(session.execute(_COUNT, run.parameters).scalar_one())
 
 
 def staged_sample(session: Session, run: RunKey, *, most: int) -> list[str]:
     """Return some identifiers of records that wait to be deleted."""
-    return list(session.execute(_SAMPLE, {**_key(run), "most": most}).scalars())
+    return list(session.execute(_SAMPLE, {**run.parameters, "most": most}).scalars())
 
 
 def forget_stale(session: Session, run: RunKey) -> None:
@@ -277,17 +276,17 @@ def forget_stale(session: Session, run: RunKey) -> None:
 
     The caller commits.
     """
-    session.execute(_STALE, _key(run))
+    session.execute(_STALE, run.parameters)
 
 
 def forget(session: Session, run: RunKey) -> None:
     """Drop the run's deletions, except those that are to be confirmed. The caller commits."""
-    session.execute(_FORGET, _key(run))
+    session.execute(_FORGET, run.parameters)
 
 
 def forget_unconfirmed(session: Session, run: RunKey) -> None:
     """Drop the deletions that the run was to confirm, because it has looked for them. The caller commits."""
-    session.execute(_FORGET_UNCONFIRMED, _key(run))
+    session.execute(_FORGET_UNCONFIRMED, run.parameters)
 
 
 def apply_staged(
@@ -320,16 +319,13 @@ def apply_staged(
 
 def _next(session: Session, run: RunKey, after: int) -> Sequence[RowMapping]:
     """Return the run's next deletions, including those of records that have changed since."""
-    return session.execute(_NEXT, {**_key(run), "after": after, "most": _TOGETHER}).mappings().all()
+    return session.execute(_NEXT, {**run.parameters, "after": after, "most": _TOGETHER}).mappings().all()
 
 
 def _delete(
     session: Session, store: FileStore, rows: Sequence[RowMapping], run: RunKey, target: DeletionTarget
 ) -> None:
-    files = [
-        DeletedFile(filename=row["filename"], digest=row["digest"], datestamp=row["datestamp"])
-        for row in rows
-    ]
+    files = [DeletedFile(filename=row["filename"], datestamp=row["datestamp"]) for row in rows]
     # Files before rows: if the commit fails, the same step can be repeated (see `part_with`).
     left = part_with(session, store, files, policy=target.policy, repository_id=target.repository_id)
     write_records(
@@ -356,7 +352,3 @@ def _row(row: RowMapping, left: Left) -> RecordRow:
         set_specs=None if row["set_specs"] is None else tuple(row["set_specs"]),
         reason=DeletionReason(row["reason"]),
     )
-
-
-def _key(run: RunKey) -> dict[str, object]:
-    return {"harvest_id": run.harvest_id, "run_started": run.run_started}

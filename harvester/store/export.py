@@ -120,7 +120,7 @@ def export(
 def _rows(session: Session, repository_id: int, run: RunKey | None) -> Iterator[Any]:
     values: dict[str, Any] = {"repository_id": repository_id}
     if run is not None:
-        values |= {"harvest_id": run.harvest_id, "run_started": run.run_started}
+        values |= run.parameters
     statement = _ALL if run is None else _OF_RUN
     rows = session.execute(statement, values, execution_options={"yield_per": _ROWS_AT_ONCE})
     return iter(rows.mappings())

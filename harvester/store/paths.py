@@ -158,20 +158,13 @@ _COUNTS = text(
     WHERE repository_id = :repository_id AND path_key = ANY(CAST(:keys AS uuid[]))
     """
 )
-_RAISE = text(
-    """
+_WRITE = """
     INSERT INTO oai_directory AS known (repository_id, path_key, files)
     SELECT :repository_id, row.* FROM unnest(CAST(:keys AS uuid[]), CAST(:files AS int[])) AS row
-    ON CONFLICT (repository_id, path_key) DO UPDATE SET files = greatest(known.files, excluded.files)
+    ON CONFLICT (repository_id, path_key) DO UPDATE SET files =
     """
-)
-_SAVE = text(
-    """
-    INSERT INTO oai_directory (repository_id, path_key, files)
-    SELECT :repository_id, row.* FROM unnest(CAST(:keys AS uuid[]), CAST(:files AS int[])) AS row
-    ON CONFLICT (repository_id, path_key) DO UPDATE SET files = excluded.files
-    """
-)
+_RAISE = text(f"{_WRITE} greatest(known.files, excluded.files)")
+_SAVE = text(f"{_WRITE} excluded.files")
 
 
 def place_files(
@@ -190,14 +183,7 @@ def place_files(
         position = counts.get(key, 0)
         counts[key] = position + 1
         settled.append(placed(path, position, files_per_directory))
-    session.execute(
-        _SAVE,
-        {
-            "repository_id": repository_id,
-            "keys": arrays.of_keys(counts),
-            "files": arrays.of_numbers(counts.values()),
-        },
-    )
+    session.execute(_SAVE, _values(repository_id, counts))
     return without_case_clashes(session, settled, repository_id=repository_id)
 
 
@@ -212,14 +198,12 @@ def note_folders(session: Session, folders: Mapping[str, int], *, repository_id:
         key = _key(counted_with)
         counts[key] = max(counts.get(key, 0), start + files)
     if counts:
-        session.execute(
-            _RAISE,
-            {
-                "repository_id": repository_id,
-                "keys": arrays.of_keys(counts),
-                "files": arrays.of_numbers(counts.values()),
-            },
-        )
+        session.execute(_RAISE, _values(repository_id, counts))
+
+
+def _values(repository_id: int, counts: Mapping[str, int]) -> dict[str, object]:
+    keys, files = arrays.of_keys(counts), arrays.of_numbers(counts.values())
+    return {"repository_id": repository_id, "keys": keys, "files": files}
 
 
 def _counts(session: Session, repository_id: int, keys: Collection[str]) -> dict[str, int]:

@@ -81,6 +81,11 @@ class RunKey:
     harvest_id: int
     run_started: datetime
 
+    @property
+    def parameters(self) -> dict[str, object]:
+        """Return the parameters of statements about the run."""
+        return {"harvest_id": self.harvest_id, "run_started": self.run_started}
+
 
 _KNOWN = text(
     """

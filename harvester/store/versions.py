@@ -46,8 +46,7 @@ class VersionKeeper:
             rows.append(
                 {
                     "record_id": known.record_id,
-                    "harvest_id": self.run.harvest_id,
-                    "run_started": self.run.run_started,
+                    **self.run.parameters,
                     "datestamp": known.datestamp,
                     "size": len(data),
                     "content": zlib.compress(data),

@@ -94,6 +94,11 @@ def locked_by(lock: RepositoryLock) -> WaitReason:
     return WaitReason(code=Code.LOCKED, facts=facts)
 
 
+def maintenance_until(end: datetime) -> WaitReason:
+    """Return the reason that a job waits for the end of a maintenance window."""
+    return WaitReason(code=Code.MAINTENANCE, facts={"until": format_datestamp(end)})
+
+
 @dataclass(frozen=True, kw_only=True)
 class Maintenance:
     """The maintenance windows that are not over, by their start."""
@@ -124,9 +129,7 @@ class Maintenance:
     def reason(self, repository_id: int, due: datetime) -> WaitReason | None:
         """Return the reason that a harvest does not begin when it is due; None if no window delays it."""
         end = self.end(repository_id, due)
-        if end is None:
-            return None
-        return WaitReason(code=Code.MAINTENANCE, facts={"until": format_datestamp(end)})
+        return maintenance_until(end) if end else None
 
 
 def find_maintenance(session: Session) -> Maintenance:

@@ -14,6 +14,7 @@ from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.notices.announcements import notify
 from manager.notices.models import Occasion
 from manager.schedules.plan import check_job
+from manager.schedules.service import make_due_again
 from oai.failures import Failure, FailureCode
 
 logger = logging.getLogger("manager.launching")
@@ -32,6 +33,7 @@ def is_valid(session: Session, job: Job, data: Path | None) -> bool:
     if schedule is not None:
         if schedule.state != RecurringState.SET_ASIDE:
             reject_schedule(session, schedule, Failure.from_json(wrong.facts["failure"]), reason)
+        make_due_again(schedule)
         session.delete(job)
         session.flush()
         return False

@@ -14,20 +14,25 @@ from sqlalchemy import Select, and_, bindparam, func, select, update
 from sqlalchemy.orm import Session
 
 from harvester.locks import find_locks
-from harvester.models import Repository
+from harvester.models import History, Repository
 from harvester.repositories import wait_end
+from harvester.vocabulary import Overlap, RunStatus
 from manager import queue
 from manager.jobs.reasons import WaitReason, locked_by
 from manager.jobs.rejection import is_valid
 from manager.leader.admission import AdmissionJob, AdmissionLimits, Admitted, admit, host_of
-from manager.models import UNDER_WAY, Job, JobStatus
+from manager.models import UNDER_WAY, Job, JobStatus, RecurringJob
 from manager.notices.mutes import maintenance_end
+from manager.schedules.failures import GOOD
 from manager.worker import registry
 from oai.sections import ManagerSettings
 
 logger = logging.getLogger("manager.launching")
 
 _LEAST_LOOKAHEAD: Final = 32
+_MAKES_UP: Final = GOOD | {RunStatus.HELD}
+_RUNS_COMPARED: Final = 10
+"""How many of a schedule's last runs are compared with the due time of its next one."""
 _TURNS_AHEAD: Final = 4
 """How many times workers may refill their places from the queue before the leader runs again."""
 
@@ -113,6 +118,7 @@ def _limits(session: Session, settings: ManagerSettings, *, busy: int) -> Admiss
 def _launch(session: Session, admitted: Sequence[Admitted], data: Path | None) -> list[int]:
     """Queue these jobs except those that have changed or cannot be run; return the ids of the queued ones."""
     numbers = [one.job.job_id for one in admitted]
+    _skip_overlapped(session, numbers)
     locked = select(Job).where(Job.job_id.in_(numbers)).order_by(Job.job_id).with_for_update()
     # Locked in the order of ids, against deadlocks; reloaded under the lock, so that a pause or a removal
     # since the jobs were selected is seen.
@@ -140,6 +146,41 @@ def _launch(session: Session, admitted: Sequence[Admitted], data: Path | None) -
             ],
         )
     return [one.job.job_id for one in ready]
+
+
+def _skip_overlapped(session: Session, numbers: Sequence[int]) -> None:
+    """Remove planned jobs that became due during a run, for example by hand, of a schedule that skips such.
+
+    The run must have received its records: one that failed makes up for nothing. The planner then records
+    what was skipped, and plans the next run.
+    """
+    due = Job.harvest_start_time
+    latest = (
+        select(History.harvest_start_time, History.harvest_end_time)
+        .where(History.recurring_id == Job.recurring_id, History.status.in_(_MAKES_UP))
+        .order_by(History.history_id.desc())
+        .limit(_RUNS_COMPARED)
+        .lateral()
+    )
+    overlapped = (
+        select(Job.job_id, RecurringJob.id, func.min(latest.c.harvest_start_time))
+        .join(RecurringJob, RecurringJob.id == Job.recurring_id)
+        .join(latest, and_(latest.c.harvest_start_time < due, latest.c.harvest_end_time > due))
+        # An end in the future is that of a clock that was ahead.
+        .where(latest.c.harvest_end_time <= func.now())
+        .where(Job.job_id.in_(numbers), Job.attempt == 0, due == RecurringJob.last_due)
+        .where(RecurringJob.overlap == Overlap.SKIP, RecurringJob.frequency.is_not(None))
+        .group_by(Job.job_id, RecurringJob.id)
+    )
+    for job_id, recurring_id, began in session.execute(overlapped).all():
+        # Locked in this order, against deadlocks with users who change the schedule.
+        schedule = session.get(RecurringJob, recurring_id, with_for_update=True)
+        job = session.get(Job, job_id, with_for_update=True, populate_existing=True)
+        if schedule is not None and job is not None and job.status == JobStatus.SCHEDULED:
+            schedule.last_due = began
+            session.delete(job)
+            logger.info("schedule %d: job %d became due during another run: skipped", recurring_id, job_id)
+    session.flush()
 
 
 def _is_ready(session: Session, job: Job | None, data: Path | None) -> bool:

@@ -28,7 +28,12 @@ from manager.leader.lock import (
     managers,
     note_limits,
 )
-from manager.leader.planner import make_job, replan_after_wrong_clock, without_job
+from manager.leader.planner import (
+    make_job,
+    remove_jobs_of_paused,
+    replan_after_wrong_clock,
+    without_job,
+)
 from manager.leader.stuck import flag_stuck
 from manager.notices.delivery import deliver_notices
 from manager.worker import registry
@@ -188,6 +193,7 @@ class Duties:
 
     async def _make_jobs(self) -> None:
         """Function 1; each schedule has its own transaction, so that an error does not affect the others."""
+        await self._fenced.run(remove_jobs_of_paused)
         for recurring_id in await self._transactions.run(without_job):
             if self.ending.is_set():
                 return

@@ -16,7 +16,7 @@ from manager.jobs.rejection import reject_schedule
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.failures import LONGEST_PAUSE, pause_after
 from manager.schedules.plan import SchedulePlan, check_surroundings, computed_from, read_plan
-from manager.schedules.service import database_now, job_of, plan_again
+from manager.schedules.service import database_now, job_of, plan_again, remove_waiting_jobs
 from oai.datestamps import format_datestamp
 from oai.errors import UsageError, failure_of
 from oai.failures import Failure, FailureCode
@@ -25,12 +25,14 @@ from oai.sections import ManagerSettings
 MOST: Final = 1000
 """The largest number of due times that are counted; a longer gap is recorded as at least this many."""
 
+_ATTEMPTS: Final = 100
+"""How many runs of a schedule are compared with its due times: all attempts since the last one."""
 _CODES: Final = {RunStatus.SKIPPED: FailureCode.RUN_SKIPPED, RunStatus.MISSED: FailureCode.RUN_MISSED}
 
 
 @dataclass(frozen=True, kw_only=True)
 class _Span:
-    """The start and the end of the schedule's last run."""
+    """The start and the end of one of the schedule's runs."""
 
     began: datetime
     ended: datetime
@@ -49,9 +51,12 @@ def note_left_out(
     if due == now:
         # The job itself makes up for the last of them.
         dues = dues[:-1]
-    last_run = _last_run(session, schedule.id)
-    skipped = [each for each in dues if last_run is not None and last_run.began <= each <= last_run.ended]
-    missed = [each for each in dues if each not in set(skipped)]
+    if not dues:
+        return 0
+    runs = _runs_since(session, schedule.id, schedule.last_due)
+    skipped = [each for each in dues if any(run.began <= each <= run.ended for run in runs)]
+    # Due times between two runs passed while a retry waited: the schedule skips them without a record.
+    missed = [each for each in dues if not runs or not runs[0].began <= each <= runs[-1].ended]
     for status, times in ((RunStatus.MISSED, missed), (RunStatus.SKIPPED, skipped)):
         if times:
             session.add(_row(schedule, status, times, now))
@@ -68,22 +73,21 @@ def _between(plan: SchedulePlan, begin: datetime, end: datetime) -> list[datetim
     return found
 
 
-def _last_run(session: Session, recurring_id: int) -> _Span | None:
-    """Return the schedule's last run, counted from the beginning of its job, pauses included."""
-    run = session.scalars(
-        select(History)
+def _runs_since(session: Session, recurring_id: int, due: datetime) -> list[_Span]:
+    """Return the schedule's runs that ended after a due time, each from the beginning of its job to its end.
+
+    Pauses of the job are included; among more than `_ATTEMPTS` runs, the latest are returned.
+    """
+    latest = (
+        select(History.job_id, History.harvest_start_time, History.harvest_end_time)
         .where(History.recurring_id == recurring_id, History.status.not_in(NOT_RUN))
         .order_by(History.history_id.desc())
-        .limit(1)
-    ).one_or_none()
-    if run is None:
-        return None
-    began = session.scalar(
-        select(func.min(History.harvest_start_time)).where(
-            History.job_id == run.job_id, History.recurring_id == recurring_id
-        )
+        .limit(_ATTEMPTS)
+        .subquery()
     )
-    return _Span(began=began or run.harvest_start_time, ended=run.harvest_end_time)
+    began, ended = func.min(latest.c.harvest_start_time), func.max(latest.c.harvest_end_time)
+    runs = select(began, ended).group_by(latest.c.job_id).having(ended > due).order_by(began)
+    return [_Span(began=row[0], ended=row[1]) for row in session.execute(runs)]
 
 
 def _row(schedule: RecurringJob, status: RunStatus, times: list[datetime], now: datetime) -> History:
@@ -124,6 +128,22 @@ def without_job(session: Session) -> list[int]:
         ~exists().where(Job.recurring_id == RecurringJob.id),
     )
     return list(session.scalars(select(RecurringJob.id).where(or_(new, idle)).order_by(RecurringJob.id)))
+
+
+def remove_jobs_of_paused(session: Session) -> None:
+    """Remove the planned jobs and retries of schedules that were paused by SQL. The caller commits."""
+    waits = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
+    # Other jobs of a paused schedule are those that a user asked for, or resumed, since.
+    planned = and_(
+        or_(Job.attempt > 0, Job.harvest_start_time == RecurringJob.last_due), Job.last_history.is_(None)
+    )
+    paused = select(RecurringJob).where(
+        RecurringJob.state == RecurringState.PAUSED,
+        exists().where(Job.recurring_id == RecurringJob.id, waits, planned),
+    )
+    for schedule in session.scalars(paused.order_by(RecurringJob.id).with_for_update()).all():
+        removed = remove_waiting_jobs(session, schedule)
+        logger.info("schedule %d is paused; jobs removed: %d", schedule.id, removed)
 
 
 def replan_after_wrong_clock(session: Session, settings: ManagerSettings) -> Sequence[int]:
@@ -205,6 +225,11 @@ def make_job(
     try:
         plan = read_plan(schedule, partner_minutes=settings.partner_minutes)
         check_surroundings(session, schedule, data)
+        if plan.frequency is not None and _has_planned_job(session, schedule):
+            # Changed while a run waits or is under way: the next one is planned after its end, as always.
+            schedule.state = RecurringState.RECURRING
+            schedule.explain(None, None)
+            return None
         due = _next_due(session, schedule, plan, now, pause_after(schedule.failures, settings))
         # For a new or changed schedule, the user who planned it knows which due times have passed.
         if schedule.state == RecurringState.RECURRING:
@@ -247,6 +272,12 @@ def _wants(session: Session, schedule: RecurringJob) -> bool:
     return schedule.state == RecurringState.NEW
 
 
+def _has_planned_job(session: Session, schedule: RecurringJob) -> bool:
+    """Return whether a planned run of the schedule, or its retry, waits or is under way."""
+    planned = or_(Job.attempt > 0, Job.harvest_start_time == schedule.last_due)
+    return bool(session.scalar(select(exists().where(Job.recurring_id == schedule.id, planned))))
+
+
 def _next_due(
     session: Session, schedule: RecurringJob, plan: SchedulePlan, now: datetime, pause: timedelta
 ) -> datetime | None:
@@ -259,8 +290,8 @@ def _next_due(
             return following
         if schedule.overlap == Overlap.QUEUE and not plan.is_over(now):
             # A run that began late has made up for what was due before.
-            last_run = _last_run(session, schedule.id)
-            since = max(schedule.last_due, last_run.began) if last_run else schedule.last_due
+            runs = _runs_since(session, schedule.id, schedule.last_due)
+            since = max([schedule.last_due, *(run.began for run in runs)])
             uncovered = plan.next_run(since)
             if uncovered is not None and uncovered <= now:
                 return now

@@ -16,7 +16,7 @@ from manager.notices.outbox import Claimed, NotSentError
 from oai.cli import Invocation, account_name
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, UsageError, required
-from oai.models import columns_of
+from oai.models import columns_of, from_row
 
 _RULE_COLUMNS: Final = {
     "rule_id": "rule",
@@ -227,16 +227,13 @@ def acknowledge(invocation: Invocation) -> None:
 
 
 def _now(session: Session, notice: Notice) -> Claimed:
-    return Claimed(
+    return from_row(
+        Claimed,
+        notice,
         notice_id=0,
-        occasion=notice.occasion,
-        channel=notice.channel,
-        target=notice.target,
-        language=notice.language,
-        facts=notice.facts,
         created=utc_now(),
         tries=1,
         keys=outbox.keys_of(session, notice),
-        rule_id=notice.rule_id,
+        zone=None,
         ordered_by=outbox.ordered_by(session, notice.rule_id),
     )

@@ -415,7 +415,7 @@ async def deliver(
         letter,
         sender=settings.mail.sender,
         to=claimed.target,
-        number=_number(claimed),
+        number=claimed.number,
         date=claimed.created,
         prefix=settings.mail.subject_prefix,
         stop=letters.stop_link(claimed, settings.web.base_url),
@@ -427,7 +427,7 @@ async def _post(
     claimed: Claimed, letter: letters.Letter, settings: Settings, before_post: webhooks.BeforeSending | None
 ) -> None:
     content = {
-        "notice": _number(claimed),
+        "notice": claimed.number,
         "occasion": claimed.occasion,
         "subject": letter.subject,
         "text": letter.body,
@@ -437,12 +437,7 @@ async def _post(
         claimed.target,
         content,
         settings.webhooks,
-        number=_number(claimed),
+        number=claimed.number,
         keys=claimed.keys,
         before_sending=before_post,
     )
-
-
-def _number(claimed: Claimed) -> str:
-    """Return the number by which a recipient recognizes a notice that is sent a second time."""
-    return f"{claimed.notice_id}.{int(claimed.created.timestamp())}"

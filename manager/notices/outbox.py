@@ -32,6 +32,7 @@ from manager.notices.waiting import URGENT, is_next, is_unconfirmed
 from manager.schedules.service import database_now
 from oai.audit import AuditEntry
 from oai.errors import ExitCode, ZatvaError
+from oai.models import from_row
 
 TRIES: Final = 14
 """How many times a notice is tried: over three days, with the pauses below."""
@@ -72,6 +73,11 @@ class Claimed:
     """The rule that sends it; None: a hook, or a digest."""
     ordered_by: str | None = None
     """Name of the user who added the rule, if the audit log has it."""
+
+    @property
+    def number(self) -> str:
+        """The number by which a recipient recognizes a notice that is sent a second time."""
+        return f"{self.notice_id}.{int(self.created.timestamp())}"
 
 
 def due_channels(session: Session) -> list[Channel]:
@@ -335,18 +341,12 @@ def _zone_of(session: Session, notice: Notice) -> str | None:
 
 
 def _claimed(session: Session, notice: Notice) -> Claimed:
-    return Claimed(
-        notice_id=notice.notice_id,
-        occasion=notice.occasion,
-        channel=notice.channel,
-        target=notice.target,
-        language=notice.language,
-        facts=notice.facts,
+    return from_row(
+        Claimed,
+        notice,
         created=notice.created.astimezone(UTC),
-        tries=notice.tries,
         keys=keys_of(session, notice),
         zone=_zone_of(session, notice),
-        rule_id=notice.rule_id,
         ordered_by=ordered_by(session, notice.rule_id) if notice.channel == Channel.MAIL else None,
     )
 

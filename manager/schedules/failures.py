@@ -11,7 +11,7 @@ from harvester.vocabulary import RunStatus
 from manager.models import RecurringJob, RecurringState
 from manager.notices.announcements import notify
 from manager.notices.models import Occasion
-from manager.schedules.service import remove_waiting_jobs
+from manager.schedules.service import make_due_again, remove_waiting_jobs
 from oai.failure_codes import NOT_STARTED
 from oai.failures import Failure, FailureCode
 from oai.sections import ManagerSettings
@@ -101,6 +101,7 @@ def _suspend_where_due(
     failure = Failure(code=FailureCode.SCHEDULE_FAILING, facts=facts)
     schedule.explain(failure, failure.sentence())
     removed = remove_waiting_jobs(session, schedule)
+    make_due_again(schedule)
     logger.warning("schedule %d suspended, jobs removed: %d: %s", schedule.id, removed, schedule.state_reason)
     notify(
         session,

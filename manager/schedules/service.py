@@ -21,7 +21,7 @@ from oai.owners import owner_of
 CHANGEABLE: Final = frozenset({"repository_id", *(one.column for one in carried(Surface.SCHEDULE))})
 """The columns that users set; the others are the manager's."""
 MOST_RECORDS: Final = 100_000
-_RESTING: Final = (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
+RESTING: Final = (RecurringState.PAUSED, RecurringState.SET_ASIDE, RecurringState.SUSPENDED)
 """The states in which a schedule makes no jobs."""
 
 
@@ -147,13 +147,19 @@ def remove_waiting_jobs(session: Session, schedule: RecurringJob) -> int:
     return len(jobs)
 
 
+def make_due_again(schedule: RecurringJob) -> None:
+    """Let a one-off whose harvest gets no further try now be harvested when it is resumed."""
+    if not schedule.frequency:
+        schedule.last_due = None
+
+
 def resume_schedule(session: Session, recurring_id: int) -> bool:
     """Let a schedule that is paused, rejected or suspended make jobs again. The caller commits.
 
     Returns whether it was one of these.
     """
     schedule = _schedule(session, recurring_id)
-    rests = schedule.state in _RESTING
+    rests = schedule.state in RESTING
     if rests:
         schedule.state = RecurringState.NEW
         schedule.explain(None, None)
@@ -336,7 +342,7 @@ def _view(
 ) -> ScheduleView:
     state = RecurringState(schedule.state)
     # A job that a user asked for in addition is not the schedule's next run.
-    due = None if state in _RESTING else due
+    due = None if state in RESTING else due
     return ScheduleView(
         schedule=schedule,
         repository_name=name,

@@ -11,9 +11,10 @@ from sqlalchemy.orm import Session, load_only
 from harvester.harvest_plan import Surface, carried
 from harvester.locks import find_lock, is_locked
 from harvester.models import Harvest, Repository
-from manager.jobs.reasons import locked_by
+from manager.jobs.reasons import locked_by, maintenance_until
 from manager.jobs.rejection import is_valid
 from manager.models import Job, JobStatus
+from manager.notices.mutes import maintenance_end
 from manager.schedules.plan import Continuation, bring_up_to_date
 from oai.models import from_row
 
@@ -47,7 +48,9 @@ _PAGES: Final = (
     .scalar_subquery()
 )
 _CANDIDATE: Final = (
-    select(Job, Repository, func.now(), _PAGES, is_locked(Job.repository_id))
+    select(
+        Job, Repository, func.now(), _PAGES, is_locked(Job.repository_id), maintenance_end(Job.repository_id)
+    )
     .join(Repository, Repository.repository_id == Job.repository_id)
     .options(load_only(Repository.base_url, Repository.protocol))
     .where(Job.job_id == bindparam("number"))
@@ -69,7 +72,7 @@ def claim(
 ) -> ClaimedRun | None:
     """Claim a queued job for this host; None if it is no longer queued or may not run. The caller commits.
 
-    A job whose repository was locked since the job was queued is put back.
+    A job is put back if, since it was queued, its repository was locked or a maintenance window began.
 
     `overlap` is the seconds by which an incremental harvest overlaps the previous one; without the `data`
     folder, no rule of an organisation is found.
@@ -78,13 +81,14 @@ def claim(
     if found is None:
         return None
     # The repository stays in the session, so that the checks do not query it again.
-    job, _repository, now, pages, locked = found
+    job, _repository, now, pages, locked, maintained = found
     # Checked again: a rule may have been given to another organisation while the job was queued.
     if job.status != JobStatus.QUEUED or not is_valid(session, job, data):
         return None
     lock = find_lock(session, job.repository_id) if locked else None
-    if lock is not None:
-        job.status, job.waiting = JobStatus.SCHEDULED, locked_by(lock).as_json()
+    waits = maintenance_until(maintained) if maintained else lock and locked_by(lock)
+    if waits:
+        job.status, job.waiting = JobStatus.SCHEDULED, waits.as_json()
         session.flush()
         return None
     continuation = bring_up_to_date(session, job, overlap)

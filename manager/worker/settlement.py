@@ -21,7 +21,7 @@ from harvester.vocabulary import RunStatus
 from manager import queue
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.schedules.failures import GOOD, NO_ROOM, has_advanced, note_end, pause_after
-from manager.schedules.service import database_now
+from manager.schedules.service import database_now, make_due_again
 from manager.worker.claim import ClaimedRun, run_of
 from manager.worker.process import last_message
 from oai.datestamps import format_datestamp
@@ -371,7 +371,10 @@ def _another_try(
     at_once = ending.cause is Cause.LOST and not is_being_harvested(session, job.repository_id)
     pause = pause_after(attempt - at_once, settings)
     if job.recurring_id is not None:
-        if schedule is None or schedule.state in (RecurringState.PAUSED, RecurringState.SUSPENDED):
+        if schedule is None or schedule.state == RecurringState.SUSPENDED:
+            return None
+        if schedule.state == RecurringState.PAUSED:
+            make_due_again(schedule)
             return None
         # Earlier due times of the schedule are skipped, because they would fail in the same way.
         pause = max(pause, pause_after(schedule.failures, settings))

@@ -41,6 +41,7 @@ from manager.worker.supervision import StopRequest, supervise
 from oai.database import Database, first_line
 from oai.executor import DatabaseExecutor
 from oai.logs import RareWarning
+from oai.migrations import refuse_newer_tables
 from oai.settings import Settings
 from provider.export import prepared_files
 
@@ -115,7 +116,8 @@ class Worker:
         """Work until cancelled or drained; when cancelled, the running harvests are ended.
 
         If the database becomes unavailable, it waits until the database returns. Raises ConnectorException
-        for any other error of the queue's statements: no later attempt would succeed.
+        for any other error of the queue's statements: no later attempt would succeed; DatabaseNotReadyError
+        once the tables are newer than this version.
         """
         self._running = asyncio.current_task()
         places = concurrency or self._settings.manager.concurrency
@@ -134,12 +136,10 @@ class Worker:
         async with queue.open_queue(self._database, handlers, closed=self._drain) as app:
             self._worker_id = await self._transactions.run(registry.register, membership)
             logger.info("worker %d runs up to %d harvests at a time", self._worker_id, places)
-            watching = [
-                asyncio.create_task(self._keep_watch(self._worker_id, membership)),
-                asyncio.create_task(self._indexing.watch_for_lost()),
-            ]
+            watch = asyncio.create_task(self._keep_watch(self._worker_id, membership))
+            watching = [watch, asyncio.create_task(self._indexing.watch_for_lost())]
             try:
-                while (why := await self._work(app, places)) is not None:
+                while (why := await self._work(app, places, watch)) is not None:
                     self._losses.warn(f"the connection to the queue's database was lost{why}; trying again")
                     await asyncio.sleep(self._settings.manager.tick_seconds)
             finally:
@@ -171,10 +171,11 @@ class Worker:
         if cancelled:
             raise asyncio.CancelledError
 
-    async def _work(self, app: App, concurrency: int) -> str | None:
+    async def _work(self, app: App, concurrency: int, watch: asyncio.Task[None]) -> str | None:
         """Take tasks from all queues until drained (None) or until the database is lost (the reason).
 
-        On return and on cancellation, all queues' tasks have ended. Raises what `run` does.
+        On return and on cancellation, all queues' tasks have ended. Raises what `run` does, and the error
+        with which `watch` ends.
         """
         manager = self._settings.manager
         places = {
@@ -197,7 +198,7 @@ class Worker:
         ]
         drained = asyncio.create_task(self._drained())
         try:
-            await asyncio.wait([*working, drained], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([*working, drained, watch], return_when=asyncio.FIRST_COMPLETED)
         finally:
             done = drained.done()
             for task in (*working, drained):
@@ -205,6 +206,8 @@ class Worker:
             await _ended([*working, drained], cancel_again=lambda: not self._holds_work())
         if self._is_cancelled():  # while the tasks of a lost queue ended
             raise asyncio.CancelledError
+        if watch.done():
+            watch.result()
         why = _reason_of_loss([task.exception() for task in working if not task.cancelled()])
         return None if done else why
 
@@ -303,7 +306,7 @@ class Worker:
                     self._drain.set()
                 if time.monotonic() - last_sign >= sign_seconds or drain is not self._drain.is_set():
                     draining = self._drain.is_set()
-                    await self._transactions.run(registry.give_sign, worker_id, membership, draining=draining)
+                    await self._transactions.run(_give_sign, worker_id, membership, draining=draining)
                     last_sign = time.monotonic()
             except OperationalError as error:
                 self._database.outage.failed(first_line(error))
@@ -338,6 +341,12 @@ def _reason_of_loss(errors: Sequence[BaseException | None]) -> str:
             reasons.append(queue.reason(error))
     # Without an error, it was a heartbeat that failed, whose error the queue has logged.
     return f": {reasons[0]}" if reasons else ""
+
+
+def _give_sign(session: Session, worker_id: int, membership: Membership, *, draining: bool) -> None:
+    """Record a heartbeat, unless another version has upgraded the tables: its harvests would all fail."""
+    refuse_newer_tables(session.connection())
+    registry.give_sign(session, worker_id, membership, draining=draining)
 
 
 def _wanted(session: Session, job_ids: list[int], worker_id: int) -> tuple[dict[int, Cause], bool]:

@@ -17,8 +17,9 @@ from sqlalchemy.dialects.postgresql import Insert, insert
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from oai.database import Database
+from oai.database import Database, first_line
 from oai.datestamps import utc_now
+from oai.logs import RareWarning
 from oai.models import Base, from_row
 from oai.vocabulary import Verb
 from provider.clients.models import ProviderClient, ProviderClientError, ProviderList
@@ -267,6 +268,7 @@ class StatsWriter:
 
     def __init__(self, database: Database, *, kept: timedelta) -> None:
         self._kept = kept
+        self._unsaved = RareWarning(_log)
         self._engine = create_engine(
             database.url,
             poolclass=NullPool,
@@ -289,7 +291,7 @@ class StatsWriter:
                 if time.monotonic() > self._next_forgetting:
                     self._forget(session)
         except SQLAlchemyError as error:
-            _log.info("statistics of harvesters could not be saved: %s", str(error).partition("\n")[0])
+            self._unsaved.warn(f"statistics of harvesters could not be saved: {first_line(error)}")
         return is_written
 
     def _forget(self, session: Session) -> None:
@@ -298,7 +300,7 @@ class StatsWriter:
             forget(session, self._kept)
             session.commit()
         except SQLAlchemyError as error:
-            _log.info("statistics of old harvesters could not be deleted: %s", str(error).partition("\n")[0])
+            _log.info("statistics of old harvesters could not be deleted: %s", first_line(error))
 
 
 async def write_statistics(app: web.Application) -> AsyncIterator[None]:

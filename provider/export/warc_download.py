@@ -1,6 +1,6 @@
 """Captures of a look-up as a WARC file, for the dashboard: within limits, and written while it is sent.
 
-Access rules apply as for every reader; captures that are left out are listed in the last record.
+Access rules apply as for an anonymous reader; captures that are left out are listed in the last record.
 """
 
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,6 @@ from typing import Final
 from uuid import UUID
 
 from oai.database import Database
-from oai.proxies import Address
 from oai.sections import ProviderSettings
 from provider.export.captures import checked_digest
 from provider.export.warc_records import capture_header, compressed, information, other_header
@@ -24,10 +23,8 @@ _AT_ONCE: Final = 200
 _FULL: Final = "the file has reached its largest size; `zatva provider export` has no limit"
 
 
-def export_warc(
-    database: Database, settings: ProviderSettings, query: Query, reader: Address | None
-) -> Iterator[bytes]:
-    """Yield a gzipped WARC file with the captures that the query finds, record by record.
+def export_warc(database: Database, settings: ProviderSettings, query: Query) -> Iterator[bytes]:
+    """Yield a gzipped WARC file with the captures that the query finds and everybody may read.
 
     Raises UsageError at the first step for a query that is invalid. Reads files: call it in a thread.
     """
@@ -40,7 +37,7 @@ def export_warc(
             left_out.append(f"from {capture[1]} on: {_FULL}")
             break
         try:
-            opened = open_document(database.read, settings, capture[0], reader)
+            opened = open_document(database.read, settings, capture[0], None)
         except NotServedError as refusal:
             left_out.append(f"{capture[1]} {capture[2]:%Y-%m-%dT%H:%M:%SZ}: {refusal}")
             continue

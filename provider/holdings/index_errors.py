@@ -37,13 +37,6 @@ class FileProblem:
         return self.failure.facts
 
 
-@dataclass(frozen=True, kw_only=True)
-class NumberedFile(RunFile):
-    """A file of an indexing run, with its number."""
-
-    id: int
-
-
 def find_problems(session: Session, *, limit: int, before: int | None = None) -> Sequence[FileProblem]:
     """Return problems older than the one numbered `before`, newest first."""
     query = select(ArcProblem, Arc).join(Arc, Arc.id == ArcProblem.arc_id)
@@ -54,8 +47,8 @@ def find_problems(session: Session, *, limit: int, before: int | None = None) ->
 
 
 def find_run_files(
-    session: Session, run_id: int, *, limit: int, after: int = 0, troubled: bool = False
-) -> Sequence[NumberedFile]:
+    session: Session, run_id: int, *, limit: int | None = None, after: int = 0, troubled: bool = False
+) -> Sequence[RunFile]:
     """Return the files of a run in order, after the number `after`; with `troubled` only those with faults.
 
     Raises UsageError if the run does not exist.
@@ -66,4 +59,4 @@ def find_run_files(
     if troubled:
         query = query.where((IndexFile.state == IndexFileState.FAILED) | (IndexFile.problems > 0))
     rows = session.execute(query.order_by(IndexFile.id).limit(limit))
-    return [from_row(NumberedFile, run_file(row, lost=lost), id=row.id) for row, lost in rows]
+    return [run_file(row, lost=lost) for row, lost in rows]

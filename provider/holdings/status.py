@@ -1,7 +1,7 @@
 """Figures about the archive, from counts that are kept while loading."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -23,8 +23,8 @@ from sqlalchemy.orm import Session, aliased
 
 from oai.cli import Invocation
 from oai.datestamps import utc_now
-from oai.errors import UsageError
 from oai.failures import Failure, FailureCode, failure_columns
+from oai.models import from_row
 from provider.holdings.url_key_state import keys_complete, unused_indexes
 from provider.indexing.first_load import missing_indexes
 from provider.indexing.models import IndexFile, IndexFileState, IndexRun
@@ -188,6 +188,7 @@ class RunStatus:
 class RunFile:
     """One file of a run."""
 
+    id: int
     path: str
     state: str
     reason: str | None
@@ -269,14 +270,14 @@ def index_backlog(session: Session) -> IndexBacklog:
     return IndexBacklog(waiting=row[0], running=row[1], lost=row[2], since=row[3])
 
 
-def run_statuses(session: Session, *, most: int = 20, before: int | None = None) -> list[RunStatus]:
+def run_statuses(session: Session, *, limit: int = 20, before: int | None = None) -> list[RunStatus]:
     """Return the latest runs, newest first; those before the one numbered `before`."""
     # A run whose files have been deleted has nothing to show, and must not take space on a page.
     a_file = select(IndexFile.id).where(IndexFile.run_id == IndexRun.id).correlate(IndexRun).limit(1)
     latest = select(IndexRun).where(a_file.scalar_subquery().is_not(None))
     if before is not None:
         latest = latest.where(IndexRun.id < before)
-    run = aliased(IndexRun, latest.order_by(IndexRun.id.desc()).limit(most).subquery())
+    run = aliased(IndexRun, latest.order_by(IndexRun.id.desc()).limit(limit).subquery())
     # Counted run by run: a join might read the files of all runs.
     named = [number.label(name) for name, number in _run_numbers().items()]
     numbers = select(*named).where(IndexFile.run_id == run.id).lateral()
@@ -306,17 +307,6 @@ def _run_numbers() -> dict[str, ColumnElement[int]]:
     }
 
 
-def run_status(session: Session, run_id: int) -> list[RunFile]:
-    """Return the files of a run in order. Raises UsageError if the run does not exist."""
-    if session.get(IndexRun, run_id) is None:
-        raise UsageError(f"no indexing run {run_id}; list runs with `zatva provider status`")
-    rows = session.execute(
-        select(IndexFile, is_lost()).where(IndexFile.run_id == run_id).order_by(IndexFile.id)
-    )
-    return [run_file(row, lost=lost) for row, lost in rows]
-
-
 def run_file(row: IndexFile, *, lost: bool) -> RunFile:
     """Return the file as a value; a lost file gets that as its reason."""
-    values = {one.name: getattr(row, one.name) for one in fields(RunFile)}
-    return RunFile(**values | ({"reason": _LOST, **failure_columns(_TASK_LOST)} if lost else {}))
+    return from_row(RunFile, row, **({"reason": _LOST, **failure_columns(_TASK_LOST)} if lost else {}))

@@ -261,22 +261,33 @@ class Member(NamedTuple):
     """Ids; none for what is carved out of the title."""
 
 
+_Owners = Mapping[tuple[int, bool], tuple[int, ...]]
+"""The collections of each owner."""
+
+
+class _Members(NamedTuple):
+    range: KeyRange
+    owners: _Owners
+
+
 def divide_members(members: Iterable[Member]) -> list[tuple[KeyRange, tuple[int, ...]]]:
     """Return ranges that do not overlap, in order, each with the ids of its collections, sorted.
 
     A key is in the collections of a title if the narrowest range of that title which has it is not carved
     out. Ranges must lie within each other or apart, as for `divide`.
     """
+    # Thousands of collections may name one URL, which is then one range.
+    same: dict[KeyRange, dict[tuple[int, bool], tuple[int, ...]]] = {}
     # Of a seed and a carve-out with the same range, the carve-out counts.
-    pieces = nested_pieces(sorted(members, key=lambda one: not one.collections), _among)
+    for one in sorted(members, key=lambda one: not one.collections):
+        same.setdefault(one.range, {})[one.owner] = one.collections
+    pieces = nested_pieces([_Members(found, owners) for found, owners in same.items()], _among)
     named = ((found, sorted({one for ids in by.values() for one in ids})) for found, by in pieces)
     return [(found, ids) for found, ids in _joined((found, tuple(ids)) for found, ids in named) if ids]
 
 
-def _among(
-    outer: Mapping[tuple[int, bool], tuple[int, ...]] | None, member: Member
-) -> Mapping[tuple[int, bool], tuple[int, ...]]:
-    return {**(outer or {}), member.owner: member.collections}
+def _among(outer: _Owners | None, members: _Members) -> _Owners:
+    return {**(outer or {}), **members.owners}
 
 
 def nested_pieces(

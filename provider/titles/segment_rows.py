@@ -51,7 +51,8 @@ def replace_rows(
     if added:
         names = table.__table__.columns.keys()
         rows = [dict(zip(names, row, strict=True)) for row in sorted(added, key=itemgetter(0))]
-        session.execute(insert(table), rows)
+        # Otherwise, columns without a value are left out, and rows that differ in these inserted one by one.
+        session.execute(insert(table), rows, execution_options={"render_nulls": True})
     return removed, added
 
 

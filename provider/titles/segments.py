@@ -8,6 +8,7 @@ Whoever changes segments holds the lock of imports (`provider.titles.access.IMPO
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from hashlib import sha256
 from typing import Any, Final, NamedTuple
 
 from sqlalchemy import ARRAY, ColumnElement, Integer, any_, func, literal, select
@@ -61,15 +62,18 @@ def claimed_urls(
     session: Session, source: str, titles: Collection[int], collections: Collection[str]
 ) -> set[ClaimedUrl]:
     """Return the URLs of these titles and collections (set specs), and of all lists of the source."""
+    # The names of a title's collections occur once for the title, not for each seed: both may be thousands.
+    of_titles = select(Title.title_id, Title.collections).where(Title.title_id == any_id(titles))
+    named = {number: sha256(repr(names).encode()).digest() for number, names in session.execute(of_titles)}
     seeds = (
-        select(TitleSeed.url, Title.collections, TitleSeed.kind)
+        select(TitleSeed.url, TitleSeed.kind)
         .add_columns(Title.title_id, Title.access, Title.gone, Title.public)
         .join(Title, Title.title_id == TitleSeed.title_id)
         .where(Title.title_id == any_id(titles))
     )
     found = {
-        ClaimedUrl(url, is_address=False, facts=(*facts, *named))
-        for url, named, *facts in session.execute(seeds)
+        ClaimedUrl(url, is_address=False, facts=(kind, number, *facts, named[number]))
+        for url, kind, number, *facts in session.execute(seeds)
     }
     lists = select(func.unnest(AccessList.addresses), AccessList.access).where(AccessList.source == source)
     found |= {ClaimedUrl(url, is_address=True, facts=(access,)) for url, access in session.execute(lists)}

@@ -221,6 +221,25 @@ async def test_a_new_password_and_disabling_a_user_invalidate_sign_in_links(
         assert session.scalars(select(SignInLink).where(SignInLink.user_id == olga)).all() == []
 
 
+async def test_a_user_who_signs_in_by_link_without_a_password_is_asked_to_set_one(
+    server: Server, stranger: Browser, quick_hasher: PasswordHasher
+) -> None:
+    async def signed_in() -> str:
+        path = server.link("Olga").removeprefix(server.base_url)
+        form = {"token": path.partition("token=")[2]}
+        status, page, target = await stranger.post("/sign-in", form, token=await stranger.token(path))
+        assert status == 303, page
+        return target
+
+    first = await signed_in()
+    assert "You have no password yet" in (await stranger.get(first))[1]
+    await stranger.post("/sign-out")
+    with server.database.session() as session:
+        set_password(session, get_user(session, "Olga").user_id, quick_hasher.hash(_PASSWORD))
+        session.commit()
+    assert await signed_in() == "/"
+
+
 _STEPS = (
     ("GET", "/admin/users/new"),
     ("POST", "/admin/users/new"),
@@ -270,5 +289,13 @@ async def test_a_user_without_password_must_sign_in_again_to_confirm(
         session.execute(update(UserSession).values(confirmed=func.now() - timedelta(hours=1)))
         session.commit()
 
-    assert "Sign out" in (await administrator.get("/sign-in/again"))[1]
+    # Some pages of `next` would lead here again.
+    for path, back in (
+        ("/admin/users", "/admin/users"),
+        ("/admin/users/new", "/"),
+        ("/admin/users/3/second-factor", "/"),
+    ):
+        _, page = await administrator.get(f"/sign-in/again?next={path}")
+        assert "Sign out" in page
+        assert f'<a href="{back}">Back</a>' in page
     assert (await administrator.post("/sign-in/again"))[0] == 409

@@ -103,14 +103,15 @@ def test_an_invalid_schedule_is_rejected_with_the_reason(database: Database, tab
     assert len(tables("SELECT FROM oai_job")) == 1
 
 
+@pytest.mark.parametrize("frequency", ["every hour", None])
 def test_a_schedule_with_a_missing_rule_file_is_rejected_and_continues_once_resumed(
-    database: Database, tables: Tables, tmp_path: Path
+    database: Database, tables: Tables, tmp_path: Path, frequency: str | None
 ) -> None:
     tables.ask_for_notices()
     rules, _ = rule_files(tmp_path)
     schedule = {
         "repository_id": tables.repository(),
-        "frequency": "every hour",
+        "frequency": frequency,
         "filter_file_path": str(rules),
     }
     tables.add("oai_recurring_job", **schedule)

@@ -1,6 +1,7 @@
 """The manager's commands, run as a user runs them."""
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tests.commands import results, zatva
@@ -213,6 +214,21 @@ def test_a_schedule_is_shown_and_edited(environment: dict[str, str], tables: Tab
         "2050-03-26T01:30:00+00:00", "2050-03-27T01:00:00+00:00", "2050-03-28T00:30:00+00:00",
     ]  # fmt: skip
     assert "frequency: daily at 02:30" in zatva(environment, "schedule", "show", "1").stdout.splitlines()
+
+
+def test_a_rejected_schedule_and_one_that_is_late_are_shown(
+    environment: dict[str, str], tables: Tables
+) -> None:
+    number = tables.repository()
+    tables.add("oai_recurring_job", repository_id=number, frequency="sometimes", state=4)
+    tables.add("oai_recurring_job", repository_id=number, frequency="daily at 02:30", state=1)
+    tables.add("oai_job", repository_id=number, recurring_id=2, harvest_start_time="2026-01-01T02:30:00Z")
+    (rejected,) = results(environment, "schedule", "show", "1")
+    assert (rejected["frequency"], rejected["runs"]) == ("sometimes", [])
+    (late,) = results(environment, "schedule", "show", "2")
+    first, *others = late["runs"]
+    assert first == "2026-01-01T02:30:00+00:00"
+    assert min(others) > datetime.now(UTC).isoformat()
 
 
 WRONG: list[tuple[tuple[str, ...], str]] = [

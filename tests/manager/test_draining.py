@@ -11,7 +11,7 @@ from manager.worker import registry
 from manager.worker.process import host_name
 from manager.worker.registry import manager_status
 from oai.database import Database
-from oai.errors import UsageError
+from oai.errors import ExitCode, UsageError
 from oai.settings import Settings
 from tests.commands import Process, zatva
 from tests.manager.conftest import (
@@ -176,3 +176,15 @@ async def test_the_job_of_a_killed_worker_moves_to_another_worker(
                 await until(lambda: not alive(harvest))
                 await until(lambda: running_process(tables) not in {None, harvest})
                 assert not has_job(tables, holder)
+
+
+@pytest.mark.copied_database("changes the revision of the tables")
+@pytest.mark.parametrize("role", [("manager", "run"), ("worker",)], ids=["manager", "worker"])
+async def test_a_process_of_an_older_version_ends_once_the_tables_are_upgraded(
+    quick_environment: dict[str, str], tables: Tables, role: tuple[str, ...]
+) -> None:
+    async with manager_process(quick_environment, "zatva", *role) as process:
+        await until(lambda: in_row(tables, process))
+        tables("UPDATE alembic_version SET version_num = '9999'")
+        assert await asyncio.to_thread(process.wait) == ExitCode.NOT_READY
+    assert tables("SELECT FROM oai_worker") == []

@@ -211,6 +211,21 @@ def test_resuming_a_suspended_schedule_resets_its_failure_count(database: Databa
     assert due_times(tables)[0] - now() <= timedelta(minutes=1)
 
 
+def test_a_suspended_one_off_runs_again_when_it_is_resumed(database: Database, tables: Tables) -> None:
+    schedule(tables, frequency=None)
+    make_jobs(database)
+    tables("UPDATE oai_recurring_job SET failures = 2")
+    run_once(database, tables, "failed")
+    assert tables.one("SELECT state FROM oai_recurring_job") == 5
+    make_jobs(database)
+    assert due_times(tables) == []
+    with database.session() as session:
+        schedules.resume_schedule(session, 1)
+        session.commit()
+    make_jobs(database)
+    assert len(due_times(tables)) == 1
+
+
 def test_the_usual_duration_is_computed_from_successful_runs(database: Database, tables: Tables) -> None:
     schedule(tables)
     for seconds in (100, 200):

@@ -7,10 +7,12 @@ import pytest
 
 from manager.job_commands import last_run_if_idle
 from manager.jobs.runs import RunFilter, days_of, find_runs
+from manager.leader.dispatcher import launch_due
 from manager.leader.planner import MOST
 from manager.notices.announcements import announce
 from oai.database import Database
 from oai.outgoing import HookSettings
+from oai.sections import ManagerSettings
 from tests.manager.conftest import Tables
 from tests.manager.test_recurring import make_jobs
 
@@ -27,10 +29,18 @@ def a_schedule(tables: Tables, *, last_due: datetime, **columns: Any) -> int:
     return number
 
 
-def a_run(tables: Tables, schedule: int, *, began: datetime, ended: datetime, job: int = 7) -> None:
+def a_run(
+    tables: Tables,
+    schedule: int,
+    *,
+    began: datetime,
+    ended: datetime,
+    job: int = 7,
+    status: str = "completed",
+) -> None:
     tables.add(
-        "oai_history", repository_id=1, recurring_id=schedule, status="completed", verdict="complete",
-        job_id=job, harvest_start_time=began, harvest_end_time=ended,
+        "oai_history", repository_id=1, recurring_id=schedule, status=status, verdict="complete", job_id=job,
+        harvest_start_time=began, harvest_end_time=ended,
     )  # fmt: skip
 
 
@@ -70,6 +80,69 @@ def test_a_pause_of_a_job_counts_as_part_of_its_run(database: Database, tables: 
     a_run(tables, number, began=NOW - 10 * MINUTE, ended=NOW - MINUTE)
     make_jobs(database)
     assert left_out(tables) == [("skipped (overlap)", 3)]
+
+
+def test_due_times_that_pass_while_a_retry_waits_are_not_recorded(database: Database, tables: Tables) -> None:
+    number = a_schedule(tables, last_due=NOW - 310 * MINUTE)
+    a_run(tables, number, began=NOW - 200 * MINUTE, ended=NOW - 195 * MINUTE, job=7)
+    a_run(tables, number, began=NOW - 30 * MINUTE, ended=NOW - 9 * MINUTE, job=8)
+    make_jobs(database)
+    # 250 to 10 minutes ago: one before the first run, three before its retry, one during this.
+    assert left_out(tables) == [("missed", 1), ("skipped (overlap)", 1)]
+
+
+@pytest.mark.parametrize(("overlap", "skipped"), [("skip", True), ("queue", False)])
+def test_a_run_that_became_due_during_a_run_by_hand_is_skipped(
+    database: Database, tables: Tables, overlap: str, *, skipped: bool
+) -> None:
+    number = a_schedule(tables, last_due=NOW - 70 * MINUTE, overlap=overlap)
+    tables.add("oai_job", repository_id=1, recurring_id=number, harvest_start_time=NOW - 70 * MINUTE)
+    a_run(tables, number, began=NOW - 80 * MINUTE, ended=NOW - MINUTE)
+    with database.session() as session:
+        launched = launch_due(session, ManagerSettings())
+        session.commit()
+    assert launched == ([] if skipped else [1])
+    make_jobs(database)
+    assert left_out(tables) == ([("skipped (overlap)", 2)] if skipped else [])
+    assert tables.one("SELECT count(*) FROM oai_job") == 1
+
+
+def test_a_run_that_was_due_before_another_one_began_is_not_skipped(
+    database: Database, tables: Tables
+) -> None:
+    number = a_schedule(tables, last_due=NOW - 70 * MINUTE)
+    tables.add("oai_job", repository_id=1, recurring_id=number, harvest_start_time=NOW - 70 * MINUTE)
+    a_run(tables, number, began=NOW - 60 * MINUTE, ended=NOW - MINUTE)
+    with database.session() as session:
+        assert launch_due(session, ManagerSettings()) == [1]
+
+
+@pytest.mark.parametrize(("status", "minutes"), [("failed", -1), ("killed", -1), ("completed", 600)])
+def test_a_run_that_failed_or_ends_in_the_future_makes_up_for_nothing(
+    database: Database, tables: Tables, status: str, minutes: int
+) -> None:
+    number = a_schedule(tables, last_due=NOW - 70 * MINUTE)
+    tables.add("oai_job", repository_id=1, recurring_id=number, harvest_start_time=NOW - 70 * MINUTE)
+    a_run(tables, number, began=NOW - 80 * MINUTE, ended=NOW + minutes * MINUTE, status=status)
+    with database.session() as session:
+        assert launch_due(session, ManagerSettings()) == [1]
+
+
+@pytest.mark.parametrize("status", [0, 1])
+def test_a_schedule_that_is_changed_while_its_run_waits_or_runs_makes_no_second_job(
+    database: Database, tables: Tables, status: int
+) -> None:
+    number = a_schedule(tables, last_due=NOW - 70 * MINUTE, state=0)
+    tables.add(
+        "oai_job", repository_id=1, recurring_id=number, harvest_start_time=NOW - 70 * MINUTE, status=status
+    )
+    make_jobs(database)
+    assert tables.one("SELECT count(*) FROM oai_job") == 1
+    assert tables.one("SELECT state FROM oai_recurring_job") == 1
+    tables("DELETE FROM oai_job")
+    a_run(tables, number, began=NOW - 70 * MINUTE, ended=NOW - MINUTE)
+    make_jobs(database)
+    assert left_out(tables) == [("skipped (overlap)", 1)]
 
 
 def test_due_times_that_are_merged_into_one_queued_run_are_recorded(

@@ -84,6 +84,19 @@ def test_a_job_that_was_queued_before_the_lock_is_put_back(database: Database, t
     assert launch(database) == [1]
 
 
+def test_a_job_that_was_queued_before_a_maintenance_window_is_put_back(
+    database: Database, tables: Tables
+) -> None:
+    tables.add("oai_job", repository_id=tables.repository())
+    assert launch(database) == [1]
+    tables.add("mute", kind="maintenance", note="upgrade", ends="2050-01-01T00:00Z")
+    with database.session() as session:
+        assert claim(session, 1, "here", 5) is None
+        session.commit()
+    assert tables.one("SELECT status FROM oai_job") == JobStatus.SCHEDULED
+    assert waiting(tables) == {"code": "maintenance", "until": "2050-01-01T00:00:00Z"}
+
+
 def test_an_expired_lock_has_no_effect_and_is_removed(
     locked: int, database: Database, tables: Tables
 ) -> None:

@@ -6,7 +6,12 @@ from typing import Any
 import pytest
 from sqlalchemy.exc import IntegrityError
 
-from manager.leader.planner import make_job, replan_after_wrong_clock, without_job
+from manager.leader.planner import (
+    make_job,
+    remove_jobs_of_paused,
+    replan_after_wrong_clock,
+    without_job,
+)
 from manager.schedules.plan import is_begun
 from manager.schedules.service import (
     change_schedule,
@@ -27,6 +32,7 @@ SETTINGS = ManagerSettings()
 def make_jobs(database: Database) -> None:
     """Add missing jobs, as a tick of the leader does."""
     with database.session() as session:
+        remove_jobs_of_paused(session)
         for recurring_id in without_job(session):
             make_job(session, recurring_id, SETTINGS, overlap=60)
         session.commit()
@@ -44,6 +50,42 @@ def schedule(tables: Tables, **columns: Any) -> int:
 
 def due_times(tables: Tables) -> list[datetime]:
     return [row[0] for row in tables("SELECT harvest_start_time FROM oai_job ORDER BY job_id")]
+
+
+def test_a_paused_job_of_a_paused_schedule_stays_when_it_is_resumed(
+    database: Database, tables: Tables
+) -> None:
+    schedule(tables, frequency="daily at 23:00")
+    make_jobs(database)
+    tables("UPDATE oai_job SET last_history = 1")  # as of a run that was paused
+    tables("UPDATE oai_recurring_job SET state = 3")
+    make_jobs(database)
+    assert len(due_times(tables)) == 1
+
+
+@pytest.mark.parametrize("frequency", ["daily at 23:00", None])
+def test_a_schedule_that_is_paused_by_sql_does_not_run_until_it_is_resumed(
+    database: Database, tables: Tables, frequency: str | None
+) -> None:
+    number = schedule(tables, frequency=frequency)
+    make_jobs(database)
+    (planned,) = due_times(tables)
+    tables("UPDATE oai_recurring_job SET state = 3")
+    with database.session() as session:
+        asked = run_now(session, number)
+        session.commit()
+        make_jobs(database)
+        assert due_times(tables) == []
+        asked = run_now(session, number)
+        session.commit()
+        make_jobs(database)
+        assert due_times(tables) == [asked.harvest_start_time]
+        assert resume_schedule(session, number)
+        session.delete(asked)
+        session.commit()
+    make_jobs(database)
+    assert (due_times(tables) == [planned]) is bool(frequency)
+    assert len(due_times(tables)) == 1
 
 
 def state(tables: Tables) -> int:

@@ -204,6 +204,18 @@ def test_a_harvest_of_a_paused_schedule_is_not_retried(database: Database, table
     assert minutes_to_the_next_try(tables) is None
 
 
+def test_a_one_off_that_crashed_while_it_was_paused_is_due_again_when_it_is_resumed(
+    database: Database, tables: Tables
+) -> None:
+    tables.add(
+        "oai_recurring_job", repository_id=tables.repository("x"), state=3, last_due="2026-01-01T00:00Z"
+    )
+    running_job(tables, recurring_id=1)
+    settle_job(database, CRASHED)
+    assert minutes_to_the_next_try(tables) is None
+    assert tables.one("SELECT last_due FROM oai_recurring_job") is None
+
+
 def test_a_harvest_that_was_stopped_on_request_is_not_retried(database: Database, tables: Tables) -> None:
     running_job(tables)
     tables("UPDATE oai_job SET status = 3")

@@ -6,6 +6,7 @@ import os
 import pickle
 import signal
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -351,3 +352,15 @@ def test_a_temporarily_read_only_server_is_handled_as_unavailable(
     found = as_zatva_error(raised.value)
     assert found is not None
     assert found.exit_code is ExitCode.NOT_READY
+
+
+def test_a_transaction_that_was_open_for_too_long_is_handled_as_unavailable(settings: Settings) -> None:
+    with open_database(settings) as database, database.session() as session:
+        session.execute(text("SET LOCAL idle_in_transaction_session_timeout = 1"))
+        process = session.scalar(text("SELECT pg_backend_pid()"))
+        with psycopg.connect(database.conninfo, autocommit=True) as other:
+            while other.execute("SELECT FROM pg_stat_activity WHERE pid = %s", [process]).fetchone():
+                time.sleep(0.01)
+        with pytest.raises(OperationalError, match="idle-in-transaction") as raised:
+            session.execute(text("SELECT 1"))
+        assert raised.value.connection_invalidated

@@ -140,7 +140,7 @@ async def sign_in(page: Page, server: Server, name: str = "Alena") -> None:
     """Sign in the named user in a tab of a real browser."""
     await page.goto(server.link(name))
     await page.get_by_role("button", name="Sign in").click()
-    await expect(page).to_have_url(server.base_url + "/")
+    await expect(page).to_have_url(server.base_url + "/?done=no-password")
 
 
 SignIn = Callable[[str], Awaitable[Browser]]

@@ -115,6 +115,31 @@ async def test_decades_are_counted_by_first_year_and_the_page_explains_their_ove
     assert "Noviny" in decade
 
 
+@pytest.mark.parametrize(
+    ("date", "first", "last", "shown"),
+    [
+        ("19. století", 1801, 1900, "1801\u20131900"),
+        ("1998-[2003?]", 1998, 2003, "1998\u20132003"),
+        ("[1998 nebo dříve]-", 1998, None, "1998\u2013"),
+        ("2024-03-01T08:00:00Z", 2024, 2024, "2024"),
+        ("[před rokem 1945]", None, 1945, "[před rokem 1945]"),
+        ("bez udání roku", None, None, "bez udání roku"),
+        ("1861-1870", 1861, 1870, "1861-1870"),
+        ("", 1861, 1870, "1861\u20131870"),
+        ("", None, None, "\u2013"),
+    ],
+)
+async def test_the_list_shows_the_years_of_a_long_date(
+    server: Server, administrator: Browser, date: str, first: int | None, last: int | None, shown: str
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        a_bibliographic_record(session, telc, date_text=date, year_from=first, year_to=last)
+        session.commit()
+    _, page = await administrator.get("/records")
+    assert f'data-label="Year"><span>{shown}</span>' in page
+
+
 async def test_an_import_that_cannot_start_shows_the_reason(
     server: Server, owner: Browser, repository: int
 ) -> None:

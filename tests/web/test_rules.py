@@ -8,11 +8,13 @@ from typing import Any
 
 import pytest
 from lxml import html
-from sqlalchemy import select
+from sqlalchemy import select, update
 
-from harvester.models import Record, Repository
+from harvester.harvest.preparation import RULES_CHANGED
+from harvester.models import Harvest, Record, Repository
 from harvester.rule_lab.models import Rule, RuleVersion
-from manager.schedules.service import add_schedule
+from manager.models import Job
+from manager.schedules.service import add_schedule, pause_schedule
 from tests.harvester.rule_lab.records import FILTERS, a_record
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run
@@ -281,6 +283,130 @@ async def test_a_rule_shows_its_schedules_and_the_run_that_last_used_it(
     assert (await owner.post("/rules/1/edit", form))[::2] == (303, "/rules/1?done=rule-saved")
     _, text = await owner.get(f"/runs/{number}/parameters")
     assert '<a href="/rules/1">Culture, version 1</a>' in text
+
+
+def _changes_harvested(server: Server, repository: int, **columns: Any) -> int:
+    """Add a schedule of changes with the saved rule that has harvested everything; return its number."""
+    with server.database.session() as session:
+        digest = session.scalars(select(RuleVersion.digest)).one()
+        harvest = Harvest(
+            repository_id=repository, metadata_prefix="oai_dc", watermark="2026-01-02T03:04:05Z"
+        )
+        session.add(harvest)
+        session.flush()
+        row = session.get_one(Repository, repository)
+        a_run(session, row, filter_digest=digest, harvest_id=harvest.harvest_id)
+        values = {"frequency": "daily at 02:30", "incremental": True, **columns}
+        file = str(_file(server).resolve())
+        number = add_schedule(session, repository_id=repository, filter_file_path=file, **values).id
+        session.commit()
+        return number
+
+
+async def test_a_changed_rule_is_applied_to_all_records_by_one_full_harvest_of_its_schedules(
+    server: Server, owner: Browser, viewer: Browser, repository: int
+) -> None:
+    await _saved(server, owner, repository)
+    schedule = _changes_harvested(server, repository)
+    button = 'action="/rules/1/harvest-all"'
+    assert button not in (await owner.get("/rules/1"))[1]
+
+    changed = {**_ROWS, "match": "any", "regexp-2": "botan", "based_on": "1", "do": "save"}
+    _, _, target = await owner.post("/rules/1/edit", changed)
+    assert target == "/rules/1?done=rule-saved-unused", "the next harvest does not apply it to all records"
+    _, page = await owner.get(target)
+    assert "the rule applies only to records received from now on" in page
+    assert f'<a href="/schedules/{schedule}/edit">Library of Telč' in page.split(button)[0]
+    _, seen = await viewer.get("/rules/1")
+    assert ("applies only to records" in seen, button in seen) == (True, False)
+
+    with server.database.session() as session:
+        run = a_run(
+            session,
+            session.get_one(Repository, repository),
+            recurring_id=schedule,
+            verdict="partial",
+            warnings=[RULES_CHANGED.text],
+            warning_failures=[{"code": "rules_changed", "facts": {}}],
+        )
+        session.commit()
+        warned = f"/runs/{run.history_id}"
+    assert f'action="/schedules/{schedule}/harvest-all"' in (await owner.get(warned))[1]
+
+    for _click in range(2):
+        assert (await owner.post("/rules/1/harvest-all"))[::2] == (303, "/rules/1?done=everything-asked")
+    assert button not in (await owner.get("/rules/1"))[1]
+    assert "harvest-all" not in (await owner.get(warned))[1]
+    with server.database.session() as session:
+        assert session.scalars(select(Harvest.watermark)).all() == [None]
+        assert session.scalars(select(Job.recurring_id)).all() == [schedule]
+
+
+async def test_a_paused_schedule_stays_paused_and_requests_all_records_at_its_next_run(
+    server: Server, owner: Browser, repository: int
+) -> None:
+    await _saved(server, owner, repository)
+    schedule = _changes_harvested(server, repository)
+    with server.database.session() as session:
+        pause_schedule(session, schedule)
+        session.commit()
+    await owner.post("/rules/1/edit", {**_ROWS, "regexp-2": "botan", "based_on": "1", "do": "save"})
+
+    await owner.post("/rules/1/harvest-all")
+
+    with server.database.session() as session:
+        assert session.scalars(select(Harvest.watermark)).all() == [None]
+        assert session.scalars(select(Job)).all() == []
+
+
+async def test_a_schedule_of_changes_that_gets_a_rule_offers_one_full_harvest(
+    server: Server, owner: Browser, repository: int
+) -> None:
+    await _saved(server, owner, repository)
+    schedule = _changes_harvested(server, repository)
+    _, form = await owner.get(f"/schedules/{schedule}/edit")
+    tree: Any = html.fromstring(form)
+    (filled,) = [one for one in tree.forms if one.action == f"/schedules/{schedule}/edit"]
+    sent = {**dict(filled.form_values()), "filter_file_path": "", "do": "save"}
+
+    status, page, target = await owner.post(f"/schedules/{schedule}/edit", sent)
+
+    assert (status, target) == (303, f"/schedules/{schedule}/edit?done=schedule-changed"), page
+    button = f'action="/schedules/{schedule}/harvest-all"'
+    assert button in (await owner.get(target))[1]
+    _, _, after = await owner.post(f"/schedules/{schedule}/harvest-all")
+    assert after == f"/schedules/{schedule}/edit?done=everything-asked"
+    assert button not in (await owner.get(after))[1]
+    with server.database.session() as session:
+        assert session.scalars(select(Job.recurring_id)).all() == [schedule]
+
+
+@pytest.mark.parametrize(
+    ("schedule", "harvest"),
+    [
+        ({"incremental": False}, {}),
+        ({"harvest_from": "2020-01-01"}, {"complete_from": "2021-01-01"}),
+        ({}, {"watermark": None}),
+        ({"metadata_prefix": "marc21"}, {}),
+    ],
+    ids=["full", "from an earlier date", "everything is requested already", "nothing harvested"],
+)
+async def test_a_schedule_whose_next_harvest_requests_everything_applies_a_changed_rule(
+    server: Server,
+    owner: Browser,
+    repository: int,
+    schedule: dict[str, Any],
+    harvest: dict[str, Any],
+) -> None:
+    await _saved(server, owner, repository)
+    _changes_harvested(server, repository, **schedule)
+    with server.database.session() as session:
+        session.execute(update(Harvest).values({"watermark": Harvest.watermark, **harvest}))
+        session.commit()
+
+    changed = {**_ROWS, "regexp-2": "botan", "based_on": "1", "do": "save"}
+
+    assert (await owner.post("/rules/1/edit", changed))[::2] == (303, "/rules/1?done=rule-saved")
 
 
 async def test_partners_add_rules_only_for_their_own_repositories(

@@ -27,13 +27,18 @@ from web.site.i18n import catalogue, language, translations
         ("Every  minute", "every minute"),
         ("every 1 days", "every day"),
         ("30 2 * * 1-5", "30 2 * * 1-5"),
+        ("30 2 28 * *", "every month on day 28 at 02:30"),
+        ("30 2 31 * *", "30 2 31 * *"),  # not in months of 30 days
     ],
 )
 def test_frequencies_are_described_in_words(frequency: str, words: str) -> None:
     assert often(frequency) == words
 
 
-@pytest.mark.parametrize("frequency", ["hourly", "daily at 02:30", "5 1 * * 1,3,7", "monthly on 31 at 03:00"])
+@pytest.mark.parametrize(
+    "frequency",
+    ["hourly", "daily at 02:30", "5 1 * * 1,3,7", "monthly on 31 at 03:00", "30 2 28 * *"],
+)
 def test_the_choices_of_a_form_give_the_frequency_that_they_were_read_from(frequency: str) -> None:
     chosen = timing_of(frequency)
     now, zone = datetime(2026, 11, 25, tzinfo=UTC), ZoneInfo("Europe/Prague")

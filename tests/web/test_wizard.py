@@ -1,3 +1,4 @@
+import re
 from typing import Any
 
 import pytest
@@ -9,6 +10,7 @@ from sqlalchemy import select
 from harvester.models import Repository
 from harvester.probing.diagnose import diagnose
 from harvester.reading.errors import TransportError
+from harvester.rule_lab.models import Rule
 from manager.models import Job, RecurringJob
 from oai.audit import Filter, list_entries
 from oai.database import Database
@@ -231,38 +233,110 @@ async def test_a_second_repository_of_a_host_is_offered_a_different_folder(
     assert stored == ["organisation-1/127.0.0.1", "organisation-1/127.0.0.1-2"]
 
 
+_PLANNED = {
+    "base_dir": "x",
+    "step": "plan",
+    "do": "save-and-rule",
+    "metadata_prefix": "oai_dc",
+    "frequency": "daily at 02:30",
+    "incremental": "yes",
+    "validation": "0",
+    "method": "0",
+}
+
+
 async def test_a_new_rule_is_offered_the_fields_of_the_repository_s_first_records(
     server: Server, administrator: Browser
 ) -> None:
     async with serve(FakeRepository(items=many(3), sets=["maps"])) as served:
-        form = {
-            "base_url": served.url,
-            "base_dir": "x",
-            "step": "plan",
-            "do": "save-and-rule",
-            "set_spec": "",
-        }
-        status, page, target = await administrator.post(
-            "/repositories/new",
-            {
-                **form,
-                "metadata_prefix": "oai_dc",
-                "frequency": "daily at 02:30",
-                "validation": "0",
-                "method": "0",
-            },
-        )
+        form = {**_PLANNED, "base_url": served.url, "set_spec": ""}
+        status, page, target = await administrator.post("/repositories/new", form)
         _, editor = await administrator.get(target)
         asked = len(served.asked)
         _, again = await administrator.get(target)
 
-    assert (status, target) == (303, "/rules/new?repository=1&source=live&done=repository-planned"), page
+    assert (status, target) == (
+        303,
+        (
+            "/rules/new?repository=1&source=live&metadata_prefix=oai_dc&set_spec=&schedules=1"
+            "&done=repository-planned"
+        ),
+    ), page
     assert '<option value="//dc:title">dc:title – ' in editor  # noqa: RUF001 en dash intended
     assert '<option value="//dc:title">dc:title – ' in again  # noqa: RUF001 en dash intended
     assert len(served.asked) == asked, "kept for the editor's next steps"
     with server.database.session() as session:
         assert session.scalars(select(RecurringJob.repository_id)).all() == [1]
         assert session.scalars(select(Job.job_id).where(Job.recurring_id.is_(None))).all() == []
+
+
+_CONDITION = {"field-0": "//dc:title", "operator-0": "contains", "value-0": "title"}
+
+
+async def test_a_new_rule_has_samples_of_the_chosen_set_and_is_used_by_all_schedules_of_the_wizard(
+    server: Server, owner: Browser
+) -> None:
+    items = [
+        Item(identifier=f"oai:x:{name}", sets=(name,), title=f"A title of {name}")
+        for name in ("maps", "books", "films")
+    ]
+    async with serve(FakeRepository(items=items, sets=["maps", "books", "films"])) as served:
+        form = {**_PLANNED, "base_url": served.url, "set_spec": "maps", "more_sets": "books"}
+        _, _, target = await owner.post("/repositories/new", form)
+        _, editor = await owner.get(target)
+        assert ("A title of maps" in editor, "A title of books" in editor) == (True, False)
+        assert 'href="/repositories/1">Cancel</a>' in editor
+        _, other, _ = await owner.post(
+            "/rules/new", {**_fields_with(editor, "schedules"), "do": "try", **_CONDITION}
+        )
+        assert "1 of 1 samples were tried." in other
+        status, page, saved = await owner.post(
+            "/rules/new", {**_fields_with(other, "schedules"), "name": "Maps", "do": "save"}
+        )
+
+    assert (status, saved) == (303, "/rules/1?done=rule-made-for-schedules"), page
+    assert "all new schedules use it" in (await owner.get(saved))[1]
+    with server.database.session() as session:
+        path = session.scalars(select(Rule.path)).one()
+        used = session.execute(select(RecurringJob.set_spec, RecurringJob.filter_file_path)).all()
+        entries = list_entries(session, Filter(user="Olga"))
+    file = str(server.settings.data.resolve() / path)
+    assert [*map(tuple, used)] == [("maps", file), ("books", file)]
+    assert {one.object_id for one in entries if one.action == "schedule.edit"} == {"1", "2"}
+
+
+async def test_the_other_kind_of_rules_is_opened_for_the_same_schedules(administrator: Browser) -> None:
+    async with serve(FakeRepository(items=many(3))) as served:
+        form = {**_PLANNED, "base_url": served.url, "set_spec": ""}
+        _, _, target = await administrator.post("/repositories/new", form)
+        _, editor = await administrator.get(target)
+        (link,) = {link for link in re.findall(r'href="(/rules/new[^"]+)"', editor) if "normalise" in link}
+        _, other = await administrator.get(link.replace("&amp;", "&"))
+
+    fields = _fields_with(other, "schedules")
+    assert (fields["kind"], fields["schedules"], fields["sample_metadata_prefix"]) == (
+        "normalise",
+        "1",
+        "oai_dc",
+    )
+
+
+async def test_a_rule_is_not_used_by_schedules_that_the_user_may_not_see(
+    server: Server, owner: Browser
+) -> None:
+    with server.database.session() as session:
+        a_schedule(session, a_repository(session))
+        session.commit()
+    async with serve(FakeRepository(items=many(3))) as served:
+        _, _, target = await owner.post("/repositories/new", {**_PLANNED, "base_url": served.url})
+        _, editor = await owner.get(target)
+        sent = {**_fields_with(editor, "schedules"), **_CONDITION, "schedules": "1 2", "name": "A"}
+        status, page, saved = await owner.post("/rules/new", {**sent, "do": "save"})
+
+    assert (status, saved) == (303, "/rules/1?done=rule-made-for-schedule"), page
+    with server.database.session() as session:
+        named = session.scalars(select(RecurringJob.filter_file_path).order_by(RecurringJob.id)).all()
+    assert [bool(one) for one in named] == [False, True]
 
 
 async def test_an_unavailable_live_list_is_reported_in_the_rule_editor(

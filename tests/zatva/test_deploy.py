@@ -25,11 +25,11 @@ def _analyze(*words: str | Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run([program, *words], capture_output=True, text=True, check=False)
 
 
-def _command(unit: Path) -> list[str]:
-    # A unit may repeat a key; the last one counts here, and ExecStart occurs once.
+def _service(unit: Path) -> configparser.SectionProxy:
+    # A unit may repeat a key; the last one counts here, and those that are read occur once.
     parser = configparser.RawConfigParser(strict=False)
     parser.read(unit, encoding="utf-8")
-    return parser["Service"]["ExecStart"].split()
+    return parser["Service"]
 
 
 def test_there_is_a_unit_for_each_server_and_each_timer() -> None:
@@ -51,9 +51,15 @@ def test_a_unit_is_valid_and_sandboxed(unit: Path) -> None:
 
 @pytest.mark.parametrize("unit", _UNITS, ids=lambda unit: unit.stem)
 def test_a_unit_runs_a_command_that_exists(unit: Path) -> None:
-    program, *words = _command(unit)
+    program, *words = _service(unit)["ExecStart"].split()
     assert program == "/opt/zatva/bin/zatva"
     assert zatva(os.environ, *words, "--help").returncode == 0
+
+
+@pytest.mark.parametrize("name", ["zatva-manager", "zatva-worker"])
+def test_a_unit_does_not_start_a_drained_process_again(name: str) -> None:
+    # It ends with exit code 0 (`tests/manager/test_draining.py`).
+    assert _service(_DEPLOY / "systemd" / f"{name}.service")["Restart"] == "on-failure"
 
 
 def _services() -> dict[str, dict[str, Any]]:

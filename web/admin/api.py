@@ -7,17 +7,18 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
-from oai.owners import Organisation
 from oai.rights import Right, Role, Scope
+from web.admin.pages_organisations import organisation_of
+from web.admin.pages_users import user_of
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import In, Out, Page, Paged, unchanged
 from web.auth import api_tokens, organisations, second_factor, users
 from web.auth.access import about
 from web.auth.organisations import MOST_BYTES, MOST_RECORDS, OrganisationView
-from web.auth.users import find_user_view, find_users
-from web.models import ApiToken, User
+from web.auth.users import UserView, find_users
+from web.models import ApiToken
 from web.site.i18n import _
 
 OPERATIONS: Final = Operations("people")
@@ -105,9 +106,7 @@ async def _me(call: Call) -> MeOut:
 @OPERATIONS.add("GET /users", "listUsers", Right.ADMINISTER, query=Paged)
 async def _users(call: Call) -> Page[UserOut]:
     """List users by name."""
-    limit = call.asked(Paged).limit + 1
-    found = await call.database.run(find_users, limit=limit, after=after(call, str) or "")
-    return page_of(call, found, UserOut.model_validate, lambda user: user.name)
+    return await list_page(call, find_users, UserOut.model_validate, kind=str, after=lambda user: user.name)
 
 
 @OPERATIONS.add("POST /users", "addUser", Right.ADMINISTER, body=NewUser, status=201, session_only=True)
@@ -117,14 +116,13 @@ async def _add_user(call: Call) -> UserOut:
     row = await call.database.run(
         users.add_user, asked.name, asked.role, organisation_id=asked.organisation_id
     )
-    about(call.request, "user", row.user_id, row.name)
     return await _user_out(call, row.user_id)
 
 
 @OPERATIONS.add("GET /users/{user}", "getUser", Right.ADMINISTER)
 async def _show_user(call: Call) -> UserOut:
     """Show a user."""
-    return await _user_out(call, (await _user(call)).user_id)
+    return UserOut.model_validate(await _user(call))
 
 
 @OPERATIONS.add("PUT /users/{user}", "changeUser", Right.ADMINISTER, body=UserChange, session_only=True)
@@ -152,19 +150,11 @@ async def _enable(call: Call) -> UserOut:
 
 
 async def _user_out(call: Call, number: int) -> UserOut:
-    view = await call.database.run(find_user_view, number)
-    if view is None:
-        raise ApiError(404, _("User %(number)s does not exist.") % {"number": number})
-    return UserOut.model_validate(view)
+    return UserOut.model_validate(await user_of(call.request, number))
 
 
-async def _user(call: Call) -> User:
-    number: int = call.place["user"]
-    row = await call.database.run(lambda session: session.get(User, number))
-    if row is None:
-        raise ApiError(404, _("User %(number)s does not exist.") % {"number": number})
-    about(call.request, "user", number, row.name)
-    return row
+async def _user(call: Call) -> UserView:
+    return await user_of(call.request, call.place["user"])
 
 
 @OPERATIONS.add(
@@ -180,9 +170,8 @@ async def _reset_second_factor(call: Call) -> UserOut:
 @OPERATIONS.add("GET /tokens", "listTokens", Right.ADMINISTER, query=Paged)
 async def _tokens(call: Call) -> Page[TokenOut]:
     """List API tokens, newest first."""
-    limit = call.asked(Paged).limit + 1
-    found = await call.database.run(api_tokens.list_tokens, limit=limit, before=after(call, int))
-    return page_of(call, found, TokenOut.model_validate, lambda token: token.token_id)
+    shown = TokenOut.model_validate
+    return await list_page(call, api_tokens.list_tokens, shown, before=lambda token: token.token_id)
 
 
 @OPERATIONS.add(
@@ -261,11 +250,8 @@ class OwnerBody(In):
 @OPERATIONS.add("GET /organisations", "listOrganisations", Right.ADMINISTER, query=Paged)
 async def _organisations(call: Call) -> Page[OrganisationOut]:
     """List organisations by short name."""
-    limit = call.asked(Paged).limit + 1
-    rows = await call.database.run(
-        organisations.list_organisations, limit=limit, after=after(call, str) or ""
-    )
-    return page_of(call, rows, OrganisationOut.model_validate, lambda row: row.short_name)
+    find, shown = organisations.list_organisations, OrganisationOut.model_validate
+    return await list_page(call, find, shown, kind=str, after=lambda row: row.short_name)
 
 
 @OPERATIONS.add("POST /organisations", "addOrganisation", Right.ADMINISTER, body=NewOrganisation, status=201)
@@ -275,7 +261,7 @@ async def _add_organisation(call: Call) -> OrganisationOut:
     row = await call.database.run(
         organisations.add_organisation, short_name=asked.short_name, name=asked.name
     )
-    about(call.request, "organisation", row.organisation_id, row.name)
+    about(call.request, "organisation", row.organisation_id, row.short_name)
     return await _organisation_out(call, row.organisation_id)
 
 
@@ -290,8 +276,8 @@ async def _show_organisation(call: Call) -> OrganisationOut:
 )
 async def _change_organisation(call: Call) -> OrganisationOut:
     """Rename an organisation, or limit what it may store."""
-    number = await _organisation(call)
-    asked = call.sent(ChangedOrganisation)
+    asked, number = call.sent(ChangedOrganisation), call.place["organisation"]
+    await organisation_of(call.request, number)
 
     def work(session: Session) -> None:
         organisations.change_organisation(session, number, short_name=asked.short_name, name=asked.name)
@@ -305,9 +291,9 @@ async def _change_organisation(call: Call) -> OrganisationOut:
 @OPERATIONS.add("DELETE /organisations/{organisation}", "removeOrganisation", Right.ADMINISTER)
 async def _remove_organisation(call: Call) -> None:
     """Remove an organisation; its repositories then belong to the administrators."""
-    number = await _organisation(call)
-    ended = await call.database.run(organisations.remove_organisation, number)
-    about(call.request, "organisation", number, **ended)
+    row = await organisation_of(call.request, call.place["organisation"])
+    ended = await call.database.run(organisations.remove_organisation, row.organisation_id)
+    about(call.request, "organisation", row.organisation_id, row.short_name, **ended)
 
 
 @OPERATIONS.add("PUT /repositories/{repository}/owner", "setOwner", Right.ADMINISTER, body=OwnerBody)
@@ -324,12 +310,3 @@ async def _organisation_out(call: Call, number: int) -> OrganisationOut:
     if view is None:
         raise ApiError(404, _("Organisation %(number)s does not exist.") % {"number": number})
     return OrganisationOut.model_validate(view)
-
-
-async def _organisation(call: Call) -> int:
-    number: int = call.place["organisation"]
-    row = await call.database.run(lambda session: session.get(Organisation, number))
-    if row is None:
-        raise ApiError(404, _("Organisation %(number)s does not exist.") % {"number": number})
-    about(call.request, "organisation", number, row.name)
-    return number

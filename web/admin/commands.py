@@ -165,11 +165,7 @@ def organisation_add(invocation: Invocation) -> None:
     arguments = invocation.arguments
     with invocation.transaction() as session:
         made = add_organisation(session, short_name=arguments.short_name, name=arguments.name)
-        result = {
-            "organisation_id": made.organisation_id,
-            "short_name": made.short_name,
-            "name": made.name,
-        }
+        result = {name: getattr(made, name) for name in ("organisation_id", "short_name", "name")}
     invocation.console.result(result, f"added organisation {result['short_name']!r}")
 
 
@@ -245,18 +241,7 @@ def _limit(given: str, option: str, unit: int, most: int) -> int | None:
 def organisation_show(invocation: Invocation) -> None:
     """List the organisations."""
     with invocation.session() as session:
-        rows = [
-            {
-                "organisation_id": one.organisation_id,
-                "short_name": one.short_name,
-                "name": one.name,
-                "users": one.users,
-                "repositories": one.repositories,
-                "records": one.records,
-                "bytes": one.bytes,
-            }
-            for one in list_organisations(session)
-        ]
+        found = list_organisations(session)
     columns = {
         "short_name": "Short",
         "name": "Name",
@@ -265,6 +250,7 @@ def organisation_show(invocation: Invocation) -> None:
         "records": "Records",
         "bytes": "Bytes",
     }
+    rows = [{name: getattr(one, name) for name in ("organisation_id", *columns)} for one in found]
     empty = "no organisations; add one with `zatva organisation add SHORT`"
     invocation.console.table(rows, columns, empty=empty)
 

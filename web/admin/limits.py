@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Final
 
 from sqlalchemy.orm import Session
@@ -56,17 +57,9 @@ def _harvests(session: Session, settings: Settings) -> list[Limit]:
     return [
         Limit(title=_("Harvests at a time"), value=overall, setting="manager.overall", used=running),
         Limit(title=_("Places of all workers"), value=places, setting=_PLACES, used=running),
-        _plain(_("Harvests at a time from one host"), manager.per_host, "manager.per_host"),
-        _plain(
-            _("Failures in a row before a schedule is suspended"),
-            manager.suspend_after,
-            "manager.suspend_after",
-        ),
-        _plain(
-            _("Minutes without progress until a harvest is stuck"),
-            manager.stuck_minutes,
-            "manager.stuck_minutes",
-        ),
+        _plain(settings, _("Harvests at a time from one host"), "manager.per_host"),
+        _plain(settings, _("Failures in a row before a schedule is suspended"), "manager.suspend_after"),
+        _plain(settings, _("Minutes without progress until a harvest is stuck"), "manager.stuck_minutes"),
         Limit(
             title=_("Free disk space that stays"),
             value=floor,
@@ -86,68 +79,41 @@ def _partners(session: Session, settings: Settings) -> list[Limit]:
     fullest = fullest_organisation(session, harvester)
     used = f"{fullest.name}: {percent(fullest.share)}" if fullest is not None and fullest.share else ""
     return [
-        Limit(
-            title=_("Records of one organisation"),
-            value=_or_none(harvester.organisation_records),
-            setting="harvester.organisation_records",
-            used=used,
-        ),
+        _optional(settings, _("Records of one organisation"), "harvester.organisation_records", used),
         Limit(
             title=_("Storage of one organisation"),
             value=size(harvester.organisation_bytes) if harvester.organisation_bytes else _("no limit"),
             setting="harvester.organisation_bytes",
             used=used,
         ),
-        _plain(
-            _("Minutes between two harvests"), settings.manager.partner_minutes, "manager.partner_minutes"
-        ),
-        Limit(
-            title=_("Messages of one organisation in an hour"),
-            value=_or_none(settings.mail.per_hour),
-            setting="mail.per_hour",
-        ),
+        _plain(settings, _("Minutes between two harvests"), "manager.partner_minutes"),
+        _optional(settings, _("Messages of one organisation in an hour"), "mail.per_hour"),
     ]
 
 
 def _dashboard(settings: Settings) -> list[Limit]:
-    web = settings.web
     return [
-        _plain(_("Failed sign-ins of an account"), web.sign_in_tries, "web.sign_in_tries"),
-        _plain(
-            _("Failed sign-ins from an address"),
-            web.sign_in_tries_per_address,
-            "web.sign_in_tries_per_address",
-        ),
-        Limit(
-            title=_("Requests to the API in a minute"),
-            value=_or_none(web.api_per_minute),
-            setting="web.api_per_minute",
-        ),
-        _plain(_("Open connections"), web.connections, "web.connections"),
+        _plain(settings, _("Failed sign-ins of an account"), "web.sign_in_tries"),
+        _plain(settings, _("Failed sign-ins from an address"), "web.sign_in_tries_per_address"),
+        _optional(settings, _("Requests to the API in a minute"), "web.api_per_minute"),
+        _plain(settings, _("Open connections"), "web.connections"),
     ]
 
 
 def _provider(settings: Settings) -> list[Limit]:
-    provider = settings.provider
     return [
-        Limit(
-            title=_("Requests of a harvester at a time"),
-            value=_or_none(provider.client_requests),
-            setting="provider.client_requests",
-        ),
-        Limit(
-            title=_("Requests of a harvester in a minute"),
-            value=_or_none(provider.client_rate),
-            setting="provider.client_rate",
-        ),
-        _plain(_("Records in an answer"), provider.records_per_answer, "provider.records_per_answer"),
-        _plain(_("Open connections"), provider.connections, "provider.connections"),
+        _optional(settings, _("Requests of a harvester at a time"), "provider.client_requests"),
+        _optional(settings, _("Requests of a harvester in a minute"), "provider.client_rate"),
+        _plain(settings, _("Records in an answer"), "provider.records_per_answer"),
+        _plain(settings, _("Open connections"), "provider.connections"),
     ]
 
 
-def _plain(title: str, value: float, setting: str) -> Limit:
-    return Limit(title=title, value=number(int(value)), setting=setting)
+def _plain(settings: Settings, title: str, setting: str) -> Limit:
+    return Limit(title=title, value=number(int(attrgetter(setting)(settings))), setting=setting)
 
 
-def _or_none(value: int) -> str:
-    return number(value) if value else _("no limit")
+def _optional(settings: Settings, title: str, setting: str, used: str = "") -> Limit:
+    """Return a limit whose setting is 0 if there is none."""
+    value: int = attrgetter(setting)(settings)
+    return Limit(title=title, value=number(value) if value else _("no limit"), setting=setting, used=used)

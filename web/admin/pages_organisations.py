@@ -122,13 +122,13 @@ async def add(request: web.Request) -> web.Response:
 @administrators_only
 async def show(request: web.Request) -> web.Response:
     """Show one organisation."""
-    return await _page(request, await _organisation_of(request), None)
+    return await _page(request, await organisation_of(request), None)
 
 
 @administrators_only
 async def change(request: web.Request) -> web.Response:
     """Rename the organisation and limit what it may store."""
-    organisation = await _organisation_of(request)
+    organisation = await organisation_of(request)
     asked, form = read_form(ChangeForm, await request.post())
     if asked is None:
         return await _page(request, organisation, form)
@@ -154,12 +154,12 @@ async def give(request: web.Request) -> web.Response:
 
     If an organisation loses some by that, the user confirms it first.
     """
-    organisation, posted = await _organisation_of(request), await request.post()
+    organisation, posted = await organisation_of(request), await request.post()
     back = "back" in posted
     numbers = sorted(set(numbers_in(posted, "repository")))
     if not numbers:
         return await _page(request, organisation, None, unticked="back" if back else "assign")
-    ticked = [(await asked_for(request, Repository, one))[1] for one in numbers[:_MOST_TICKED]]
+    ticked = [await asked_for(request, Repository, one) for one in numbers[:_MOST_TICKED]]
     names = {row.repository_id: row.display_name for row in ticked}
     target = None if back else organisation.organisation_id
     leaving = await database_of(request).run(find_leaving, list(names), target)
@@ -222,7 +222,7 @@ def _moves(leaving: Mapping[int, Organisation]) -> set[str]:
 @administrators_only
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before an organisation is removed."""
-    return await _confirm_removal(request, await _organisation_of(request))
+    return await _confirm_removal(request, await organisation_of(request))
 
 
 async def _confirm_removal(
@@ -256,7 +256,7 @@ def _owned(session: Session, organisation_id: int) -> dict[str, str]:
 async def remove(request: web.Request) -> web.StreamResponse:
     """Remove the organisation."""
     try:
-        organisation = await _organisation_of(request)
+        organisation = await organisation_of(request)
     except web.HTTPNotFound:  # the form was sent twice
         raise web.HTTPSeeOther(_REMOVED) from None
     form = Form(values=texts_of(await request.post()))
@@ -290,8 +290,9 @@ def _steps() -> list[tuple[str, str]]:
     return [(_("Administration"), "/admin"), (_("Organisations"), "/admin/organisations")]
 
 
-async def _organisation_of(request: web.Request) -> Organisation:
-    number = number_of(request)
+async def organisation_of(request: web.Request, number: int | None = None) -> Organisation:
+    """Return the organisation with that number, or the one in the path; respond 404 if there is none."""
+    number = number or number_of(request)
     found = await database_of(request).run(lambda session: session.get(Organisation, number))
     if found is None:
         raise web.HTTPNotFound(text=_("Organisation %(number)s does not exist.") % {"number": number})

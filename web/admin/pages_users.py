@@ -28,7 +28,7 @@ from web.auth.users import (
 )
 from web.models import LinkKind, Role
 from web.site.export import KINDS, columns_of, export_list
-from web.site.faults import RemediableConflict
+from web.site.faults import RemediableConflict, conflicts
 from web.site.forms import (
     Form,
     FormModel,
@@ -116,20 +116,20 @@ async def invite_new(request: web.Request) -> web.Response:
         field = "name" if asked.organisation or asked.role is not Role.PARTNER else "organisation"
         return await _page(request, None, form.with_error(field, error_text(error)))
     about(request, "user", user_id, asked.name)
-    return await _page(request, await _user_of(request, user_id), None, link=link, invitation=True)
+    return await _page(request, await user_of(request, user_id), None, link=link, invitation=True)
 
 
 @administrators_only
 async def show(request: web.Request) -> web.Response:
     """Show one user."""
-    return await _page(request, await _user_of(request), None)
+    return await _page(request, await user_of(request), None)
 
 
 @administrators_only
 @needs_fresh_sign_in
 async def change(request: web.Request) -> web.Response:
     """Change the user's role or organisation."""
-    user = await _user_of(request)
+    user = await user_of(request)
     asked, form = read_form(RoleForm, await request.post())
     if asked is None:
         return await _page(request, user, form)
@@ -167,7 +167,7 @@ async def invite(request: web.Request) -> web.Response:
 @administrators_only
 async def confirm_disabling(request: web.Request) -> web.Response:
     """Ask for confirmation before a user is disabled."""
-    user = await _user_of(request)
+    user = await user_of(request)
     return confirmation(
         request,
         _("Disable %(name)s?") % {"name": user.name},
@@ -182,7 +182,7 @@ async def confirm_disabling(request: web.Request) -> web.Response:
 @administrators_only
 async def disable(request: web.Request) -> web.StreamResponse:
     """Disable the user."""
-    user = await _user_of(request)
+    user = await user_of(request)
     try:
         await database_of(request).run(disable_user, user.user_id)
     except LastAdministratorError as error:
@@ -198,7 +198,7 @@ async def disable(request: web.Request) -> web.StreamResponse:
 @needs_fresh_sign_in
 async def confirm_reset(request: web.Request) -> web.Response:
     """Ask for confirmation before a user's second factor is reset."""
-    user = await _user_of(request)
+    user = await user_of(request)
     return confirmation(
         request,
         _("Reset the second factor of %(name)s?") % {"name": user.name},
@@ -214,7 +214,7 @@ async def confirm_reset(request: web.Request) -> web.Response:
 @needs_fresh_sign_in
 async def reset_second_factor(request: web.Request) -> web.StreamResponse:
     """Reset the second factor of a user who has lost it."""
-    user = await _user_of(request)
+    user = await user_of(request)
     await database_of(request).run(second_factor.disable, user.user_id)
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=second-factor-reset")
 
@@ -222,7 +222,7 @@ async def reset_second_factor(request: web.Request) -> web.StreamResponse:
 @administrators_only
 async def enable(request: web.Request) -> web.StreamResponse:
     """Enable a disabled user."""
-    user = await _user_of(request)
+    user = await user_of(request)
     await database_of(request).run(enable_user, user.user_id)
     raise web.HTTPSeeOther(f"/admin/users/{user.user_id}?done=user-enabled")
 
@@ -233,15 +233,14 @@ def base_url(request: web.Request) -> str:
 
 
 async def _linked(request: web.Request, kind: LinkKind) -> web.Response:
-    user, settings = await _user_of(request), request.config_dict[SETTINGS]
-    try:
+    user, settings = await user_of(request), request.config_dict[SETTINGS]
+    with conflicts():
         made = await database_of(request).run(make_link, settings, user.name, base_url(request), kind=kind)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     return await _page(request, user, None, link=made, invitation=kind is LinkKind.INVITATION)
 
 
-async def _user_of(request: web.Request, number: int | None = None) -> UserView:
+async def user_of(request: web.Request, number: int | None = None) -> UserView:
+    """Return the user with that number, or the one in the path; respond 404 if there is none."""
     wanted = number or number_of(request)
     user = await database_of(request).run(find_user_view, wanted)
     if user is None:

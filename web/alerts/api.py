@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from pydantic import ConfigDict, Field
@@ -22,7 +23,7 @@ from oai.rights import Right
 from web.alerts.forms import AlertForm
 from web.alerts.pages import mail_of_partner, send_links, services_for
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import after, list_page, page_of
 from web.api.shapes import Out, Page, Paged
 from web.auth.access import about, visible_repositories
 from web.site.paging import LARGEST_BIGINT
@@ -225,13 +226,12 @@ async def _try(call: Call) -> Tried:
 async def _deliveries(call: Call) -> Page[DeliveryOut]:
     """List sent and pending messages, newest first."""
     query = call.asked(DeliveryQuery)
-    rows = await call.database.run(
+    find = partial(
         list_notices,
-        query.limit + 1,
-        before=after(call, int, largest=LARGEST_BIGINT),
         among=visible_repositories(call.who),
         rule_id=query.rule,
         state=query.state,
         report_id=query.report,
     )
-    return page_of(call, rows, DeliveryOut.model_validate, lambda row: row.notice_id)
+    shown = DeliveryOut.model_validate
+    return await list_page(call, find, shown, largest=LARGEST_BIGINT, before=lambda row: row.notice_id)

@@ -1,6 +1,7 @@
 """REST API: acknowledged failures, muted repositories and maintenance windows."""
 
 from datetime import datetime
+from functools import partial
 from typing import Final, Literal
 
 from pydantic import Field
@@ -10,7 +11,7 @@ from manager.notices.models import Mute, MuteKind
 from manager.notices.mutes import acknowledge, end_mute, list_mutes, mute
 from oai.rights import Right
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import Flag, In, Moment, Out, Page, Paged
 from web.auth.access import about, visible_repositories
 
@@ -59,15 +60,8 @@ class Acknowledgement(In):
 @OPERATIONS.add("GET /mutes", "listMutes", Right.LOOK, query=MuteQuery)
 async def _list(call: Call) -> Page[MuteOut]:
     """List what is acknowledged, muted or in maintenance, newest first."""
-    query = call.asked(MuteQuery)
-    rows = await call.database.run(
-        list_mutes,
-        among=visible_repositories(call.who),
-        limit=query.limit + 1,
-        before=after(call, int),
-        past=query.past,
-    )
-    return page_of(call, rows, lambda row: _out(call, row[0]), lambda row: row[0].mute_id)
+    find = partial(list_mutes, among=visible_repositories(call.who), past=call.asked(MuteQuery).past)
+    return await list_page(call, find, lambda row: _out(call, row[0]), before=lambda row: row[0].mute_id)
 
 
 @OPERATIONS.add("POST /mutes", "addMute", Right.HARVEST, body=NewMute, status=201, faults={404, 409})

@@ -158,14 +158,14 @@ async def add(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def edit(request: web.Request) -> web.Response:
     """Show the form of an existing rule."""
-    _who, rule = await asked_for(request, NoticeRule)
+    rule = await asked_for(request, NoticeRule)
     return await _form(request, await _source(request, rule), Form(values=filled_from(values_of(rule))), rule)
 
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
     """Change the rule, or show the form again with its errors."""
-    _who, rule = await asked_for(request, NoticeRule)
+    rule = await asked_for(request, NoticeRule)
     repository = await _source(request, rule)
     asked, form = read_form(AlertForm, await request.post())
     if asked is None:
@@ -191,7 +191,7 @@ async def change(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def test(request: web.Request) -> web.Response:
     """Queue a test message, which the manager sends."""
-    _who, rule = await asked_for(request, NoticeRule)
+    rule = await asked_for(request, NoticeRule)
     await database_of(request).run(put_trial_into_outbox, number_of(request))
     raise web.HTTPSeeOther(await _done(request, rule, "alert-tried"))
 
@@ -208,7 +208,7 @@ async def _done(request: web.Request, rule: NoticeRule, done: str) -> str:
 @needs(Right.HARVEST)
 async def confirm_new_key(request: web.Request) -> web.Response:
     """Ask for confirmation before the signing key is replaced."""
-    _who, rule = await asked_for(request, NoticeRule)
+    rule = await asked_for(request, NoticeRule)
     hours = request.config_dict[SETTINGS].webhooks.overlap_hours
     return confirmation(
         request,
@@ -223,7 +223,7 @@ async def confirm_new_key(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def new_key(request: web.Request) -> web.Response:
     """Replace the signing key of a webhook, and show the new one once."""
-    _who, rule = await asked_for(request, NoticeRule)
+    rule = await asked_for(request, NoticeRule)
     key = await database_of(request).run(replace_key, rule.rule_id, request.config_dict[SETTINGS].webhooks)
     return render(request, "alert_key.html", rule=rule, key=key)
 
@@ -291,7 +291,7 @@ def services_for(request: web.Request) -> list[str]:
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a rule is removed."""
-    _who, rule = await asked_for(request, NoticeRule)
+    rule = await asked_for(request, NoticeRule)
     return confirmation(
         request,
         _("Remove the notification rule?"),
@@ -346,8 +346,7 @@ async def _chosen(request: web.Request) -> Repository | None:
     number = number_in(request, "repository")
     if number is None:
         raise web.HTTPNotFound(text=_("Choose a repository first."))
-    _who, repository = await asked_for(request, Repository, number)
-    return repository
+    return await asked_for(request, Repository, number)
 
 
 async def _source(request: web.Request, rule: NoticeRule) -> Repository | None:

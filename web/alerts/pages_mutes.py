@@ -13,14 +13,14 @@ from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, local_path, needs, visible_repositories, who_asks
 from web.repositories.forms import repository_choices
+from web.site.faults import conflicts
 from web.site.formats import lasting
-from web.site.forms import Form, FormModel, empty_is_none, read_form
+from web.site.forms import Form, FormModel, LocalTime, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import BIG_NUMBER, NUMBER, chosen_repository
 from web.site.render import render
-from web.site.zones import here
 
 _LONGEST: Final = 2000
 _HOURS: Final = (1, 4, 12, 24, 72, 168, 720, 2160)
@@ -31,7 +31,7 @@ class MuteForm(FormModel):
 
     repository: str = Field(pattern=r"^(all|[1-9]\d{0,8})$")
     kind: MuteKind = MuteKind.MUTED
-    starts: datetime | None = None
+    starts: LocalTime | None = None
     hours: int = Field(4, ge=1, le=2160)
     note: str = Field(min_length=1, max_length=_LONGEST)
 
@@ -46,10 +46,7 @@ class MuteForm(FormModel):
 
     def times(self) -> tuple[datetime | None, datetime]:
         """Return start and end, with a time zone."""
-        begin = self.starts
-        if begin is not None and begin.tzinfo is None:
-            begin = begin.replace(tzinfo=here())
-        return begin, (begin or utc_now()) + timedelta(hours=self.hours)
+        return self.starts, (self.starts or utc_now()) + timedelta(hours=self.hours)
 
 
 async def listing(request: web.Request) -> web.Response:
@@ -89,7 +86,7 @@ async def add(request: web.Request) -> web.Response:
         return await _form(request, form)
     number = None
     if asked.repository != "all":
-        number = (await asked_for(request, Repository, int(asked.repository)))[1].repository_id
+        number = (await asked_for(request, Repository, int(asked.repository))).repository_id
     elif _own_only(request):
         return await _form(request, form.with_error("repository", _("Choose one of the options.")))
     starts, ends = asked.times()
@@ -107,21 +104,19 @@ async def add(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def acknowledge_run(request: web.Request) -> web.Response:
     """Note that the user knows of a run's failure, and return to the page with the button."""
-    who, run = await asked_for(request, History)
+    who, run = who_asks(request), await asked_for(request, History)
     posted = await request.post()
     note = str(posted.get("note", ""))[:_LONGEST]
 
-    try:
+    with conflicts():
         await database_of(request).run(acknowledge, run.history_id, note=note, by=who.name)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"{local_path(posted).partition('?')[0]}?done=acknowledged")
 
 
 @needs(Right.HARVEST)
 async def end(request: web.Request) -> web.Response:
     """End it now, and return to the page with the button."""
-    _who, row = await asked_for(request, Mute)
+    row = await asked_for(request, Mute)
     await database_of(request).run(end_mute, row.mute_id)
     path = local_path({"next": "/alerts/mutes", **await request.post()})
     raise web.HTTPSeeOther(f"{path.partition('?')[0]}?done=unmuted")

@@ -146,8 +146,7 @@ class Call:
 
     async def row(self, kind: type[_Row], name: str, *, being_removed: bool = False) -> _Row:
         """Return the row whose number is the path variable `name`; respond as `asked_for` does."""
-        _who, row = await asked_for(self.request, kind, self.place[name], being_removed=being_removed)
-        return row
+        return await asked_for(self.request, kind, self.place[name], being_removed=being_removed)
 
     async def check_repository(self, number: int | None, purpose: str) -> None:
         """Check that the caller may see the chosen repository, or all of them if none is chosen.

@@ -66,6 +66,27 @@ def page_of(
     return Page(items=[shown(row) for row in kept], next=following)
 
 
+async def list_page(
+    call: Call,
+    find: Callable[..., Sequence[_Row]],
+    shown: Callable[[_Row], Any],
+    *,
+    kind: Any = int,  # noqa: ANN401 a type, or tuple[…]
+    largest: int = LARGEST_INTEGER,
+    **place: Callable[[_Row], object],
+) -> Page[Any]:
+    """Return the page of the rows that `find` reads from the database, as `web.site.export.export_list` does.
+
+    `place` is the argument of `find` after which, or before which, rows follow, with its value for a row;
+    `kind` and `largest` are of that value, as `after` reads it.
+    """
+    ((argument, key),) = place.items()
+    begin = after(call, kind, largest=largest)
+    given = {} if begin is None else {argument: begin}
+    rows = await call.database.run(find, limit=call.asked(Paged).limit + 1, **given)
+    return page_of(call, rows, shown, key)
+
+
 def link(call: Call, key: object) -> str:
     """Return the URL of the page that starts after the item with the given key."""
     values = json.dumps(key, separators=(",", ":")).encode()

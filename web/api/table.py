@@ -56,7 +56,7 @@ class _Names(GenerateJsonSchema):
         return f"{page[1].removesuffix('Out')}Page" if page else super().normalize_name(name)
 
 
-def document(operations: Sequence[Operation], *, version: str, server: str = PREFIX) -> dict[str, Any]:
+def document(operations: Sequence[Operation], *, version: str) -> dict[str, Any]:
     """Return the OpenAPI document of these operations as a JSON-compatible value."""
     models = _models(operations)
     refs, definitions = models_json_schema(list(models), ref_template=_REF, schema_generator=_Names)
@@ -67,7 +67,7 @@ def document(operations: Sequence[Operation], *, version: str, server: str = PRE
     return {
         "openapi": _VERSION,
         "info": {"title": "Zatva", "version": version, "description": _ABOUT},
-        "servers": [{"url": server}],
+        "servers": [{"url": PREFIX}],
         "tags": [{"name": name} for name in dict.fromkeys(one.tag for one in operations)],
         "paths": paths,
         "components": {

@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pydantic import Field
@@ -16,7 +17,7 @@ from provider.aggregate.overview import read_overview
 from provider.aggregate.sources import add_source, find_repository, values_of, withdraw_source
 from provider.holdings import selection
 from provider.holdings.capture import FoundCapture
-from provider.holdings.document_details import DocumentFacts, InCollection, document_facts
+from provider.holdings.document_details import DocumentFacts, InCollection
 from provider.holdings.identifiers import oai_identifier
 from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures
 from provider.holdings.selection import Selection
@@ -24,10 +25,11 @@ from provider.holdings.sets import Node, Tree, children, tree_of
 from provider.holdings.status import archive_status, by_month
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, link, page_of
+from web.api.paging import after, link, list_page
 from web.api.shapes import Done, In, Moment, Out, Page, Paged
 from web.archive.address import aggregate_address, document_address, provider_address
 from web.archive.pages_aggregate import asked_to_publish
+from web.archive.pages_documents import facts_of
 from web.auth.access import about
 from web.site.i18n import _
 
@@ -99,10 +101,8 @@ async def _sets(call: Call) -> Page[NodeOut]:
     """List the sets directly below a set, or the top-level sets of a tree."""
     query = call.asked(SetQuery)
     tree = tree_of(query.below) if query.below is not None else query.tree
-    rows = await call.database.run(
-        children, tree, below=query.below, limit=query.limit + 1, after=after(call, str) or ""
-    )
-    return page_of(call, rows, NodeOut.model_validate, lambda node: node.set_spec)
+    find = partial(children, tree=tree, below=query.below)
+    return await list_page(call, find, NodeOut.model_validate, kind=str, after=lambda node: node.set_spec)
 
 
 class AggregateSourceOut(Out):
@@ -293,11 +293,7 @@ async def _documents(call: Call) -> Page[FoundOut]:
 @OPERATIONS.add("GET /archive/documents/{document}", "getDocument", Right.LOOK_AROUND)
 async def _document(call: Call) -> DocumentOut:
     """Show a document."""
-    key = uuid.UUID(call.place["document"])
-    facts = await call.database.run(document_facts, key)
-    if facts is None:
-        raise ApiError(404, _("Document %(key)s does not exist.") % {"key": key})
-    return _document_out(facts, call.settings)
+    return _document_out(await facts_of(call.request, call.place["document"]), call.settings)
 
 
 @OPERATIONS.add("POST /archive/documents/{document}/hide", "hideDocument", Right.ARCHIVE)
@@ -313,7 +309,7 @@ async def _unhide(call: Call) -> Done:
 
 
 async def _mark(call: Call, mark: Any) -> Done:  # noqa: ANN401 the service that hides or unhides
-    key = uuid.UUID((await _document(call)).key.hex)
+    key = (await facts_of(call.request, call.place["document"])).key
     margin = call.settings.provider.publish_margin
     return Done(changed=await call.database.run(mark, Selection(key=key), margin=margin))
 

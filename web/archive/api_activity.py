@@ -2,8 +2,9 @@
 
 import asyncio
 import uuid
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pydantic import Field
@@ -13,20 +14,28 @@ from oai.errors import UsageError
 from oai.rights import Right
 from provider.clients.store import HarvestedList, Harvester, harvested_lists, harvesters
 from provider.holdings.index_errors import find_problems, find_run_files
-from provider.holdings.status import RunStatus, run_statuses
+from provider.holdings.status import RunFile, RunStatus, run_statuses
 from provider.indexing.browsing import FileKnown, find_files, list_folder
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import after, list_page, page_of
 from web.api.shapes import Flag, In, Out, Page, Paged
 from web.archive.address import provider_address
-from web.archive.pages_activity import CHECK_COUNT, SELF_TESTS, abandoned_after, client_of, list_self_tests
+from web.archive.pages_activity import (
+    CHECK_COUNT,
+    SELF_TESTS,
+    abandoned_after,
+    client_of,
+    list_self_tests,
+    self_test_of,
+)
 from web.auth.access import about, who_asks
-from web.models import SelfTest
 from web.site.i18n import _
 from web.site.paging import LARGEST_BIGINT
 
 OPERATIONS: Final = Operations("archive")
+
+_MOMENT_KEY: Final = tuple[datetime, uuid.UUID]
 
 
 class IndexRunOut(Out, RunStatus):
@@ -39,23 +48,11 @@ class FileQuery(Paged):
     troubled: Flag = Field(default=False, description="Only files that failed or have unreadable locations.")
 
 
-class FileOut(Out):
+class FileOut(Out, RunFile):
     """A file of an indexing run."""
 
-    id: int
-    path: str
-    state: str
-    reason: str | None
     failure_code: str | None = Field(description="Failure code; see the reference of failure codes.")
-    failure_facts: dict[str, Any] | None = Field(description="Facts that belong to the failure code.")
-    host: str | None
-    started: datetime | None
-    ended: datetime | None
-    new: int
-    unchanged: int
-    moved: int
-    duplicates: int
-    problems: int
+    failure_facts: Mapping[str, Any] | None = Field(description="Facts that belong to the failure code.")
 
 
 class TroubleOut(Out):
@@ -125,9 +122,7 @@ class SelfTestOut(SelfTestLine):
 @OPERATIONS.add("GET /archive/indexing", "listIndexRuns", Right.LOOK_AROUND, query=Paged)
 async def _index_runs(call: Call) -> Page[IndexRunOut]:
     """List indexing runs, newest first."""
-    most = call.asked(Paged).limit + 1
-    runs = await call.database.run(run_statuses, most=most, before=after(call, int))
-    return page_of(call, runs, IndexRunOut.model_validate, lambda run: run.run_id)
+    return await list_page(call, run_statuses, IndexRunOut.model_validate, before=lambda run: run.run_id)
 
 
 class EntryOut(Out):
@@ -221,23 +216,15 @@ async def _index_files(call: Call) -> Page[FileOut]:
 @OPERATIONS.add("GET /archive/problems", "listIndexProblems", Right.LOOK_AROUND, query=Paged)
 async def _troubles(call: Call) -> Page[TroubleOut]:
     """List unreadable locations in archive files, newest first."""
-    limit = call.asked(Paged).limit + 1
-    rows = await call.database.run(
-        find_problems, limit=limit, before=after(call, int, largest=LARGEST_BIGINT)
-    )
-    return page_of(call, rows, TroubleOut.model_validate, lambda one: one.id)
+    shown = TroubleOut.model_validate
+    return await list_page(call, find_problems, shown, largest=LARGEST_BIGINT, before=lambda one: one.id)
 
 
 @OPERATIONS.add("GET /archive/harvesters", "listHarvesters", Right.LOOK_AROUND, query=Paged)
 async def _harvesters(call: Call) -> Page[HarvesterOut]:
     """List harvesters of the archive, most recently active first."""
-    found = await call.database.run(
-        harvesters,
-        abandoned_after=abandoned_after(call.request),
-        limit=call.asked(Paged).limit + 1,
-        before=after(call, tuple[datetime, uuid.UUID]),
-    )
-    return page_of(call, found, HarvesterOut.model_validate, _place)
+    find = partial(harvesters, abandoned_after=abandoned_after(call.request))
+    return await list_page(call, find, HarvesterOut.model_validate, kind=_MOMENT_KEY, before=_place)
 
 
 @OPERATIONS.add(
@@ -246,14 +233,8 @@ async def _harvesters(call: Call) -> Page[HarvesterOut]:
 async def _lists(call: Call) -> Page[HarvestedListOut]:
     """Show a harvester's progress through its lists."""
     client = await client_of(call.request, "client")
-    found = await call.database.run(
-        harvested_lists,
-        abandoned_after=abandoned_after(call.request),
-        client=client.key,
-        limit=call.asked(Paged).limit + 1,
-        before=after(call, tuple[datetime, uuid.UUID]),
-    )
-    return page_of(call, found, HarvestedListOut.model_validate, _place)
+    find = partial(harvested_lists, abandoned_after=abandoned_after(call.request), client=client.key)
+    return await list_page(call, find, HarvestedListOut.model_validate, kind=_MOMENT_KEY, before=_place)
 
 
 def _place(row: Harvester | HarvestedList) -> tuple[str, str]:
@@ -272,16 +253,11 @@ async def _start_check(call: Call) -> SelfTestLine:
 @OPERATIONS.add("GET /archive/checks", "listSelfTests", Right.LOOK_AROUND, query=Paged)
 async def _checks(call: Call) -> Page[SelfTestLine]:
     """List self-tests, newest first."""
-    limit = call.asked(Paged).limit + 1
-    rows = await call.database.run(list_self_tests, limit=limit, before=after(call, int))
-    return page_of(call, rows, SelfTestLine.model_validate, lambda row: row.self_test_id)
+    shown = SelfTestLine.model_validate
+    return await list_page(call, list_self_tests, shown, before=lambda row: row.self_test_id)
 
 
 @OPERATIONS.add("GET /archive/checks/{check}", "getSelfTest", Right.LOOK_AROUND)
 async def _check(call: Call) -> SelfTestOut:
     """Show a self-test with its findings."""
-    number: int = call.place["check"]
-    row = await call.database.run(lambda session: session.get(SelfTest, number))
-    if row is None:
-        raise ApiError(404, _("Self-test %(number)s does not exist.") % {"number": number})
-    return SelfTestOut.model_validate(row)
+    return SelfTestOut.model_validate(await self_test_of(call.request, call.place["check"]))

@@ -20,7 +20,7 @@ from provider.holdings.sets import collection_set_spec
 from provider.models import Access, Collection
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import Done, Flag, In, Moment, Out, Page, Paged, unchanged
 from web.auth.access import about
 from web.site.i18n import _
@@ -152,9 +152,8 @@ class RemovalQuery(In):
 @OPERATIONS.add("GET /archive/collections", "listCollections", Right.LOOK_AROUND, query=Paged)
 async def _list(call: Call) -> Page[CollectionOut]:
     """List the tree of collections with their access rules."""
-    limit = call.asked(Paged).limit + 1
-    rows = await call.database.run(collections.list_collections, limit=limit, after=after(call, str) or "")
-    return page_of(call, rows, CollectionOut.model_validate, lambda row: row.set_spec)
+    find, shown = collections.list_collections, CollectionOut.model_validate
+    return await list_page(call, find, shown, kind=str, after=lambda row: row.set_spec)
 
 
 @OPERATIONS.add("POST /archive/collections", "addCollection", Right.ARCHIVE, body=NewCollection, status=201)

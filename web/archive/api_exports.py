@@ -9,15 +9,13 @@ from pydantic import ConfigDict, Field, model_validator
 
 from manager.exports import remove_export
 from oai.rights import Right
-from provider.export.models import ExportForm, PreparedExport
+from provider.export.models import ExportForm
 from provider.export.prepared_files import list_exports
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import Moment, Out, Page, Paged
-from web.archive.pages_exports import ExportRequest, queued, sent
-from web.auth.access import about
-from web.site.i18n import _
+from web.archive.pages_exports import ExportRequest, found_export, queued, sent
 
 OPERATIONS: Final = Operations("archive")
 
@@ -64,9 +62,8 @@ class NewExport(ExportRequest):
 @OPERATIONS.add("GET /archive/exports", "listPreparedExports", Right.LOOK_AROUND, query=Paged)
 async def _list(call: Call) -> Page[PreparedExportOut]:
     """List WARC and WACZ files prepared for download, newest first."""
-    limit = call.asked(Paged).limit + 1
-    rows = await call.database.run(list_exports, limit=limit, before=after(call, int))
-    return page_of(call, rows, PreparedExportOut.model_validate, lambda row: row.export_id)
+    shown = PreparedExportOut.model_validate
+    return await list_page(call, list_exports, shown, before=lambda row: row.export_id)
 
 
 @OPERATIONS.add("POST /archive/exports", "prepareExport", Right.ARCHIVE, body=NewExport, status=202)
@@ -80,7 +77,7 @@ async def _prepare(call: Call) -> PreparedExportOut:
 @OPERATIONS.add("GET /archive/exports/{export}", "getPreparedExport", Right.LOOK_AROUND)
 async def _show(call: Call) -> PreparedExportOut:
     """Show a prepared file."""
-    return PreparedExportOut.model_validate(await _asked(call))
+    return PreparedExportOut.model_validate(await found_export(call.request, call.place["export"]))
 
 
 @OPERATIONS.add(
@@ -92,21 +89,12 @@ async def _show(call: Call) -> PreparedExportOut:
 )
 async def _send(call: Call) -> web.StreamResponse:
     """Download a prepared file, whole or in ranges."""
-    return await sent(call.request, (await _asked(call)).export_id)
+    return await sent(call.request, call.place["export"])
 
 
 @OPERATIONS.add("DELETE /archive/exports/{export}", "removePreparedExport", Right.ARCHIVE)
 async def _remove(call: Call) -> None:
     """Remove a prepared file, or stop its preparation."""
-    export = await _asked(call)
+    export = await found_export(call.request, call.place["export"])
     if not await call.database.run(remove_export, call.settings, export.export_id, by=call.who.name):
         raise ApiError(409, "the file is not available: its preparation failed, or it was removed")
-
-
-async def _asked(call: Call) -> PreparedExport:
-    number: int = call.place["export"]
-    row = await call.database.run(lambda session: session.get(PreparedExport, number))
-    if row is None:
-        raise ApiError(404, _("Prepared file %(number)s does not exist.") % {"number": number})
-    about(call.request, "export", number, row.title)
-    return row

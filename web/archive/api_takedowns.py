@@ -2,20 +2,19 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Final
 
 from pydantic import Field
 
-from oai.errors import UsageError
 from oai.rights import Right
 from provider.holdings import takedowns
 from provider.models import Takedown
-from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import In, Moment, Out, Page, Paged
+from web.archive.pages_takedowns import takedown_of
 from web.auth.access import about
-from web.site.i18n import error_text
 
 OPERATIONS: Final = Operations("archive")
 
@@ -87,14 +86,8 @@ class LiftBody(In):
 async def _list(call: Call) -> Page[TakedownOut]:
     """List the take-down register, newest first."""
     asked = call.asked(TakedownQuery)
-    rows = await call.database.run(
-        takedowns.list_takedowns,
-        limit=asked.limit + 1,
-        before=after(call, int),
-        words=asked.words,
-        ended=asked.ended,
-    )
-    return page_of(call, rows, _out, lambda row: row.takedown_id)
+    find = partial(takedowns.list_takedowns, words=asked.words, ended=asked.ended)
+    return await list_page(call, find, _out, before=lambda row: row.takedown_id)
 
 
 @OPERATIONS.add("POST /archive/takedowns/preview", "previewTakedown", Right.ARCHIVE, body=Targets)
@@ -117,13 +110,13 @@ async def _add(call: Call) -> TakedownOut:
 @OPERATIONS.add("GET /archive/takedowns/{takedown}", "getTakedown", Right.ARCHIVE)
 async def _show(call: Call) -> TakedownOut:
     """Show a take-down."""
-    return _out(await _row(call, int(call.place["takedown"])))
+    return _out(await takedown_of(call.request, call.place["takedown"]))
 
 
 @OPERATIONS.add("POST /archive/takedowns/{takedown}/lift", "liftTakedown", Right.ARCHIVE, body=LiftBody)
 async def _lift(call: Call) -> TakedownOut:
     """End a take-down; its documents are shown again unless something else hides them."""
-    row = await _row(call, int(call.place["takedown"]))
+    row = await takedown_of(call.request, call.place["takedown"])
     await call.database.run(takedowns.lift, row.takedown_id, call.sent(LiftBody).reason)
     return await _settled(call, row.takedown_id, row.documents)
 
@@ -131,16 +124,9 @@ async def _lift(call: Call) -> TakedownOut:
 async def _settled(call: Call, number: int, documents: int) -> TakedownOut:
     margin = call.settings.provider.publish_margin
     await call.database.run(takedowns.settle_if_small, number, documents, margin=margin)
-    row = await _row(call, number)
+    row = await takedown_of(call.request, number)
     about(call.request, "takedown", number, row.targets[0])
     return _out(row)
-
-
-async def _row(call: Call, number: int) -> Takedown:
-    try:
-        return await call.database.run(takedowns.find_takedown, number)
-    except UsageError as error:
-        raise ApiError(404, error_text(error)) from None
 
 
 def _out(row: Takedown) -> TakedownOut:

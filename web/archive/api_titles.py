@@ -3,6 +3,7 @@
 import uuid
 from collections.abc import Mapping, Sequence
 from datetime import date, datetime
+from functools import partial
 from typing import Any, Final
 
 from pydantic import Field
@@ -22,7 +23,7 @@ from provider.titles.models import Title
 from provider.titles.ranges import range_rules
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import Out, Page, Paged
 from web.site.i18n import _
 
@@ -129,20 +130,12 @@ class TitleQuery(Paged):
 async def _list(call: Call) -> Page[TitleLine]:
     """List titles, also those that are not listed for harvesters, in the order of their import."""
     asked = call.asked(TitleQuery)
-    rows = await call.database.run(
-        list_titles,
-        limit=asked.limit + 1,
-        after=after(call, int) or 0,
-        words=asked.words,
-        source=asked.source,
-        standing=asked.standing,
-    )
     namespace = call.settings.provider.namespace
-    return page_of(
+    return await list_page(
         call,
-        rows,
+        partial(list_titles, words=asked.words, source=asked.source, standing=asked.standing),
         lambda title: TitleLine.from_row(title, **_made_of(title, namespace)),
-        lambda title: title.title_id,
+        after=lambda title: title.title_id,
     )
 
 

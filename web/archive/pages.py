@@ -1,6 +1,5 @@
 """Archive pages: base URLs, contents, set hierarchies and the aggregate, and the archive's lists as files."""
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -14,20 +13,14 @@ from oai.settings import Settings
 from oai.xml import parse
 from provider.clients.store import harvested_lists, harvesters
 from provider.holdings.collections import list_collections
-from provider.holdings.index_errors import NumberedFile, find_problems, find_run_files
-from provider.holdings.sets import Node, Tree, children, tree_of
-from provider.holdings.status import (
-    RunStatus,
-    archive_status,
-    by_month,
-    index_backlog,
-    run_statuses,
-)
+from provider.holdings.index_errors import find_problems, find_run_files
+from provider.holdings.sets import Tree, children, tree_of
+from provider.holdings.status import archive_status, by_month, index_backlog, run_statuses
 from provider.protocol.repository import make_repository
 from web.archive.address import is_local, provider_address
 from web.archive.pages_activity import CLIENT, abandoned_after, client_of, list_self_tests
 from web.auth.access import needs
-from web.site.export import AT_ONCE, KINDS, columns_of, export, export_list
+from web.site.export import KINDS, columns_of, export_list
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, page_of, text_in
@@ -128,16 +121,12 @@ _SELF_TEST: Final = columns_of(
 async def sets_as_file(request: web.Request) -> web.StreamResponse:
     """Export one level of a set hierarchy."""
     below = request.query.get("below") or None
-
-    async def behind(last: Node | None) -> Sequence[Node]:
-        after = last.set_spec if last else ""
-        try:
-            tree = tree_of(below or request.query.get("tree", Tree.COLLECTION))
-            return await database_of(request).run(children, tree, below=below, limit=AT_ONCE, after=after)
-        except UsageError as error:
-            raise web.HTTPNotFound(text=error_text(error)) from None
-
-    return await export(request, "sets_exports", _NODE, behind)
+    try:
+        tree = tree_of(below or request.query.get("tree", Tree.COLLECTION))
+        find = partial(children, tree=tree, below=below)
+        return await export_list(request, "sets_exports", _NODE, find, after=lambda node: node.set_spec)
+    except UsageError as error:
+        raise web.HTTPNotFound(text=error_text(error)) from None
 
 
 @needs(Right.LOOK_AROUND)
@@ -151,29 +140,18 @@ async def collections(request: web.Request) -> web.StreamResponse:
 @needs(Right.LOOK_AROUND)
 async def runs(request: web.Request) -> web.StreamResponse:
     """Export the indexing runs, newest first."""
-
-    async def behind(last: RunStatus | None) -> Sequence[RunStatus]:
-        before = last.run_id if last else None
-        return await database_of(request).run(run_statuses, most=AT_ONCE, before=before)
-
-    return await export(request, "indexing", _RUN, behind)
+    return await export_list(request, "indexing", _RUN, run_statuses, before=lambda run: run.run_id)
 
 
 @needs(Right.LOOK_AROUND)
 async def files(request: web.Request) -> web.StreamResponse:
     """Export the files of an indexing run: all, or only those with faults."""
     number, troubled = number_of(request), request.query.get("show") == "troubled"
-
-    async def behind(last: NumberedFile | None) -> Sequence[NumberedFile]:
-        after = last.id if last else 0
-        try:
-            return await database_of(request).run(
-                find_run_files, number, limit=AT_ONCE, after=after, troubled=troubled
-            )
-        except UsageError as error:
-            raise web.HTTPNotFound(text=error_text(error)) from None
-
-    return await export(request, f"indexing-{number}", _FILE, behind)
+    find = partial(find_run_files, run_id=number, troubled=troubled)
+    try:
+        return await export_list(request, f"indexing-{number}", _FILE, find, after=lambda file: file.id)
+    except UsageError as error:
+        raise web.HTTPNotFound(text=error_text(error)) from None
 
 
 @needs(Right.LOOK_AROUND)

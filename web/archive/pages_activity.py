@@ -32,6 +32,7 @@ from web.archive.address import provider_address
 from web.auth.access import about, needs, who_asks
 from web.models import SelfTest
 from web.site.background import Background
+from web.site.faults import conflicts
 from web.site.forms import Form
 from web.site.i18n import _, error_text, mark
 from web.site.keys import SETTINGS, database_of
@@ -141,7 +142,7 @@ async def indexing(request: web.Request) -> web.Response:
     database = database_of(request)
     before = number_in(request, "before", largest=LARGEST_BIGINT)
     before_run = number_in(request, "before_run")
-    runs = await database.run(run_statuses, most=_RUNS + 1, before=before_run)
+    runs = await database.run(run_statuses, limit=_RUNS + 1, before=before_run)
     problems = await database.run(find_problems, limit=PAGE + 1, before=before)
     return render(
         request,
@@ -286,23 +287,26 @@ async def checks(request: web.Request) -> web.Response:
 async def start_check(request: web.Request) -> web.Response:
     """Start a self-test in the background."""
     base_url = provider_address(request.config_dict[SETTINGS])
-    try:
+    with conflicts():
         row = await request.config_dict[SELF_TESTS].start(base_url, asked_by=who_asks(request).name)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/archive/check/{row.self_test_id}?done=check-started")
 
 
 @needs(Right.LOOK_AROUND)
 async def check(request: web.Request) -> web.Response:
     """Show one self-test with its findings so far."""
-    number = number_of(request)
-    row = await database_of(request).run(lambda session: session.get(SelfTest, number))
-    if row is None:
-        raise web.HTTPNotFound(text=_("Self-test %(number)s does not exist.") % {"number": number})
+    row = await self_test_of(request, number_of(request))
     failed = [finding for finding in row.findings if finding["result"] == "failed"]
     others = [finding for finding in row.findings if finding["result"] != "failed"]
     return render(request, "archive_check.html", test=row, failed=failed, others=others, of=CHECK_COUNT)
+
+
+async def self_test_of(request: web.Request, number: int) -> SelfTest:
+    """Return the self-test with that number; respond 404 if there is none."""
+    row = await database_of(request).run(lambda session: session.get(SelfTest, number))
+    if row is None:
+        raise web.HTTPNotFound(text=_("Self-test %(number)s does not exist.") % {"number": number})
+    return row
 
 
 async def client_of(request: web.Request, name: str = "key") -> ProviderClient:

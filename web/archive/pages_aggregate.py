@@ -17,6 +17,7 @@ from provider.aggregate.sources import add_source, find_repository, withdraw_sou
 from web.archive.address import aggregate_address
 from web.auth.access import about, asked_for, needs, who_asks
 from web.repositories.forms import repository_choices
+from web.site.faults import conflicts
 from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
@@ -80,10 +81,8 @@ async def remove(request: web.Request) -> web.Response:
     """Withdraw the repository."""
     source = await _source(request)
     about(request, "aggregate source", source.repository_id, source.title)
-    try:
+    with conflicts():
         await database_of(request).run(withdraw_source, source.repository_id)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther("/archive/aggregate?done=aggregate-withdrawn")
 
 

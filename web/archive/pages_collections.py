@@ -1,6 +1,5 @@
 """The archive's collections: the tree, and each one's name, access rule, position and documents."""
 
-from datetime import datetime
 from functools import partial
 from typing import Any, Final, Self
 from urllib.parse import quote
@@ -27,6 +26,7 @@ from web.site.forms import (
     BASED_ON,
     Form,
     FormModel,
+    LocalTime,
     StaleFormError,
     empty_is_none,
     filled_from,
@@ -40,7 +40,7 @@ from web.site.i18n import _, error_text
 from web.site.keys import database_of, margin_of
 from web.site.paging import PAGE, page_of, text_in
 from web.site.render import confirmation, render
-from web.site.zones import here, local
+from web.site.zones import local
 
 _PART: Final = r"[A-Za-z0-9\-_.]+"
 _SPEC: Final = rf"{{spec:collection(?::{_PART})*}}"
@@ -66,7 +66,7 @@ class RuleForm(FormModel):
     """Access rule of the documents; an embargo ends at the start of a day in the reader's time zone."""
 
     access: Access
-    embargo_until: datetime | None = None
+    embargo_until: LocalTime | None = None
 
     _empty_is_none = empty_is_none("embargo_until")
 
@@ -78,10 +78,7 @@ class RuleForm(FormModel):
 
     def rule(self) -> Rule:
         """Return the access rule as the archive's services expect it."""
-        until = self.embargo_until
-        if until is not None and until.tzinfo is None:
-            until = until.replace(tzinfo=here())
-        return Rule(access=self.access, embargo_until=until)
+        return Rule(access=self.access, embargo_until=self.embargo_until)
 
 
 class DocumentsForm(FormModel):

@@ -70,7 +70,7 @@ async def as_warc(request: web.Request) -> web.StreamResponse:
     query = Query(url=url, match=_match(request, url), limit=_PAGE)
     settings, database = request.config_dict[SETTINGS].provider, database_of(request).database
     # Without the reader's address, because a client can forge that of a reading room here.
-    steps = export_warc(database, settings, query, None)
+    steps = export_warc(database, settings, query)
     try:
         first = await asyncio.to_thread(next, steps, None)
     except UsageError as error:
@@ -89,7 +89,7 @@ async def as_warc(request: web.Request) -> web.StreamResponse:
 @needs(Right.LOOK_AROUND)
 async def show(request: web.Request) -> web.Response:
     """Show one document."""
-    settings, facts = request.config_dict[SETTINGS], await _facts(request)
+    settings, facts = request.config_dict[SETTINGS], await facts_of(request, request.match_info["key"])
     return render(
         request,
         "archive_document.html",
@@ -103,7 +103,7 @@ async def show(request: web.Request) -> web.Response:
 @needs(Right.ARCHIVE)
 async def confirm(request: web.Request) -> web.Response:
     """Ask for confirmation before a document is hidden or unhidden."""
-    facts = await _facts(request)
+    facts = await facts_of(request, request.match_info["key"])
     hides = not facts.deleted
     lines = (
         [
@@ -127,7 +127,7 @@ async def confirm(request: web.Request) -> web.Response:
 @needs(Right.ARCHIVE)
 async def change(request: web.Request) -> web.Response:
     """Hide or unhide the document, depending on the path."""
-    facts = await _facts(request)
+    facts = await facts_of(request, request.match_info["key"])
     hides = request.path.endswith("/hide")
     mark = selection.hide if hides else selection.unhide
     await database_of(request).run(mark, Selection(key=facts.key), margin=margin_of(request))
@@ -135,8 +135,9 @@ async def change(request: web.Request) -> web.Response:
     raise web.HTTPSeeOther(f"/archive/documents/{facts.key}?done={done}")
 
 
-async def _facts(request: web.Request) -> DocumentFacts:
-    key = uuid.UUID(request.match_info["key"])
+async def facts_of(request: web.Request, named: str) -> DocumentFacts:
+    """Return the document with that key; respond 404 if there is none."""
+    key = uuid.UUID(named)
     facts = await database_of(request).run(document_facts, key)
     if facts is None:
         raise web.HTTPNotFound(text=_("Document %(key)s does not exist.") % {"key": key})

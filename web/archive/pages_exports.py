@@ -160,7 +160,7 @@ async def sent(request: web.Request, export_id: int) -> web.StreamResponse:
 
 async def _available(request: web.Request, export_id: int) -> tuple[PreparedExport, Path]:
     settings = request.config_dict[SETTINGS]
-    export = await _found(request, export_id)
+    export = await found_export(request, export_id)
     if export.reading_room and not who_asks(request).may(Right.ARCHIVE):
         raise web.HTTPForbidden(
             text=_(
@@ -218,7 +218,7 @@ async def prepare(request: web.Request) -> web.Response:
 @needs(Right.LOOK_AROUND)
 async def show(request: web.Request) -> web.Response:
     """Show a file: how far it is, what it has and lacks, and how long it is kept."""
-    export = await _found(request, number_of(request))
+    export = await found_export(request, number_of(request))
     under_way = export.state in (ExportState.QUEUED, ExportState.RUNNING)
     shown: dict[str, Any] = {} if under_way else {"notice": None}  # that the file is queued
     return render(
@@ -244,7 +244,7 @@ async def download(request: web.Request) -> web.StreamResponse:
 @needs(Right.ARCHIVE)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a file is removed."""
-    export = await _found(request, number_of(request))
+    export = await found_export(request, number_of(request))
     return confirmation(
         request,
         _("Remove the file %(name)s?") % {"name": export.title},
@@ -258,14 +258,15 @@ async def confirm_removal(request: web.Request) -> web.Response:
 @needs(Right.ARCHIVE)
 async def remove(request: web.Request) -> web.Response:
     """Remove a file, or stop its preparation."""
-    export = await _found(request, number_of(request))
+    export = await found_export(request, number_of(request))
     settings, by = request.config_dict[SETTINGS], who_asks(request).name
     if not await database_of(request).run(remove_export, settings, export.export_id, by=by):
         raise web.HTTPConflict(text=_("The file is no longer available. Prepare it again."))
     raise web.HTTPSeeOther("/archive/exports?done=export-removed")
 
 
-async def _found(request: web.Request, export_id: int) -> PreparedExport:
+async def found_export(request: web.Request, export_id: int) -> PreparedExport:
+    """Return the file with that number; respond 404 if there is none."""
     try:
         export = await database_of(request).run(find_export, export_id)
     except UsageError:

@@ -21,13 +21,12 @@ from provider.holdings.urlkeys import parts_of
 from provider.models import Takedown
 from web.auth.access import about, needs
 from web.site.export import KINDS, columns_of, export_list
-from web.site.forms import Form, FormModel, empty_is_none, read_form
+from web.site.forms import Form, FormModel, LocalTime, empty_is_none, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import database_of, margin_of
 from web.site.paging import PAGE, number_in, page_of, text_in
 from web.site.params import NUMBER, choice_in, number_of
 from web.site.render import render
-from web.site.zones import here
 
 _LONGEST: Final = 2000
 _DAY: Final = re.compile(r"\d{4}-\d{2}-\d{2}")
@@ -48,7 +47,7 @@ class TakedownForm(FormModel):
     reason: str = Field(min_length=1, max_length=_LONGEST)
     requester: str = Field(min_length=1, max_length=_LONGEST)
     reference: str = Field("", max_length=_LONGEST)
-    expires: datetime | None = None
+    expires: LocalTime | None = None
 
     _empty_is_none = empty_is_none("expires")
 
@@ -62,7 +61,7 @@ class TakedownForm(FormModel):
     @field_validator("expires")
     @classmethod
     def _is_to_come(cls, value: datetime | None) -> datetime | None:
-        if value is not None and value.replace(tzinfo=value.tzinfo or here()) <= utc_now():
+        if value is not None and value <= utc_now():
             raise ValueError(_("Enter a day that has not begun yet."))
         return value
 
@@ -71,9 +70,6 @@ class TakedownForm(FormModel):
 
         Raises UsageError for lines whose asterisk means another scope than the chosen one.
         """
-        until = self.expires
-        if until is not None and until.tzinfo is None:
-            until = until.replace(tzinfo=here())
         if wrong := takedowns.numbered_lines(lines, lambda line: _has_other_scope(self.kind, line)):
             message = _(
                 "the asterisk in these lines means another scope than the chosen one; choose “%(prefix)s” "
@@ -86,7 +82,7 @@ class TakedownForm(FormModel):
             reason=self.reason,
             requester=self.requester,
             reference=self.reference,
-            expires=until,
+            expires=self.expires,
         )
 
 
@@ -144,7 +140,7 @@ async def show(request: web.Request) -> web.Response:
 async def lift(request: web.Request) -> web.Response:
     """End the take-down for the given reason."""
     number, because = number_of(request), (await request.post()).get("because", "")
-    row = await _row(request)
+    row = await takedown_of(request, number_of(request))
     about(request, "takedown", number, row.targets[0])
 
     def work(session: Session) -> None:
@@ -230,7 +226,7 @@ def _form(
 
 
 async def _page(request: web.Request, form: Form) -> web.Response:
-    row = await _row(request)
+    row = await takedown_of(request, number_of(request))
     return render(
         request,
         "archive_takedown.html",
@@ -242,9 +238,10 @@ async def _page(request: web.Request, form: Form) -> web.Response:
     )
 
 
-async def _row(request: web.Request) -> Takedown:
+async def takedown_of(request: web.Request, number: int) -> Takedown:
+    """Return the take-down with that number; respond 404 if there is none."""
     try:
-        return await database_of(request).run(takedowns.find_takedown, number_of(request))
+        return await database_of(request).run(takedowns.find_takedown, number)
     except UsageError as error:
         raise web.HTTPNotFound(text=error_text(error)) from None
 

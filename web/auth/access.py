@@ -3,8 +3,8 @@
 A handler declares the right that its routes need with ``@needs(Right.HARVEST)``. Without a declaration, GET
 needs `Right.LOOK` and every other method `Right.ADMINISTER`, so that a forgotten declaration denies access.
 
-Handlers fetch an object that belongs to a repository with ``who, job = await asked_for(request, Job)``, which
-answers 404 both for an object that does not exist and for one that the user may not see. Lists are limited by
+Handlers fetch an object that belongs to a repository with ``await asked_for(request, Job)``, which answers
+404 both for an object that does not exist and for one that the user may not see. Lists are limited by
 `visible_repositories(who)`, a SELECT of ids for ``column.in_(…)``, or None for no limit. An object that is
 not named by the path (a choice in a form) is fetched with `asked_for(request, Repository, number)`.
 """
@@ -138,6 +138,11 @@ def needs_fresh_sign_in(handler: Handler) -> Handler:
     return handler
 
 
+def is_for_fresh_sign_in(handler: object) -> bool:
+    """Return whether the handler's routes need a user who has just proved who they are."""
+    return getattr(handler, _FRESH, False)
+
+
 administrators_only: Final = needs(Right.ADMINISTER)
 """For pages that only administrators may open."""
 
@@ -192,8 +197,8 @@ def find_visible(session: Session, who: SignedIn, kind: type[_Row], number: int)
 
 async def asked_for(
     request: web.Request, kind: type[_Row], number: int | None = None, *, being_removed: bool = False
-) -> tuple[SignedIn, _Row]:
-    """Return the user and the requested row, by `number` or by the `{id}` in the path.
+) -> _Row:
+    """Return the requested row, by `number` or by the `{id}` in the path.
 
     `kind` is the table's class: `Repository`, `RecurringJob`, `Job`, `History`, or another with a
     `repository_id`. Responds 404 with the same text if the row does not exist and if the user may not see it.
@@ -216,7 +221,7 @@ async def asked_for(
         )
     if subject_of(request) is None:
         about(request, KIND_OF_ROW.get(kind, kind.__tablename__), wanted, name)
-    return who, row
+    return row
 
 
 async def several_asked_for(
@@ -230,7 +235,7 @@ async def several_asked_for(
     missing: dict[int, web.HTTPException] = {}
     for number in numbers:
         try:
-            _who, found[number] = await asked_for(request, kind, number, being_removed=being_removed)
+            found[number] = await asked_for(request, kind, number, being_removed=being_removed)
         except (web.HTTPNotFound, web.HTTPConflict) as error:
             missing[number] = error
     if missing and not found:
@@ -254,7 +259,7 @@ def refusal_of(request: web.Request) -> str | None:
         return _refusal(who, right)
     # Programs change things through the API, where each operation says whether a token is enough.
     changes_by_page = request.method not in _SAFE_METHODS and not is_api(request)
-    if who.scopes is not None and (changes_by_page or getattr(handler, _FRESH, False)):
+    if who.scopes is not None and (changes_by_page or is_for_fresh_sign_in(handler)):
         return _("API tokens cannot do this; sign in to the dashboard with a browser.")
     return None
 
@@ -286,7 +291,7 @@ def _check_sign_in(request: web.Request, who: SignedIn, path: str) -> None:
         if path in STREAMS or is_api(request):
             raise web.HTTPForbidden(text=_("Set up your second factor first, on the page of your account."))
         raise web.HTTPSeeOther("/account/second-factor")
-    if getattr(request.match_info.handler, _FRESH, False) and not who.is_fresh(settings.web):
+    if is_for_fresh_sign_in(request.match_info.handler) and not who.is_fresh(settings.web):
         if is_api(request):
             raise web.HTTPForbidden(text=_("Sign in again: this step needs a recent sign-in."))
         request[UNSENT] = _("This step needs a recent sign-in, so the form was not saved.")

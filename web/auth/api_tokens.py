@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
 from oai.errors import UsageError
+from oai.models import from_row
 from oai.owners import Organisation
 from oai.rights import Scope, scopes_for
 from oai.sections import WebSettings
@@ -162,17 +163,7 @@ def list_tokens(
     if before is not None:
         rows = rows.where(ApiToken.token_id < before)
     return [
-        TokenView(
-            token_id=row.token_id,
-            user_name=user_name,
-            name=row.name,
-            scopes=tuple(row.scopes),
-            created=row.created,
-            expires=row.expires,
-            last_used=row.last_used,
-            revoked=row.revoked,
-            disabled=disabled,
-        )
+        from_row(TokenView, row, user_name=user_name, scopes=tuple(row.scopes), disabled=disabled)
         for row, user_name, disabled in session.execute(rows.order_by(ApiToken.token_id.desc()).limit(limit))
     ]
 

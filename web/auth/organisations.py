@@ -23,6 +23,7 @@ from manager.notices.digests import end_digests
 from manager.notices.rules import end_rules
 from oai.errors import UsageError
 from oai.folding import folded_column
+from oai.models import from_row
 from oai.owners import Organisation, RepositoryOwner, folder_of, limits_of
 from oai.sections import HarvesterSettings
 from web.auth.sessions import SignedIn
@@ -197,10 +198,7 @@ def _share(settings: HarvesterSettings) -> ColumnElement[float]:
 
 def _use_of(row: Organisation, settings: HarvesterSettings) -> StorageUse:
     records, size = limits_of(row, settings)
-    return StorageUse(
-        organisation_id=row.organisation_id, name=row.name, records=row.records,
-        most_records=records, bytes=row.bytes, most_bytes=size,
-    )  # fmt: skip
+    return from_row(StorageUse, row, most_records=records, most_bytes=size)
 
 
 def remove_organisation(session: Session, organisation_id: int) -> Mapping[str, Any]:
@@ -376,18 +374,7 @@ def _rows() -> Any:  # noqa: ANN401 an SQL expression
 
 
 def _view(row: Organisation, users: int, repositories: int) -> OrganisationView:
-    return OrganisationView(
-        organisation_id=row.organisation_id,
-        short_name=row.short_name,
-        name=row.name,
-        created=row.created,
-        users=users,
-        repositories=repositories,
-        records=row.records,
-        max_records=row.max_records,
-        bytes=row.bytes,
-        max_bytes=row.max_bytes,
-    )
+    return from_row(OrganisationView, row, users=users, repositories=repositories)
 
 
 def _organisation(session: Session, organisation_id: int) -> Organisation:

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from yarl import URL
 
 from oai.errors import UsageError, required
-from web.auth.access import Right, about, local_path, needs, who_asks
+from web.auth.access import Right, about, is_for_fresh_sign_in, local_path, needs, who_asks
 from web.auth.attempts import (
     TooManyAttemptsError,
     attempt,
@@ -116,7 +116,10 @@ async def _by_link(request: web.Request, form: MultiMapping[object], token: str)
     used = await database.run(_use, token, hashed)
     if used is None:
         return render(request, "sign_in_expired.html", status=410)
-    raise await enter(request, used, way="link", following="/")
+    could_set_one = request.config_dict[SETTINGS].openid.passwords and used.password_hash is None
+    # Once the sign-in is no longer recent, a user who has none could not set one.
+    lacks_one = could_set_one and not await provider_of(request, used.user_id)
+    raise await enter(request, used, way="link", following="/?done=no-password" if lacks_one else "/")
 
 
 async def _by_password(request: web.Request, form: MultiMapping[object]) -> web.StreamResponse:
@@ -358,9 +361,22 @@ async def _again_page(request: web.Request, form: Form, following: str) -> web.R
         status=422 if form.errors else 200,
         form=form,
         next=following,
+        back=_page_before(request, following),
         has_password=known is not None and known.password_hash is not None,
         provider=None if ours else await provider_of(request, who.user_id),
     )
+
+
+def _page_before(request: web.Request, path: str) -> str:
+    """Return the page, or the overview if the page would lead here again: it needs a recent sign-in, too."""
+    plain = path.partition("?")[0]
+    for route in request.app.router.routes():
+        if route.method == "GET" and is_for_fresh_sign_in(route.handler):
+            info = route.get_info()
+            pattern = info.get("pattern")
+            if plain == info.get("path") or (pattern and pattern.fullmatch(plain)):
+                return "/"
+    return path
 
 
 async def provider_of(request: web.Request, user_id: int) -> str | None:

@@ -12,6 +12,7 @@ from sqlalchemy import delete, func, select, update
 from sqlalchemy.orm import Session
 
 from oai.datestamps import utc_now
+from oai.models import from_row
 from oai.owners import Organisation
 from oai.rights import Right, Scope, rights_of, sees_everything
 from oai.sections import WebSettings
@@ -363,14 +364,7 @@ def list_sessions(session: Session, user_id: int) -> list[SessionView]:
         UserSession.awaits_code.is_(False),
     )
     return [
-        SessionView(
-            mark=_mark(row.token_hash),
-            created=row.created,
-            expires=row.expires,
-            address=row.address,
-            browser=row.browser,
-            way=row.way,
-        )
+        from_row(SessionView, row, mark=_mark(row.token_hash))
         for row in session.scalars(rows.order_by(UserSession.created.desc(), UserSession.token_hash))
     ]
 

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.folding import contains_folded, folded_column
+from oai.models import from_row
 from oai.owners import Organisation
 from web.auth.sessions import end_sessions
 from web.models import Role, SignInLink, User
@@ -255,15 +256,11 @@ def _rows() -> Any:  # noqa: ANN401 an SQL expression
 
 def _views(session: Session, rows: Any) -> Iterator[UserView]:  # noqa: ANN401 as above
     for user, organisation, is_invited in session.execute(rows):
-        yield UserView(
-            user_id=user.user_id,
-            name=user.name,
+        yield from_row(
+            UserView,
+            user,
             role=Role(user.role),
-            organisation_id=user.organisation_id,
             organisation=organisation,
-            created=user.created,
-            last_sign_in=user.last_sign_in,
-            disabled=user.disabled,
             has_password=user.password_hash is not None,
             has_second_factor=user.totp_since is not None,
             invited=is_invited,

@@ -1,6 +1,7 @@
 """REST API: the errors of a run, and one error with its raw bytes."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -11,7 +12,7 @@ from harvester.listing import find_errors
 from harvester.models import History
 from oai.rights import Right
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import Flag, Out, Page, Paged
 from web.runs.api import attachment
 from web.site.paging import LARGEST_BIGINT
@@ -49,15 +50,9 @@ class ErrorQuery(Paged):
 async def _errors(call: Call) -> Page[ErrorOut]:
     """List the rejected records and unlisted date ranges of a run, newest first."""
     row = await call.row(History, "run")
-    query = call.asked(ErrorQuery)
-    found = await call.database.run(
-        find_errors,
-        limit=query.limit + 1,
-        before=after(call, int, largest=LARGEST_BIGINT),
-        run=row.history_id,
-        resolved=query.resolved,
-    )
-    return page_of(call, found, ErrorOut.model_validate, lambda one: one.quarantine_id)
+    find = partial(find_errors, run=row.history_id, resolved=call.asked(ErrorQuery).resolved)
+    shown = ErrorOut.model_validate
+    return await list_page(call, find, shown, largest=LARGEST_BIGINT, before=lambda one: one.quarantine_id)
 
 
 @OPERATIONS.add("GET /errors/{error}", "getError", Right.LOOK)

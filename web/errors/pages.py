@@ -83,8 +83,8 @@ async def show(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def again(request: web.Request) -> web.Response:
     """Fetch the record again; if it is valid, store it by its schedule's rules and show the result."""
-    _who, error = await asked_for(request, Quarantined)
-    _again, repository = await asked_for(request, Repository, error.repository_id)
+    error = await asked_for(request, Quarantined)
+    repository = await asked_for(request, Repository, error.repository_id)
     if not error.identifier:
         raise web.HTTPConflict(
             text=_("The identifier of the record is unknown, so it cannot be fetched separately.")
@@ -108,8 +108,8 @@ async def again(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def repair(request: web.Request) -> web.StreamResponse:
     """Repair such records of the repository from now on, and fetch this one again."""
-    _who, error = await asked_for(request, Quarantined)
-    _again, repository = await asked_for(request, Repository, error.repository_id)
+    error = await asked_for(request, Quarantined)
+    repository = await asked_for(request, Repository, error.repository_id)
     proposal = await asyncio.to_thread(proposal_for, error.raw, error.raw_size)
     if proposal is None:
         raise web.HTTPConflict(text=_("No repair makes this record readable."))
@@ -123,8 +123,8 @@ async def repair(request: web.Request) -> web.StreamResponse:
 
 
 async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Response:
-    _who, error = await asked_for(request, Quarantined)
-    _again, repository = await asked_for(request, Repository, error.repository_id)
+    error = await asked_for(request, Quarantined)
+    repository = await asked_for(request, Repository, error.repository_id)
     alone = None
     if error.identifier:
         arguments = [
@@ -160,7 +160,7 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
 
 async def raw(request: web.Request) -> web.Response:
     """Download the bytes as received."""
-    _who, error = await asked_for(request, Quarantined)
+    error = await asked_for(request, Quarantined)
     return web.Response(
         body=error.raw,
         content_type="application/octet-stream",

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pydantic import ConfigDict, Field
@@ -9,13 +10,13 @@ from pydantic import ConfigDict, Field
 from harvester.bibliographic.imports import list_imports, list_omissions
 from harvester.bibliographic.models import BibliographicRow
 from harvester.bibliographic.record_view import get_record, made_from
-from harvester.bibliographic.search import Hit, count_facets
+from harvester.bibliographic.search import FacetCount, Hit, count_facets
 from harvester.models import Repository
 from oai.errors import UsageError
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
-from web.api.paging import after, link, page_of, unreadable_cursor
+from web.api.paging import after, link, list_page, unreadable_cursor
 from web.api.shapes import Flag, In, Out, Page, Paged
 from web.auth.access import about, visible_repositories
 from web.imports.pages_records import RecordSearch, find_hits, restricted
@@ -118,13 +119,8 @@ class OmissionQuery(In):
 @OPERATIONS.add("GET /import-sources", "listImportSources", Right.LOOK, query=Paged)
 async def _sources(call: Call) -> Page[ImportSourceOut]:
     """List repositories as import sources, each with its last import."""
-    rows = await call.database.run(
-        list_sources,
-        among=visible_repositories(call.who),
-        limit=call.asked(Paged).limit + 1,
-        after=after(call, int) or 0,
-    )
-    return page_of(call, rows, lambda view: _shown(call, view), lambda view: view.repository_id)
+    find = partial(list_sources, among=visible_repositories(call.who))
+    return await list_page(call, find, lambda view: _shown(call, view), after=lambda view: view.repository_id)
 
 
 @OPERATIONS.add("GET /repositories/{repository}/import-source", "getImportSource", Right.LOOK)
@@ -153,13 +149,8 @@ async def _change(call: Call) -> ImportSourceOut:
 async def _imports(call: Call) -> Page[ImportOut]:
     """List a repository's imports, newest first."""
     repository = await call.row(Repository, "repository")
-    rows = await call.database.run(
-        list_imports,
-        repository_id=repository.repository_id,
-        before=after(call, int, largest=LARGEST_BIGINT),
-        limit=call.asked(Paged).limit + 1,
-    )
-    return page_of(call, rows, ImportOut.model_validate, lambda row: row.import_id)
+    find, shown = partial(list_imports, repository_id=repository.repository_id), ImportOut.model_validate
+    return await list_page(call, find, shown, largest=LARGEST_BIGINT, before=lambda row: row.import_id)
 
 
 @OPERATIONS.add("POST /repositories/{repository}/imports", "beginImport", Right.HARVEST, status=202)
@@ -207,11 +198,8 @@ class HitOut(Out, Hit):
     contributors: Sequence[str] = Field(description="The first three names.")
 
 
-class CountOut(Out):
+class CountOut(Out, FacetCount):
     """A value and the number of records that have it."""
-
-    value: str
-    count: int
 
 
 class FacetsOut(Out):

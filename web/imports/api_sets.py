@@ -15,9 +15,9 @@ from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
 from web.api.shapes import In, Out
 from web.auth.access import about, asked_for
-from web.auth.set_owners import change_seen_set, may_change, name_for, remove_seen_set, set_seen, sets_seen
+from web.auth.set_owners import change_seen_set, name_for, remove_seen_set, sets_seen
+from web.imports.pages_sets import set_of
 from web.rules.trials import TRIALS
-from web.site.i18n import _
 
 OPERATIONS: Final = Operations("imports")
 
@@ -154,18 +154,14 @@ async def _change(call: Call) -> FilteringSetOut:
 @OPERATIONS.add("DELETE /filtering-sets/{filtering_set}", "removeFilteringSet", Right.HARVEST)
 async def _remove(call: Call) -> None:
     """Remove a filtering set that is not used by a source."""
-    found = await _asked(call)
-    try:
-        await call.database.run(remove_seen_set, found)
-    except UsageError as error:
-        raise ApiError(409, str(error)) from None
+    await call.database.run(remove_seen_set, await _asked(call))
 
 
 @OPERATIONS.add("POST /filtering-sets/try", "tryFilteringSet", Right.HARVEST, body=SetTrial, faults={404})
 async def _try(call: Call) -> FilteringSetTrialOut:
     """Test conditions on stored records, without saving."""
     asked = call.sent(SetTrial)
-    _who, repository = await asked_for(call.request, Repository, asked.repository)
+    repository = await asked_for(call.request, Repository, asked.repository)
     trial = await call.request.config_dict[TRIALS].conditions(
         asked.rules, repository.repository_id, samples=asked.samples
     )
@@ -173,13 +169,7 @@ async def _try(call: Call) -> FilteringSetTrialOut:
 
 
 async def _asked(call: Call, *, to_change: bool = True) -> NamedSet:
-    number = call.place["filtering_set"]
-    found = await call.database.run(set_seen, call.who, number)
-    if found is None:
-        raise ApiError(404, _("The filtering set does not exist; it may have been removed."))
-    if to_change and not may_change(call.who, found):
-        raise ApiError(403, "this set is shared; only administrators can change it")
-    return found
+    return await set_of(call.request, call.place["filtering_set"], to_change=to_change)
 
 
 def _shown(found: NamedSet) -> FilteringSetOut:

@@ -75,14 +75,14 @@ async def begin(request: web.Request) -> web.Response:
 
 async def show(request: web.Request) -> web.Response:
     """Show one source: its last imports, its settings, and the omitted records with reasons."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     return await _source(request, repository.repository_id)
 
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
     """Change the import settings of a source."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     about(request, "import source", repository.repository_id, repository.display_name)
     wanted, form = read_form(TypedSource, await request.post())
     if wanted is None:

@@ -73,7 +73,7 @@ _LEVELS: Final[Mapping[Level, str]] = {
 
 async def show(request: web.Request) -> web.Response:
     """Check some stored records of the source, chosen at random, and show what is wrong with them."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     level, size = Level(_chosen(request, "level", tuple(Level))), _chosen(request, "records", _SIZES)
     number, settings = repository.repository_id, request.config_dict[SETTINGS]
     try:

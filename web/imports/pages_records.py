@@ -26,6 +26,7 @@ from harvester.models import Repository
 from oai.errors import UsageError
 from web.auth.access import asked_for, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
+from web.imports import record_words
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import language_name
 from web.site.forms import Form, FormModel, empty_is_none, read_form
@@ -39,6 +40,10 @@ _NOBODYS: Final = 0
 """An id that no repository has: a user without visible repositories finds nothing."""
 _OBVIOUS: Final = frozenset({"kind: unknown", "function: publication"})
 """Qualifiers that say nothing to readers."""
+_ASSIGNED: Final = frozenset({
+    "kind", "scheme", "state", "relation", "function", "label", "main", "other_script",
+})  # fmt: skip
+"""Qualifiers whose values Zatva assigns; those of the others are the record's, such as the vocabulary."""
 _COLUMNS: Final = columns_of(
     "bibliographic_id", "repository_id", "title", "subtitle", "statement", "contributors", "kind", "place",
     "publisher", "date_text", "year_from", "year_to", "languages",
@@ -121,14 +126,21 @@ def notes(found: FoundRecord) -> list[Chapter]:
 def _parts(
     given: Iterable[Mapping[str, Any]], main: tuple[str, ...], hidden: Iterable[str] = ()
 ) -> list[Part]:
-    return [_part(one, main, {*main, *hidden}) for one in given]
+    labels = record_words.labels()
+    words = dict.fromkeys(_ASSIGNED, record_words.values()) | {"roles": record_words.roles()}
+    return [_part(one, main, {*main, *hidden}, labels, words) for one in given]
 
 
-def _part(given: Mapping[str, Any], main: tuple[str, ...], shown: set[str]) -> Part:
+def _part(
+    given: Mapping[str, Any],
+    main: tuple[str, ...],
+    shown: set[str],
+    labels: Mapping[str, str],
+    words: Mapping[str, Mapping[str, str]],
+) -> Part:
     text = ", ".join(str(given[name]) for name in main if given.get(name))
-    labels, words, roles = _labels(), _words(), _roles()
     details = [
-        f"{labels.get(name, name)}: {_text(value, roles if name == 'roles' else words)}"
+        f"{labels.get(name, name)}: {_text(name, value, words.get(name, {}))}"
         for name, value in given.items()
         if name not in shown and value and f"{name}: {value}" not in _OBVIOUS
     ]
@@ -136,61 +148,9 @@ def _part(given: Mapping[str, Any], main: tuple[str, ...], shown: set[str]) -> P
     return Part(text=text or "–", details=" · ".join(details), address=address)  # noqa: RUF001 en dash intended
 
 
-def _text(value: object, words: Mapping[str, str]) -> str:
-    values = value if isinstance(value, list | tuple) else [value]
-    return ", ".join(words.get(str(one), str(one)) for one in values)
-
-
-def _labels() -> dict[str, str]:
-    """Return the names of a value's qualifiers; those of other formats are shown as they are."""
-    return {
-        "kind": _("kind"), "roles": _("roles"), "dates": _("dates"), "titles": _("additions to the name"),
-        "authority_ids": _("authority"), "work": _("work"), "main": _("main entry"),
-        "linked": _("in another script"), "other_script": _("in another script"), "label": _("label"),
-        "function": _("function"),
-        "number": _("volume"), "source": _("vocabulary"), "scheme": _("kind of number"),
-        "found": _("in the record"), "state": _("validity"), "qualifier": _("qualifier"),
-        "relation": _("relation"), "author": _("author"), "part": _("part"),
-        "publication": _("publication"), "identifiers": _("numbers"), "field": _("field"),
-        "fault": _("fault"), "issn": "ISSN",
-    }  # fmt: skip
-
-
-def _words() -> dict[str, str]:
-    """Return labels of values that Zatva assigns, which are not codes of the record."""
-    return {
-        "person": _("person"), "family": _("family"), "corporate": _("corporate body"),
-        "meeting": _("meeting"), "topic": _("topic"), "place": _("place"), "chronology": _("period"),
-        "keyword": _("keyword"), "class": _("class"), "genre": _("genre"), "valid": _("valid"),
-        "unknown": _("unknown"), "cancelled": _("cancelled"), "invalid": _("invalid"), "isbn": "ISBN",
-        "issn": "ISSN", "ismn": "ISMN", "doi": "DOI", "ean": "EAN", "uri": _("address (URI)"),
-        "control_number": _("control number"), "system": _("number in another system"), "True": _("yes"),
-        # kinds of other titles
-        "uniform": _("uniform title"), "varying": _("varying title"), "key": _("key title"),
-        "abbreviated": _("abbreviated title"), "former": _("former title"),
-        "alternative": _("alternative title"), "linked": _("in another script"),
-        # relations of other publications and of links
-        "series": _("series"), "subseries": _("subseries"), "original": _("original work"),
-        "translation": _("translation"), "supplement": _("supplement"), "main work": _("main work"),
-        "host": _("host publication"), "part": _("part"), "other edition": _("other edition"),
-        "other form": _("other form"), "issued with": _("issued with"), "preceding": _("earlier title"),
-        "succeeding": _("later title"), "data source": _("data source"), "related": _("related"),
-        "resource": _("the publication itself"), "version": _("other version"), "other": _("other"),
-        # functions of statements of publication
-        "production": _("production"), "publication": _("publication"), "distribution": _("distribution"),
-        "manufacture": _("manufacture"), "copyright": _("copyright"),
-    }  # fmt: skip
-
-
-def _roles() -> dict[str, str]:
-    """Return the names of the most frequent relator codes; others are shown as they are."""
-    return {
-        "arr": _("arranger"), "art": _("artist"), "aui": _("author of introduction"), "aut": _("author"),
-        "cmp": _("composer"), "com": _("compiler"), "cre": _("creator"), "ctb": _("contributor"),
-        "edt": _("editor"), "fmo": _("former owner"), "ill": _("illustrator"), "oth": _("other role"),
-        "pbl": _("publisher"), "pht": _("photographer"), "prt": _("printer"),
-        "ths": _("thesis supervisor"), "trl": _("translator"),
-    }  # fmt: skip
+def _text(name: str, value: object, words: Mapping[str, str]) -> str:
+    values = [str(one) for one in (value if isinstance(value, list | tuple) else [value])]
+    return ", ".join(record_words.fault(one) if name == "fault" else words.get(one, one) for one in values)
 
 
 class RecordSearch(FormModel):
@@ -355,7 +315,7 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 
 async def show(request: web.Request) -> web.Response:
     """Show the full record."""
-    _who, row = await asked_for(request, BibliographicRow)
+    row = await asked_for(request, BibliographicRow)
     database = database_of(request)
     found = await database.run(get_record, row.bibliographic_id)
     return render(

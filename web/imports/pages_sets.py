@@ -23,6 +23,7 @@ from web.auth.access import Right, about, asked_for, needs, who_asks
 from web.auth.set_owners import change_seen_set, may_change, name_for, remove_seen_set, set_seen, sets_seen
 from web.repositories.forms import repository_choices
 from web.rules.trials import TRIALS
+from web.site.faults import conflicts
 from web.site.forms import (
     Form,
     FormModel,
@@ -155,7 +156,7 @@ async def add(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def edit(request: web.Request) -> web.Response:
     """Show the editor for an existing set."""
-    found = await _asked(request)
+    found = await set_of(request, number_of(request))
     return await _page(request, _EditorState(values=filled_from(values_of(found)), found=found))
 
 
@@ -164,7 +165,7 @@ async def change(request: web.Request) -> web.Response:
     """Save a changed set, try it, or show more rows; as a new set if it was removed."""
     values = texts_of(await request.post())
     try:
-        found = await _asked(request)
+        found = await set_of(request, number_of(request))
     except web.HTTPNotFound as error:
         errors = {"name": _("It was removed in the meantime. Enter a name to save it as a new one.")}
         page = await _page(request, _EditorState(values=values, errors=errors))
@@ -176,7 +177,7 @@ async def change(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a set is removed."""
-    found = await _asked(request)
+    found = await set_of(request, number_of(request))
     return confirmation(
         request,
         _("Remove the filtering set %(name)s?") % {"name": found.name},
@@ -189,13 +190,11 @@ async def confirm_removal(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
     """Remove a set that no source uses."""
-    found = await _asked(request)
+    found = await set_of(request, number_of(request))
     if found.used_by:
         raise web.HTTPConflict(text=_("This set is used by sources. Choose another set for them first."))
-    try:
+    with conflicts():
         await database_of(request).run(remove_seen_set, found)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther("/imports/sets?done=set-removed")
 
 
@@ -260,7 +259,7 @@ async def _try(request: web.Request, state: _EditorState) -> web.Response:
     if asked is None:
         errors = {_SAMPLE + name: text for name, text in form.errors.items()}
         return await _page(request, replace(state, errors=errors))
-    _who, repository = await asked_for(request, Repository, asked.repository)
+    repository = await asked_for(request, Repository, asked.repository)
     rules = read_conditions(state.values).rules
     try:
         trial = await request.config_dict[TRIALS].conditions(
@@ -308,14 +307,14 @@ def _in_words(condition: Condition) -> str:
     return _("not: %(condition)s") % {"condition": words} if condition.inverted else words
 
 
-async def _asked(request: web.Request) -> NamedSet:
-    """Return the set in the path; respond 404 if it does not exist or the user may not change it."""
+async def set_of(request: web.Request, number: int, *, to_change: bool = True) -> NamedSet:
+    """Return the set with that number; respond 404 if the user sees none, 403 if it cannot be changed."""
     who = who_asks(request)
-    found = await database_of(request).run(set_seen, who, number_of(request))
-    if found is not None and not may_change(who, found):
-        raise web.HTTPForbidden(text=_("This set is shared; only administrators can change it."))
+    found = await database_of(request).run(set_seen, who, number)
     if found is None:
         raise web.HTTPNotFound(text=_("The filtering set does not exist; it may have been removed."))
+    if to_change and not may_change(who, found):
+        raise web.HTTPForbidden(text=_("This set is shared; only administrators can change it."))
     about(request, "filtering set", found.set_id, found.name)
     return found
 

@@ -260,7 +260,7 @@ async def remove(request: web.Request) -> web.Response:
 
 
 async def _job_of(request: web.Request) -> JobView:
-    _who, row = await asked_for(request, Job)
+    row = await asked_for(request, Job)
     job = await database_of(request).run(find_job, row.job_id)
     if job is None:
         raise web.HTTPNotFound(

@@ -84,7 +84,7 @@ async def jobs(request: web.Request) -> web.StreamResponse:
 
 async def records(request: web.Request) -> web.StreamResponse:
     """Export a repository's records, or those with the given identifier."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     identifier = request.query.get("identifier", "").strip()
     find = partial(find_records, repository_id=repository.repository_id, identifier=identifier or None)
     return await export_list(
@@ -94,7 +94,7 @@ async def records(request: web.Request) -> web.StreamResponse:
 
 async def errors(request: web.Request) -> web.StreamResponse:
     """Export the unreadable records of a run."""
-    _who, run = await asked_for(request, History)
+    run = await asked_for(request, History)
     find = partial(find_errors, run=run.history_id, resolved=True)
     return await export_list(request, "errors", _ERROR, find, before=lambda row: row.quarantine_id)
 

@@ -18,6 +18,7 @@ from manager.store_audits import AuditView, last_audits
 from manager.worker.registry import is_late, is_ready, places
 from oai.datestamps import utc_now
 from oai.failures import Failure
+from oai.models import from_row
 from web.runs.words import is_made_up
 
 _ATTENTION_DAYS: Final = 30
@@ -205,16 +206,12 @@ def _followed() -> ColumnElement[bool]:
 
 
 def _failed_run(run: History, name: str, protocol: str, mute: Mute | None) -> FailedRun:
-    return FailedRun(
-        history_id=run.history_id,
-        repository_id=run.repository_id,
+    return from_row(
+        FailedRun,
+        run,
         repository_name=name,
         protocol=protocol,
-        metadata_prefix=run.metadata_prefix,
-        set_spec=run.set_spec,
-        status=run.status,
         reason=run.failure_reason,
-        failure=run.failure,
         refused=run.invalid_count,
         ended=run.harvest_end_time,
         made_up=is_made_up(run),

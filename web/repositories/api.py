@@ -1,6 +1,7 @@
 """REST API: repositories: list, add, show, change, remove, refresh; their formats and sets."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pydantic import Field
@@ -32,7 +33,7 @@ from oai.errors import SettingsError, UsageError
 from oai.rights import Right
 from web.api.faults import ApiError
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import after, list_page, page_of
 from web.api.shapes import In, Out, Page, Paged, unchanged
 from web.auth.access import about, visible_repositories
 from web.auth.audit import renew_snapshot
@@ -256,9 +257,8 @@ async def _formats(call: Call) -> Formats:
 async def _sets(call: Call) -> Page[SetOut]:
     """List a repository's sets by setSpec."""
     row = await call.row(Repository, "repository")
-    limit = call.asked(Paged).limit + 1
-    found = await call.database.run(sets_of, row.repository_id, limit=limit, after=after(call, str) or "")
-    return page_of(call, found, SetOut.model_validate, lambda one: one.set_spec)
+    find = partial(sets_of, repository_id=row.repository_id)
+    return await list_page(call, find, SetOut.model_validate, kind=str, after=lambda one: one.set_spec)
 
 
 class ProbeBody(In):

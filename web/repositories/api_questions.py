@@ -117,7 +117,7 @@ async def _ask(call: Call) -> AnswerOut:
 async def _again(call: Call) -> AgainOut:
     """Fetch a rejected record again, and store it if it is valid now."""
     error = await call.row(Quarantined, "error")
-    _who, repository = await asked_for(call.request, Repository, error.repository_id)
+    repository = await asked_for(call.request, Repository, error.repository_id)
     try:
         result, record = await refetch(call.request, repository, error)
     except TryLaterError as fault:

@@ -3,6 +3,7 @@
 import asyncio
 import uuid
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +17,7 @@ from harvester.repositories import base_folder
 from oai.rights import Right
 from web.api.faults import ApiError
 from web.api.operations import PREFIX, Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import Out, Page, Paged
 from web.runs.api import attachment
 
@@ -65,15 +66,16 @@ async def _list(call: Call) -> Page[RecordLine]:
     """List a repository's records."""
     repository = await call.row(Repository, "repository")
     query = call.asked(RecordQuery)
-    rows = await call.database.run(
+    find = partial(
         find_records,
-        repository.repository_id,
-        limit=query.limit + 1,
-        after=after(call, tuple[str, uuid.UUID]),
+        repository_id=repository.repository_id,
         metadata_prefix=query.metadata_prefix,
         identifier=query.identifier,
     )
-    return page_of(call, rows, _line, lambda row: (row.metadata_prefix, str(row.identifier_key)))
+    kind = tuple[str, uuid.UUID]
+    return await list_page(
+        call, find, _line, kind=kind, after=lambda row: (row.metadata_prefix, str(row.identifier_key))
+    )
 
 
 @OPERATIONS.add("GET /records/{record}", "getRecord", Right.LOOK)

@@ -113,7 +113,7 @@ class FactText:
 
 async def show(request: web.Request) -> web.Response:
     """Show the last report or the progress; the letter in the reader's language or a chosen one."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     runs = request.app[DIAGNOSTICS]
     under_way = runs.of(repository.repository_id)
     report = Report.from_json(repository.examination)
@@ -142,7 +142,7 @@ async def show(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def begin(request: web.Request) -> web.Response:
     """Start diagnostics."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     if access_of(repository.protocol).query is not None:
         raise web.HTTPConflict(text=_("Diagnostics are available for OAI-PMH repositories only."))
     request.app[DIAGNOSTICS].begin(repository.repository_id, repository.base_url)
@@ -151,7 +151,7 @@ async def begin(request: web.Request) -> web.Response:
 
 async def as_json(request: web.Request) -> web.Response:
     """Return the last report as JSON."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     if repository.examination is None:
         raise web.HTTPNotFound(text=_("No diagnostics of this repository yet."))
     return web.json_response(repository.examination)

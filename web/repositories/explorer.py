@@ -14,7 +14,6 @@ from harvester.client.transport import Arguments
 from harvester.listing import find_records
 from harvester.models import Repository
 from harvester.probing.question import Asked, ask
-from harvester.probing.sample import indented
 from harvester.reading.answers import Header, Record
 from harvester.reading.errors import NoRecordsMatchError
 from oai.datestamps import format_datestamp, parse_datestamp, utc_now
@@ -22,6 +21,7 @@ from oai.errors import SettingsError, TryLaterError, UsageError
 from oai.limits import RateLimit
 from oai.settings import Settings
 from oai.vocabulary import PROTOCOL_VERSION, Granularity, Verb
+from oai.xml import indented
 from web.auth.access import Right, asked_for, needs
 from web.auth.csrf import from_here
 from web.errors.raw_bytes import RawView, view_of
@@ -287,7 +287,7 @@ class ShownAnswer:
 @needs(Right.HARVEST)
 async def show(request: web.Request) -> web.Response:
     """Show the form for a verb; with `verb` in the query string, send the request and show the response."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     details, access = await repository_of(request, repository.repository_id), access_of(repository.protocol)
     known = await database_of(request).run(find_records, repository.repository_id, limit=_IDENTIFIERS)
     put = _verb(request.query.get("verb", ""), access)

@@ -44,6 +44,7 @@ from web.repositories.removals import PAGE_SECONDS, REMOVALS
 from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.schedules.forms import partner_minutes
 from web.site.failures import problem_of
+from web.site.faults import conflicts
 from web.site.formats import reason
 from web.site.forms import (
     Form,
@@ -143,7 +144,7 @@ async def _page(request: web.Request, form: Form) -> web.Response:
 @needs(Right.HARVEST)
 async def harvest(request: web.Request) -> web.StreamResponse:
     """Create a one-off job that is due now, or a sample of the given number of records."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     asked, form = read_form(HarvestForm, await request.post())
     if asked is None:
         return await _page(request, form)
@@ -168,14 +169,14 @@ async def harvest(request: web.Request) -> web.StreamResponse:
 @needs(Right.HARVEST)
 async def settings(request: web.Request) -> web.Response:
     """Show the settings form of the repository."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     return _settings_page(request, repository, Form(values=filled_from(_settings_of(repository))))
 
 
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
     """Change the settings, or show the form again with its errors."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     posted = await request.post()
     asked, form = read_form(
         SettingsForm, MultiDict((name, value) for name, value in posted.items() if name != "repairs")
@@ -203,7 +204,7 @@ async def change(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def refresh(request: web.Request) -> web.Response:
     """Refresh the repository's identity, sets and formats from the repository."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     try:
         facts = await ask_apart(
             identify_repository,
@@ -222,12 +223,10 @@ async def refresh(request: web.Request) -> web.Response:
 @needs(Right.ADMINISTER)
 async def unlock(request: web.Request) -> web.Response:
     """Clear the locks that keep harvests off the repository."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     number = repository.repository_id
-    try:
+    with conflicts():
         holders = await database_of(request).run(clear_locks, number)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     about(request, "repository", number, cleared=holders)
     raise web.HTTPSeeOther(f"/repositories/{number}?done=repository-unlocked")
 
@@ -235,7 +234,7 @@ async def unlock(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a repository is removed."""
-    _who, repository = await asked_for(request, Repository, being_removed=True)
+    repository = await asked_for(request, Repository, being_removed=True)
     name = repository.display_name
     address = f"/repositories/{repository.repository_id}"
     return confirmation(
@@ -251,12 +250,10 @@ async def confirm_removal(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
     """Remove the repository; a large one in the background."""
-    _who, repository = await asked_for(request, Repository, being_removed=True)
+    repository = await asked_for(request, Repository, being_removed=True)
     removals = request.config_dict[REMOVALS]
-    try:
+    with conflicts():
         gone = await removals.remove(repository.repository_id, seconds=PAGE_SECONDS)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/repositories?done=repository-{'removed' if gone else 'being-removed'}")
 
 
@@ -282,7 +279,7 @@ def _settings_page(request: web.Request, repository: Repository, form: Form) -> 
 
 async def list_records(request: web.Request) -> web.Response:
     """List the records in pages, or the one with the given identifier."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     identifier = request.query.get("identifier", "").strip()
     after = _records_after(request)
     found = await database_of(request).run(

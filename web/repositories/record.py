@@ -14,11 +14,11 @@ from harvester.bibliographic.stored_marc import lines_in
 from harvester.listing import Among, sets_of_record
 from harvester.models import Record, Repository
 from harvester.repositories import base_folder
-from harvester.rule_lab.explanation import difference, indented
+from harvester.rule_lab.explanation import difference
 from harvester.store.versions import ListedVersion, list_versions, version_content
 from manager.rule_usage import RuleRead, rules_read
 from oai.errors import MalformedXmlError
-from oai.xml import parse
+from oai.xml import indented, parse
 from web.auth.access import asked_for, visible_repositories, who_asks
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
@@ -32,9 +32,9 @@ _MOST_COMPARED: Final = 4 * 1024**2
 
 async def show(request: web.Request) -> web.Response:
     """Show one record: its header, and its file unchanged."""
-    _who, record = await asked_for(request, Record)
+    record = await asked_for(request, Record)
     database = database_of(request)
-    _again, repository = await asked_for(request, Repository, record.repository_id)
+    repository = await asked_for(request, Repository, record.repository_id)
     sets = await database.run(sets_of_record, record.record_id)
     file = (
         base_folder(repository, request.config_dict[SETTINGS]) / record.filename if record.filename else None

@@ -47,7 +47,7 @@ def find_downloads(session: Session, settings: Settings, repository: Repository)
 
 async def records(request: web.Request) -> web.StreamResponse:
     """Download the records, also deleted ones; in one format or with one identifier if the query names it."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     pieces = oai_records(
         database_of(request).database,
         repository.repository_id,
@@ -62,7 +62,7 @@ async def records(request: web.Request) -> web.StreamResponse:
 
 async def marc(request: web.Request) -> web.StreamResponse:
     """Download the bibliographic MARC records that are not deleted as a MARCXML collection."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     number, prefix = repository.repository_id, text_in(request, "metadata_prefix") or None
     database, settings = database_of(request), request.config_dict[SETTINGS]
     try:

@@ -173,7 +173,7 @@ def _is_recent() -> Any:  # noqa: ANN401 an SQL expression
 @needs(Right.HARVEST)
 async def share(request: web.Request) -> web.Response:
     """Make the link and show it; it is not shown again."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
     if access_of(repository.protocol).query is not None:
         raise web.HTTPConflict(text=_("Diagnostics are available for OAI-PMH repositories only."))
     token = await database_of(request).run(make_card, repository.repository_id)
@@ -185,7 +185,7 @@ async def share(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def revoke(request: web.Request) -> web.Response:
     """Make the link invalid."""
-    _who, repository = await asked_for(request, Repository)
+    repository = await asked_for(request, Repository)
 
     def work(session: Session) -> None:
         session.execute(delete(ReportCard).where(ReportCard.repository_id == repository.repository_id))

@@ -13,31 +13,25 @@ from typing import Any, Final
 
 from aiohttp import web
 from multidict import MultiDict
-from pydantic import Field
-from sqlalchemy.orm import Session
 
 from harvester.access import ACCESSES, SelectionError, access_of
 from harvester.client.selection import Selection
-from harvester.harvest_plan import LONGEST_SELECTION
 from harvester.isolated import isolated
 from harvester.listing import repositories_at
 from harvester.probing.sample import RepositorySample, SetSize, count_records, fetch_sample
 from harvester.reading.errors import AnswerTooLargeError
 from harvester.recognition import RepositoryFacts, find_repository
 from harvester.registry import Registry, friends_of, load_registry
-from harvester.repositories import name_repository
 from harvester.vocabulary import AccessProtocol
-from manager.rule_access import check_rule_access
-from manager.schedules.service import add_schedule, run_now
 from manager.schedules.what_if import clashes_of_new
 from oai.child import ProcessKilledError
 from oai.errors import RemoteError, TryLaterError, UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, needs, visible_repositories, who_asks
-from web.auth.audit import record_beside
-from web.auth.organisations import add_own_repository, own_folder
-from web.repositories.forms import UNASKED, PlacedForm, store_context, suggested_folder, typed_address
-from web.schedules.forms import PlanForm, field_of, levels, methods, partner_minutes, run_spacing, slices
+from web.auth.organisations import own_folder
+from web.repositories.forms import UNASKED, store_context, suggested_folder, typed_address
+from web.repositories.wizard_saving import MOST_SETS, WizardForm, add_planned
+from web.schedules.forms import field_of, levels, methods, run_spacing, slices
 from web.schedules.rules import rule_choices, rule_context
 from web.schedules.timing import at_night, timing_in, weekday_names
 from web.site.failures import problem_of
@@ -51,21 +45,8 @@ from web.site.zones import here
 
 _MOST: Final = 64
 _SECONDS: Final = 1800.0
-_MOST_SETS: Final = 50
 _FOR_GOING_BACK: Final = {"Cache-Control": "private, no-cache"}
 """The browser's Back shows a step again; with the usual `no-store`, it would show an error of its own."""
-
-
-class WizardForm(PlanForm, PlacedForm):
-    """All steps together: address and directory are required, everything else has a default."""
-
-    more_sets: str = Field("", max_length=LONGEST_SELECTION * _MOST_SETS)
-    """Further sets, separated by spaces; each gets a schedule of its own."""
-
-    @property
-    def sets(self) -> list[str | None]:
-        """All chosen sets; None for the whole repository."""
-        return [self.set_spec, *self.more_sets.split()]
 
 
 def read_steps(values: Mapping[str, Any], context: Mapping[str, Any]) -> tuple[WizardForm | None, Form]:
@@ -199,9 +180,9 @@ async def _asked(request: web.Request, form: Form, values: dict[str, str], actio
 
 def _fault_of_sets(facts: RepositoryFacts, sets: list[str | None]) -> str:
     """Return what is wrong with the chosen sets; empty if nothing is."""
-    if len(sets) > _MOST_SETS:
+    if len(sets) > MOST_SETS:
         return _("At most %(most)s sets at a time; harvest the whole repository, or add others later.") % {
-            "most": _MOST_SETS
+            "most": MOST_SETS
         }
     try:
         for spec in sets:
@@ -372,54 +353,12 @@ async def _save(request: web.Request, form: Form, facts: RepositoryFacts, action
         return await _plan_step(request, checked, facts)
     name, run = str(form.values.get("repository_name", "")).strip(), action == "save-and-run"
     try:
-        number, job_id = await database_of(request).run(_add, request, asked, facts, name=name, run=run)
+        made = await database_of(request).run(add_planned, request, asked, facts, name=name, run=run)
     except UsageError as error:
         field = field_of(error, otherwise="base_dir")
         return await _plan_step(request, form.with_error(field, error_text(error)), facts)
-    about(request, "repository", number)
-    job, done = f"/{job_id}" if job_id is not None else "", "planned" if asked.frequency else "added"
-    raise web.HTTPSeeOther(
-        {
-            "save-and-run": f"/jobs{job}?done=harvest-asked",
-            "save-and-rule": f"/rules/new?repository={number}&source=live&done=repository-{done}",
-        }.get(action, f"/repositories/{number}?done=repository-{done}")
-    )
-
-
-def _add(
-    session: Session,
-    request: web.Request,
-    asked: WizardForm,
-    facts: RepositoryFacts,
-    *,
-    name: str,
-    run: bool,
-) -> tuple[int, int | None]:
-    """Add the repository and a schedule for each of the sets, with its first run now if `run` is set.
-
-    Return the id of the repository and, of a single set, that of the run's job; a run without a schedule gets
-    its job from the manager.
-    """
-    who, data, minutes = who_asks(request), request.config_dict[SETTINGS].data, partner_minutes(request)
-    repository = add_own_repository(
-        session, who, base_url=asked.base_url, base_dir=asked.base_dir, facts=facts, protocol=facts.protocol
-    )
-    if name:
-        name_repository(repository, name)
-    not_of_schedule = {"base_url", "base_dir", "more_sets"}
-    columns: dict[str, Any] = {k: v for k, v in asked.columns().items() if k not in not_of_schedule}
-    number = repository.repository_id
-    jobs = []
-    for spec in asked.sets if asked.frequency or run else []:
-        planned = {**columns, "set_spec": spec}
-        schedule = add_schedule(session, repository_id=number, partner_minutes=minutes, **planned)
-        check_rule_access(session, schedule, data)
-        record_beside(session, request, "schedule.add", "schedule", schedule.id, repository.display_name)
-        if run:
-            if asked.frequency:
-                jobs.append(run_now(session, schedule.id).job_id)
-            record_beside(session, request, "schedule.run", "schedule", schedule.id, repository.display_name)
-    return number, jobs[0] if len(jobs) == 1 else None
+    about(request, "repository", made.repository_id)
+    raise web.HTTPSeeOther(made.page_after(action, asked))
 
 
 async def _folder_fault(request: web.Request, values: Mapping[str, str]) -> str | None:

@@ -1,6 +1,7 @@
 """REST API: filter and normalisation rules: versions, and trials on samples."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pydantic import Field, ValidationInfo, field_validator
@@ -16,7 +17,7 @@ from harvester.vocabulary import RuleKind
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
@@ -140,15 +141,8 @@ class RuleTrialOut(Out):
 @OPERATIONS.add("GET /rules", "listRules", Right.LOOK, query=RuleQuery)
 async def _list(call: Call) -> Page[RuleOut]:
     """List filter and normalise rules by number."""
-    query = call.asked(RuleQuery)
-    rows = await call.database.run(
-        list_rules,
-        among=visible_repositories(call.who),
-        kind=query.kind,
-        after=after(call, int) or 0,
-        limit=query.limit + 1,
-    )
-    return page_of(call, rows, _of_view, lambda view: view.rule.rule_id)
+    find = partial(list_rules, among=visible_repositories(call.who), kind=call.asked(RuleQuery).kind)
+    return await list_page(call, find, _of_view, after=lambda view: view.rule.rule_id)
 
 
 @OPERATIONS.add("POST /rules", "addRule", Right.HARVEST, body=NewRule, status=201, faults={404})
@@ -218,7 +212,7 @@ async def _remove(call: Call) -> None:
 async def _try(call: Call) -> RuleTrialOut:
     """Test a rule, or other content, on samples without saving."""
     rule, asked = await rule_asked(call), call.sent(TrialBody)
-    _who, repository = await asked_for(call.request, Repository, asked.repository_id)
+    repository = await asked_for(call.request, Repository, asked.repository_id)
     last = await call.database.run(last_version, rule.rule_id)
     content = last.content if asked.content is None else asked.content.encode()
     form = SampleForm(

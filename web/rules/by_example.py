@@ -30,6 +30,8 @@ from web.site.paging import as_number, number_in
 from web.site.render import render
 
 _SHOWN: Final = 30
+_MOST_BYTES: Final = 5_000_000
+"""Bytes of the records together: their elements take about twenty times as much memory."""
 _TRIED: Final = 1000
 _FIELDS: Final = 12
 _DECISIONS: Final = ("keep", "drop")
@@ -88,7 +90,7 @@ async def propose(request: web.Request) -> web.Response:
 async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | None = None) -> web.Response:
     """Render the page; with ticks, also the proposals."""
     decisions = ticks or {}
-    _who, repository = await asked_for(request, Repository, number)
+    repository = await asked_for(request, Repository, number)
     prefix = await _prefix(request)
     name, fault = repository.display_name, ""
     examples: list[Example] = []
@@ -115,7 +117,7 @@ async def _page(request: web.Request, number: int, ticks: Mapping[int, str] | No
         name=name,
         prefix=prefix,
         examples=examples,
-        fields=_fields(examples),
+        fields=await asyncio.to_thread(_fields, examples),
         ticks=decisions,
         fault=fault,
         proposals=counted,
@@ -130,7 +132,7 @@ async def _stored_examples(request: web.Request, number: int, prefix: str) -> li
     files = await database_of(request).run(
         stored_files, request.config_dict[SETTINGS], number, metadata_prefix=prefix, most=_SHOWN
     )
-    samples = await asyncio.to_thread(read_files, files)
+    samples = await asyncio.to_thread(read_files, files, most_bytes=_MOST_BYTES)
     return await asyncio.to_thread(_examples, samples.records)
 
 

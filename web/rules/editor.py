@@ -24,6 +24,7 @@ from manager.rule_usage import uses_of
 from oai.errors import UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, who_asks
+from web.auth.sessions import SignedIn
 from web.repositories.forms import UNASKED, repository_choices
 from web.rules.conditions import (
     CONDITIONS,
@@ -35,6 +36,7 @@ from web.rules.conditions import (
 from web.rules.conditions import (
     choices as choices_of_operators,
 )
+from web.rules.for_schedules import add_rule, page_before, values_given
 from web.rules.forms import (
     BLANK_NAMESPACES,
     BLANK_ROWS,
@@ -50,7 +52,8 @@ from web.rules.forms import (
     values_of,
 )
 from web.rules.pages import kinds, rule_of
-from web.rules.trials import LIVE, STORED, TRIALS, SampleForm
+from web.rules.trials import STORED, TRIALS, SampleForm
+from web.rules.unapplied import unapplied
 from web.site.failures import problem_of
 from web.site.forms import BASED_ON, Form, StaleFormError, read_form, texts_of
 from web.site.i18n import _, error_text
@@ -96,10 +99,7 @@ async def new(request: web.Request) -> web.Response:
     }
     if content:
         values = values_of(rows_of(content, kind, source="example"))
-    owner = request.query.get("repository", "")
-    values |= {"name": name, "repository_id": owner, "sample_repository": owner}
-    if request.query.get("source") == LIVE:
-        values["sample_source"] = LIVE
+    values |= {"name": name, **values_given(request.query)}
     return await _page(request, _EditorState(kind=kind, values=values))
 
 
@@ -154,17 +154,17 @@ async def change(request: web.Request) -> web.Response:
     edited = _read(values, state.kind, last.content)
     if edited.errors:
         return await _faulty(request, state, edited)
-    settings, by = request.config_dict[SETTINGS], who_asks(request).name
+    settings = request.config_dict[SETTINGS]
     try:
-        saved, is_used = await database_of(request).run(
-            _save, settings, rule.rule_id, edited.content, values, by=by
+        saved, applies = await database_of(request).run(
+            _save, settings, rule.rule_id, edited.content, values, who=who_asks(request)
         )
     except StaleFormError as error:
         return await _page(request, replace(state, values=error.form.values, is_stale=True))
     except UsageError as error:
         return await _page(request, replace(state, errors={"note": error_text(error)}))
     about(request, "rule", rule.rule_id, rule.name, version=saved)
-    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved{'' if is_used else '-unused'}")
+    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-saved{'' if applies else '-unused'}")
 
 
 def _kind_in(values: Mapping[str, str]) -> RuleKind:
@@ -172,9 +172,15 @@ def _kind_in(values: Mapping[str, str]) -> RuleKind:
 
 
 def _save(
-    session: Session, settings: Settings, rule_id: int, content: bytes, values: Mapping[str, str], *, by: str
+    session: Session,
+    settings: Settings,
+    rule_id: int,
+    content: bytes,
+    values: Mapping[str, str],
+    *,
+    who: SignedIn,
 ) -> tuple[int, bool]:
-    """Save the content as a new version; return its number and whether a schedule uses the rule.
+    """Save the content as a new version; return its number, and whether the next harvest applies it to all.
 
     Raises StaleFormError if that undoes a newer one.
     """
@@ -183,8 +189,9 @@ def _save(
     if based_on not in {None, last.number} and content != last.content:
         raise StaleFormError(Form(values={**values, BASED_ON: str(last.number)}, is_stale=True))
     note = values.get("note", "")[:500]
-    saved = versions.save_version(session, settings, rule_id, content, by=by, note=note)
-    return saved.number, bool(uses_of(session, settings, rule))
+    saved = versions.save_version(session, settings, rule_id, content, by=who.name, note=note)
+    applies = uses_of(session, settings, rule) and not unapplied(session, settings, who, rule)
+    return saved.number, bool(applies)
 
 
 async def _save_new(request: web.Request, state: _EditorState) -> web.Response:
@@ -205,15 +212,13 @@ async def _save_new(request: web.Request, state: _EditorState) -> web.Response:
         description=asked.description,
         repository_id=asked.repository_id,
     )
-    settings, note = request.config_dict[SETTINGS], values.get("note", "")[:500]
     try:
-        rule = await database_of(request).run(
-            versions.add_rule, settings, draft, by=who_asks(request).name, note=note
-        )
+        rule, users = await database_of(request).run(add_rule, request, draft, values)
     except UsageError as error:
         return await _page(request, replace(state, errors={"name": error_text(error)}))
     about(request, "rule", rule.rule_id, rule.name)
-    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-made")
+    done = "rule-made" if not users else f"rule-made-for-schedule{'s' if users > 1 else ''}"
+    raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done={done}")
 
 
 async def _go_on(request: web.Request, state: _EditorState) -> web.Response:
@@ -252,7 +257,7 @@ async def _try(request: web.Request, state: _EditorState, edited: Edited) -> web
     if asked is None:
         errors = {_SAMPLE + name: text for name, text in form.errors.items()}
         return await _page(request, replace(state, errors=errors))
-    _who, repository = await asked_for(request, Repository, asked.repository)
+    repository = await asked_for(request, Repository, asked.repository)
     try:
         trial = await request.config_dict[TRIALS].run(edited.content, state.kind, asked, repository)
     except SelectionError as error:
@@ -271,7 +276,8 @@ async def _faulty(request: web.Request, state: _EditorState, edited: Edited) -> 
 
 
 async def _page(request: web.Request, state: _EditorState) -> web.Response:
-    who, values = who_asks(request), state.values
+    values, unrestricted = state.values, who_asks(request).sees_everything
+    shared = [("", _("All users who see all repositories"))] if unrestricted else []
     choices = await repository_choices(request)
     text = str(values.get("content", "")).splitlines()
     samples = str(values.get("sample_repository") or (choices[0][0] if choices else ""))
@@ -294,14 +300,12 @@ async def _page(request: web.Request, state: _EditorState) -> web.Response:
         rule=state.rule,
         kind=state.kind.value,
         kinds=kinds(),
+        back=f"/rules/{state.rule.rule_id}" if state.rule else page_before(values),
         view=_view(values, fields),
         fields=fields,
         operators=choices_of_operators(values),
         conditions=range(max(used(values), default=-1) + 1 + _blank(values)),
-        owners=[
-            *([("", _("All users who see all repositories"))] if who.sees_everything else []),
-            *choices,
-        ],
+        owners=[*shared, *choices],
         repositories=choices,
         spaces=numbers(values, ("prefix", "uri"), blank=BLANK_NAMESPACES),
         rows=numbers(values, TEXTS_OF_ROWS[state.kind], blank=_blank(values)),
@@ -319,7 +323,7 @@ async def _fields(request: web.Request, values: Mapping[str, object]) -> tuple[l
     if asked is None:
         return [], ""
     try:
-        _who, repository = await asked_for(request, Repository, asked.repository)
+        repository = await asked_for(request, Repository, asked.repository)
         return await request.config_dict[TRIALS].fields(asked, repository), ""
     except (SelectionError, UsageError) as error:
         # Where nothing is stored yet, the editor offers XPaths.

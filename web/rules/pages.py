@@ -15,11 +15,12 @@ from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.rule_lab.versions import AGAIN, FOUND, as_text, difference, list_rules, list_versions
 from harvester.vocabulary import RuleKind
 from manager.rule_usage import last_runs, uses_of
+from manager.schedules.rule_changes import with_changed_rules
 from manager.schedules.service import find_schedules
-from oai.errors import UsageError
 from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
+from web.site.faults import conflicts
 from web.site.forms import BASED_ON
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
@@ -82,12 +83,10 @@ async def restore(request: web.Request) -> web.Response:
     if number is None:
         raise web.HTTPBadRequest(text=_("Choose a version."))
     settings, name = request.config_dict[SETTINGS], who_asks(request).name
-    try:
+    with conflicts():
         saved = await database_of(request).run(
             versions.restore, settings, rule.rule_id, number, by=name, based_on=based_on
         )
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     about(request, "rule", rule.rule_id, rule.name, version=saved.number)
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done=rule-restored")
 
@@ -116,7 +115,7 @@ async def remove(request: web.Request) -> web.Response:
 
 async def rule_of(request: web.Request) -> Rule:
     """Return the rule in the path; respond 404 if it does not exist or the user may not see it."""
-    _who, rule = await asked_for(request, Rule)
+    rule = await asked_for(request, Rule)
     about(request, "rule", rule.rule_id, rule.name)
     return rule
 
@@ -141,6 +140,7 @@ def _facts(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> M
     repository = session.get(Repository, rule.repository_id) if rule.repository_id else None
     uses = uses_of(session, settings, rule, among=among)
     used = {use.schedule_id for use in uses}
+    changed = {schedule.id for schedule in with_changed_rules(session, used)}
     others = find_schedules(session, repository_id=rule.repository_id, among=among, limit=_OTHERS + len(used))
     return {
         "others": [one for one in others if one.schedule.id not in used][:_OTHERS],
@@ -148,6 +148,7 @@ def _facts(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> M
         "notes": {version.number: _note_of(version) for version in found},
         "runs": last_runs(session, rule, found, among=among),
         "uses": uses,
+        "uses_unapplied": [use for use in uses if use.schedule_id in changed],
         "text": as_text(found[0].content),
         "missing": content is None,
         "differs": content is not None and content != found[0].content,

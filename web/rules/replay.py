@@ -198,7 +198,7 @@ async def replay(request: web.Request) -> web.Response:
 
 async def wanted_replay(request: web.Request, rule: Rule, number: int) -> Replay:
     """Return the replay of that run with the rule; respond 404 if the user cannot see such a run."""
-    _who, run = await asked_for(request, History, number)
+    run = await asked_for(request, History, number)
 
     def read(session: Session, settings: Settings) -> Replay:
         files = files_with(session, settings, rule, session.get_one(History, number))

@@ -24,8 +24,10 @@ from harvester.vocabulary import RunStatus
 from manager.jobs.runs import next_step, pieces_of, usual_of
 from manager.models import RecurringJob
 from manager.rule_usage import rules_read
+from manager.schedules.rule_changes import with_changed_rules
 from oai.database import Database
 from oai.errors import ZatvaError
+from oai.failures import FailureCode
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.errors.letter import concerns_repository, letter_about_run, letter_part
@@ -93,10 +95,20 @@ async def show(request: web.Request) -> web.Response:
         sample=await database.run(_sample, run, hold) if hold else [],
         access=access_of(repository.protocol),
         plots=run_plots(run.pace),
+        rules_unapplied=await database.run(_unapplied, run),
         warnings=[
             line_of(note, {}) for note in notes_of(run.warnings, run.warning_failures)[:_FIRST_WARNINGS]
         ],
     )
+
+
+def _unapplied(session: Session, run: History) -> bool:
+    """Return whether the run warned of rules that its schedule still does not apply to all records."""
+    warned = any(
+        note.failure is not None and note.failure.code is FailureCode.RULES_CHANGED
+        for note in notes_of(run.warnings, run.warning_failures)
+    )
+    return warned and run.recurring_id is not None and bool(with_changed_rules(session, [run.recurring_id]))
 
 
 async def log(request: web.Request) -> web.Response:
@@ -209,8 +221,8 @@ async def release(request: web.Request) -> web.Response:
 
 async def run_page(request: web.Request) -> tuple[History, dict[str, Any]]:
     """Return the run in the path, and what each of its pages shows."""
-    _who, run = await asked_for(request, History)
-    _again, repository = await asked_for(request, Repository, run.repository_id)
+    run = await asked_for(request, History)
+    repository = await asked_for(request, Repository, run.repository_id)
     name = repository.display_name
     return run, {"run": run, "repository": repository, "name": name}
 

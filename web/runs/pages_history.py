@@ -172,8 +172,8 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before an entry is removed."""
-    _who, run = await asked_for(request, History)
-    _again, repository = await asked_for(request, Repository, run.repository_id)
+    run = await asked_for(request, History)
+    repository = await asked_for(request, Repository, run.repository_id)
     name = repository.display_name
     return confirmation(
         request,
@@ -188,7 +188,7 @@ async def confirm_removal(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def remove(request: web.Request) -> web.Response:
     """Remove the entry."""
-    _who, run = await asked_for(request, History)
+    run = await asked_for(request, History)
     with suppress(UsageError):  # somebody else has just removed it
         await database_of(request).run(remove_history, run.history_id)
     raise web.HTTPSeeOther("/runs?done=run-removed")

@@ -2,6 +2,7 @@
 
 from collections.abc import Awaitable
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -29,7 +30,7 @@ from manager.schedules.service import (
 from oai.rights import Right
 from web.api.faults import ApiError, FieldFault
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import In, Out, Page, Paged
 from web.auth.access import about, asked_for, visible_repositories
 from web.schedules.forms import ScheduleForm, is_owned, partner_minutes, run_spacing, what_it_means
@@ -139,14 +140,9 @@ class Started(Out):
 async def _list(call: Call) -> Page[ScheduleOut]:
     """List schedules by number, for one repository or all."""
     query = call.asked(ScheduleQuery)
-    rows = await call.database.run(
-        find_schedules,
-        limit=query.limit + 1,
-        after=after(call, int) or 0,
-        repository_id=query.repository,
-        among=visible_repositories(call.who),
-    )
-    return page_of(call, rows, lambda view: _shown(call, view), lambda view: view.schedule.id)
+    among = visible_repositories(call.who)
+    find = partial(find_schedules, repository_id=query.repository, among=among)
+    return await list_page(call, find, lambda view: _shown(call, view), after=lambda view: view.schedule.id)
 
 
 @OPERATIONS.add(

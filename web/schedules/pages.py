@@ -20,6 +20,7 @@ from manager.jobs.reasons import find_maintenance
 from manager.models import RecurringJob
 from manager.rule_access import check_rule_access
 from manager.schedules.calendar import DueGroup, due_groups, due_times, schedule_names
+from manager.schedules.rule_changes import with_changed_rules
 from manager.schedules.service import (
     add_schedule,
     change_schedule,
@@ -37,6 +38,7 @@ from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.auth.audit import check_undo, undo_mark
 from web.repositories.forms import Details, repository_choices
+from web.rules.unapplied import page_after
 from web.schedules.forms import (
     SAMPLE,
     SampleForm,
@@ -239,13 +241,13 @@ async def add(request: web.Request) -> web.Response:
     except UsageError as error:
         return await _form(request, details, form.with_error(field_of(error), error_text(error)))
     about(request, "schedule", made.id, details.name)
-    raise web.HTTPSeeOther("/schedules?done=schedule-added")
+    raise web.HTTPSeeOther(await page_after(request, made.id, "schedule-added"))
 
 
 @needs(Right.HARVEST)
 async def edit(request: web.Request) -> web.Response:
     """Show the form of an existing schedule."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     return await _edited(request, schedule, SAMPLE)
 
 
@@ -259,7 +261,7 @@ async def _edited(request: web.Request, schedule: RecurringJob, sample: Form) ->
 @needs(Right.HARVEST)
 async def change(request: web.Request) -> web.Response:
     """Change the schedule, or show the form again with its errors."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
     asked, form = await _read(request, schedule.repository_id)
     if asked is None or form.values.get("do") == "show-plan":
@@ -274,7 +276,7 @@ async def change(request: web.Request) -> web.Response:
         return await _form(
             request, details, form.with_error(field_of(error), error_text(error)), schedule=schedule
         )
-    raise web.HTTPSeeOther("/schedules?done=schedule-changed")
+    raise web.HTTPSeeOther(await page_after(request, schedule.id, "schedule-changed"))
 
 
 @needs(Right.HARVEST)
@@ -293,7 +295,7 @@ async def run(request: web.Request) -> web.StreamResponse:
 @needs(Right.HARVEST)
 async def sample(request: web.Request) -> web.StreamResponse:
     """Create a job that ends after the given number of records."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     asked, form = read_form(SampleForm, await request.post())
     if asked is None:
         return await _edited(request, schedule, form)
@@ -323,7 +325,7 @@ async def _switch(
     request: web.Request, change: Callable[[Session, int], bool], done: str, opposite: str
 ) -> web.Response:
     """Pause or resume the schedule, and offer to undo that if it was in the other state."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     number = number_of(request)
 
     def work(session: Session) -> bool:
@@ -340,7 +342,7 @@ async def _switch(
 @needs(Right.HARVEST)
 async def confirm_removal(request: web.Request) -> web.Response:
     """Ask for confirmation before a schedule is removed."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
     return confirmation(
         request,
@@ -415,6 +417,7 @@ async def _form(
         sample=sample,
         here=f"/schedules/{schedule.id}/edit" if schedule else request.path_qs,
         schedule=schedule,
+        rules_unapplied=schedule and await database_of(request).run(with_changed_rules, [schedule.id]),
         plan=plan,
         since=plan and await changes_since(request, number, plan, schedule),
         runs=plan.next_runs(since, floor) if plan else [],

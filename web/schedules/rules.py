@@ -79,7 +79,7 @@ async def rule_to_use(request: web.Request) -> dict[str, str]:
     number = number_in(request, "rule")
     if number is None:
         return {}
-    _who, rule = await asked_for(request, Rule, number)
+    rule = await asked_for(request, Rule, number)
     return {name: rule.path for name, kind in RULE_COLUMNS.items() if kind is RuleKind(rule.kind)}
 
 

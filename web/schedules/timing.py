@@ -208,5 +208,6 @@ _PATTERNS: Final = (
     (re.compile(rf"monthly on (?P<day>[0-9]{{1,2}}) at {_AT}"), When.MONTHLY),
     (re.compile(rf"{_CRON} \* \* \*"), When.DAILY),
     (re.compile(rf"{_CRON} \* \* (?P<weekdays>[0-7](?:,[0-7])*)"), When.WEEKLY),
-    (re.compile(rf"{_CRON} (?P<day>[0-9]{{1,2}}) \* \*"), When.MONTHLY),
+    # Cron leaves out months without the day; "monthly on 31" means their last day.
+    (re.compile(rf"{_CRON} (?P<day>0?[1-9]|1[0-9]|2[0-8]) \* \*"), When.MONTHLY),
 )

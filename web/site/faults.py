@@ -2,7 +2,8 @@
 
 import logging
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Final
 
 from aiohttp import web
@@ -13,7 +14,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from harvester.reading.errors import RepositoryBusyError
 from oai.connections import client_left, leave_unread
 from oai.database import is_about_a_value, is_timeout
-from oai.errors import TryLaterError, ZatvaError
+from oai.errors import TryLaterError, UsageError, ZatvaError
 from web.api.faults import DOCS, problem
 from web.auth.access import STREAMS, UNSENT, canonical, is_api
 from web.auth.csrf import fields_sent, fields_to_send_again
@@ -44,6 +45,15 @@ class RemediableConflict(web.HTTPConflict):
     def __init__(self, text: str, *, path: str, label: str) -> None:
         super().__init__(text=text)
         self.remedy = (path, label)
+
+
+@contextmanager
+def conflicts() -> Iterator[None]:
+    """Respond 409 with the sentence of a UsageError of the body."""
+    try:
+        yield
+    except UsageError as error:
+        raise web.HTTPConflict(text=error_text(error)) from None
 
 
 @web.middleware

@@ -9,16 +9,16 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from pathlib import Path, PurePosixPath
-from typing import Any, Final, Self, TypeVar, get_args
+from typing import Annotated, Any, Final, Self, TypeVar, get_args
 
 from multidict import MultiMapping
-from pydantic import BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, ValidationError, ValidationInfo, field_validator
 from sqlalchemy.orm import Session
 
 from oai.audit import AuditEntry
 from oai.errors import UsageError
 from web.site.i18n import _, error_text, mark
-from web.site.zones import is_convertible
+from web.site.zones import here, is_convertible
 
 _Model = TypeVar("_Model", bound=BaseModel)
 _Row = TypeVar("_Row")
@@ -130,6 +130,14 @@ def _blank_is_none(value: object) -> object:
 def empty_is_none(*names: str) -> Any:  # noqa: ANN401 pydantic's descriptor has no public type
     """Return a validator for fields that may be left empty; keep it as an attribute of the form."""
     return field_validator(*names, mode="before")(_blank_is_none)
+
+
+def _in_readers_zone(value: datetime) -> datetime:
+    return value if value.tzinfo is not None else value.replace(tzinfo=here())
+
+
+LocalTime = Annotated[datetime, AfterValidator(_in_readers_zone)]
+"""A time in a form; one without a zone is in the reader's."""
 
 
 class FormModel(BaseModel):

@@ -167,7 +167,7 @@ def bars(days: Sequence[Day], first: date, last: date, *, link: Link, label: str
     top = nice_top(max((found.records for found in days), default=0))
     step = max(6.0, min(24.0, 720 / count))
     width = _BAR_LEFT + count * step
-    parts = _axis(top, width)
+    parts = _axis(top, left=_BAR_LEFT, width=width, height=_BAR_HEIGHT)
     for place in range(count):
         found = known.get(first + timedelta(days=place))
         if found is None:
@@ -175,8 +175,7 @@ def bars(days: Sequence[Day], first: date, last: date, *, link: Link, label: str
         x = _BAR_LEFT + place * step
         title = title_of(found.day, found)
         whole, part = _height(found.records, top), _height(found.changes, top)
-        shapes = _bar(x, whole, step, "bar") + f"><title>{title}</title></rect>"
-        parts.append(f"{shapes}" if not part else shapes)
+        parts.append(mark(_bar(x, whole, step, "bar"), title))
         parts.append(mark(_bar(x, part, step, "bar strong"), title, link=link(found.day)))
     parts.append(text(_BAR_LEFT, _BAR_HEIGHT + 26, formatted(first)))
     parts.append(text(width, _BAR_HEIGHT + 26, formatted(last), anchor="end"))
@@ -199,12 +198,13 @@ def _cell(day: date, found: Day | None, x: float, y: float, link: Link) -> str:
     return mark(shape, title_of(day, found), link=link(day) if found else None)
 
 
-def _axis(top: float, width: float) -> list[str]:
+def _axis(top: float, *, left: int, width: float, height: int) -> list[str]:
+    """Return three lines across the plot, each with its value beside it; the uppermost is `top`."""
     parts = []
     for share in (0.0, 0.5, 1.0):
-        y = 8 + _BAR_HEIGHT * (1 - share)
-        parts.append(f'<path class="grid" d="M{_BAR_LEFT} {y:.1f}H{width:.1f}"/>')
-        parts.append(text(_BAR_LEFT - 6, y + 4, number(round(top * share)), anchor="end"))
+        y = 8 + height * (1 - share)
+        parts.append(f'<path class="grid" d="M{left} {y:.1f}H{width:.1f}"/>')
+        parts.append(text(left - 6, y + 4, number(round(top * share)), anchor="end"))
     return parts
 
 
@@ -254,11 +254,7 @@ def growth(shown: Sequence[Column], *, label: str) -> Markup:
         return Markup("")
     top = nice_top(shown[-1].total)
     step = min((_WIDTH - _GROWTH_LEFT - 8) / len(shown), _WIDEST)
-    parts = []
-    for share in (0.0, 0.5, 1.0):
-        y = 8 + _HEIGHT * (1 - share)
-        parts.append(f'<path class="grid" d="M{_GROWTH_LEFT} {y:.1f}H{_WIDTH}"/>')
-        parts.append(text(_GROWTH_LEFT - 6, y + 4, number(round(top * share)), anchor="end"))
+    parts = _axis(top, left=_GROWTH_LEFT, width=_WIDTH, height=_HEIGHT)
     places = []
     for at, column in enumerate(shown):
         x, high = _GROWTH_LEFT + at * step, _HEIGHT * column.new / top
@@ -291,11 +287,7 @@ def line_plot(points: Sequence[tuple[float, float]], *, label: str, unit: str) -
         )
         for seconds, value in points
     ]
-    parts = []
-    for share in (0.0, 0.5, 1.0):
-        y = 8 + _PACE_HEIGHT * (1 - share)
-        parts.append(f'<path class="grid" d="M{_PACE_LEFT} {y:.1f}H{_WIDTH}"/>')
-        parts.append(text(_PACE_LEFT - 6, y + 4, number(round(top * share)), anchor="end"))
+    parts = _axis(top, left=_PACE_LEFT, width=_WIDTH, height=_PACE_HEIGHT)
     line = " ".join(f"{x:.1f},{y:.1f}" for x, y, _ in places)
     parts.append(f'<polyline class="line" points="{line}"/>')
     parts += [mark(f'<circle cx="{x:.1f}" cy="{y:.1f}" r="3" class="point"', title) for x, y, title in places]

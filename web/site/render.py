@@ -148,9 +148,15 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "collection-added": mark("The collection was created. Add documents next."),
     "collection-changed": mark("The collection was changed."),
     "collection-removed": mark("The collection was removed. Its documents stay in the archive."),
-    "rule-made": mark("The rule was saved. To use it, enter its file name in a schedule."),
+    "rule-made": mark("The rule was saved. No schedule uses it yet: choose one below."),
+    "rule-made-for-schedule": mark("The rule was saved, and the new schedule uses it."),
+    "rule-made-for-schedules": mark("The rule was saved, and all new schedules use it."),
     "rule-saved-unused": mark("The rule was saved."),
     "rule-saved": mark("The rule was saved; the next harvest uses this version."),
+    "everything-asked": mark(
+        "All records are requested again: now, or with the next run of a schedule that is paused or has to "
+        "wait."
+    ),
     "rule-restored": mark("The earlier version was restored."),
     "rule-removed": mark("The rule was removed. Its file is kept."),
     "replay-begun": mark("The replay has started; its result will appear in the history."),
@@ -163,6 +169,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "documents-taken-out": mark("The documents were removed from the collection."),
     "check-started": mark("The self-test has started. Refresh the page in a moment."),
     "signed-out": mark("You are signed out."),
+    "no-password": mark(
+        "You have no password yet. Set one now on the page of your account; later, this needs a new link."
+    ),
     "files-queued": mark("The files are queued; this page reloads by itself."),
     "digest-asked": mark("A message with a link to confirm is on its way."),
     "digest-confirmed": mark("The digest will come after each week with harvests."),

@@ -1,6 +1,7 @@
 """REST API: audits of stores and their schedules."""
 
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pydantic import ConfigDict, Field
@@ -17,7 +18,7 @@ from manager.store_audits import (
 )
 from oai.rights import Right
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
+from web.api.paging import list_page
 from web.api.shapes import Out, Page, Paged
 from web.auth.access import about, visible_repositories
 from web.site.paging import LARGEST_BIGINT
@@ -81,15 +82,13 @@ class NewAuditSchedule(AuditScheduleForm):
 async def _list(call: Call) -> Page[StoreAuditOut]:
     """List audits of stores, newest first."""
     query = call.asked(StoreAuditQuery)
-    views = await call.database.run(
-        find_audits,
-        limit=query.limit + 1,
-        before=after(call, int, largest=LARGEST_BIGINT),
-        repository_id=query.repository,
-        among=visible_repositories(call.who),
-    )
-    return page_of(
-        call, views, lambda view: StoreAuditOut.model_validate(view.audit), lambda view: view.audit.audit_id
+    among = visible_repositories(call.who)
+    return await list_page(
+        call,
+        partial(find_audits, repository_id=query.repository, among=among),
+        lambda view: StoreAuditOut.model_validate(view.audit),
+        largest=LARGEST_BIGINT,
+        before=lambda view: view.audit.audit_id,
     )
 
 
@@ -112,17 +111,11 @@ async def _run(call: Call) -> StoreAuditOut:
 @OPERATIONS.add("GET /store-audit-schedules", "listStoreAuditSchedules", Right.LOOK, query=Paged)
 async def _list_schedules(call: Call) -> Page[AuditScheduleOut]:
     """List the schedules of audits by number."""
-    views = await call.database.run(
-        list_schedules,
-        among=visible_repositories(call.who),
-        limit=call.asked(Paged).limit + 1,
-        after=after(call, int) or 0,
-    )
-    return page_of(
+    return await list_page(
         call,
-        views,
+        partial(list_schedules, among=visible_repositories(call.who)),
         lambda view: AuditScheduleOut.model_validate(view.schedule),
-        lambda view: view.schedule.schedule_id,
+        after=lambda view: view.schedule.schedule_id,
     )
 
 

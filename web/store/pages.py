@@ -16,13 +16,13 @@ from manager.store_audits import (
     remove_schedule,
     set_schedule,
 )
-from oai.errors import UsageError
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.repositories.forms import repository_choices
 from web.schedules.forms import TimedForm
 from web.schedules.timing import timing_in, weekday_names
+from web.site.faults import conflicts
 from web.site.forms import Form, empty_is_none, read_form
-from web.site.i18n import _, error_text
+from web.site.i18n import _
 from web.site.keys import database_of
 from web.site.paging import LARGEST_BIGINT, PAGE, number_in, page_of
 from web.site.params import BIG_NUMBER, NUMBER, chosen_repository, number_of
@@ -58,7 +58,7 @@ async def show(request: web.Request) -> web.Response:
 
 async def show_audit(request: web.Request) -> web.Response:
     """Show one audit with its first findings."""
-    _who, audit = await asked_for(request, StoreAudit)
+    audit = await asked_for(request, StoreAudit)
     view = await database_of(request).run(find_audit, audit.audit_id)
     return render(request, "store_audit.html", view=view, audit=view.audit)
 
@@ -66,11 +66,9 @@ async def show_audit(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def run(request: web.Request) -> web.Response:
     """Queue an audit of the repository's store."""
-    _who, repository = await asked_for(request, Repository)
-    try:
+    repository = await asked_for(request, Repository)
+    with conflicts():
         await database_of(request).run(queue_audit, repository.repository_id)
-    except UsageError as error:
-        raise web.HTTPConflict(text=error_text(error)) from None
     raise web.HTTPSeeOther(f"/store-audits?repository={repository.repository_id}&done=audit-queued")
 
 

@@ -11,7 +11,7 @@ from harvester.bibliographic.marc21.control_fields import read_control, read_lea
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import FieldReading, OpenField, read_marc
 from harvester.bibliographic.marc21.kinds import NAMESPACES, declined, is_marc
-from harvester.bibliographic.marc21.names import FAMILY, NUMERATION, authority_ids
+from harvester.bibliographic.marc21.names import FAMILY, NUMERATION, authority_ids, is_numeration
 from harvester.bibliographic.punctuation import clean, sentences, separator, unclosed
 from harvester.bibliographic.record import BibliographicRecord, Link, Note, RawField, Related, Subject
 
@@ -47,6 +47,8 @@ _KEYWORDS: Final = {"653", "659"}
 _PERSON: Final = "600"
 _SENTENCES: Final = "bnpt"
 """Subfields that begin a sentence: subordinate units, titles and their parts."""
+_AFTER_COMMAS: Final = "np"
+"""Those of them that a comma can precede, as in uniform titles of music."""
 
 
 def take_related(found: OpenField, draft: MarcDraft) -> None:
@@ -57,7 +59,7 @@ def take_related(found: OpenField, draft: MarcDraft) -> None:
         relation=_RELATIONS[found.tag],
         title=sentences(clean(value) for value in found.take("stp")),
         author=", ".join(clean(value) for value in found.take("a")),
-        part=", ".join(clean(value) for value in found.take("gq")),
+        part=", ".join(clean(value) for value in found.take("g") or found.take("q")),
         publication=" ; ".join(clean(value) for value in found.take("bdh")),
         identifiers=tuple(found.take("oruwxyz")),
         label=introduction or standard,
@@ -108,29 +110,35 @@ def take_subject(found: OpenField, draft: MarcDraft) -> None:
 
 def take_class(found: OpenField, draft: MarcDraft) -> None:
     """Read a class of a classification; the words of field 072 are included."""
-    source = found.first("2") or _CLASSES[found.tag]
+    given = "" if _CLASSES[found.tag] else found.first("2")  # in 080 and 082, $2 is the edition
     words = [clean(value) for value in found.take("x")] if found.tag == "072" else []
     items = [clean(value) for value in found.take("a")]
     kind = "category" if found.tag == "072" else "class"
     for place, item in enumerate(items):
         text = " -- ".join([item, *words] if place == 0 else [item])
-        draft.subjects.append(Subject(text=text, kind=kind, source=source))
+        draft.subjects.append(Subject(text=text, kind=kind, source=_CLASSES[found.tag] or given))
     if not items:
-        draft.broken(found.written, " ".join([*words, source]).strip(), "a class without a number")
+        rest = " ".join(filter(None, (*words, given, found.take_rest())))
+        draft.broken(found.written, rest, "a class without a number")
 
 
 def _text(found: OpenField) -> str:
     """Return the heading, followed by its subdivisions after ` -- `."""
     codes = "".join(dict.fromkeys(one.code for one in found.left if one.code not in _NO_WORDS))
-    name = ""
+    name = before = ""
     divisions: list[str] = []
     for code, value in found.pairs(codes):
         if code in _SUBDIVISIONS:
             divisions.append(clean(value))
         else:
-            numeration = code == NUMERATION and found.tag == _PERSON
-            sign = separator(name) if code in _SENTENCES and not numeration else ", " if name else ""
-            name = f"{name}{sign}{unclosed(clean(value, stop=not numeration))}"
+            belongs = code == NUMERATION and found.tag == _PERSON
+            sign = ", "
+            if belongs and is_numeration(found, code, value):
+                sign = " "
+            elif code in _SENTENCES and not belongs:
+                sign = separator(name, before if code in _AFTER_COMMAS else "")
+            name = f"{name}{sign if name else ''}{unclosed(clean(value, stop=not belongs))}"
+            before = value
     return " -- ".join(part for part in (name, *divisions) if part)
 
 
@@ -178,7 +186,7 @@ class Marc21Converter:
     """MARC 21 in MARCXML, MarcXchange or `oai_marc`."""
 
     name = "marc21"
-    version = 10
+    version = 11
     namespaces = NAMESPACES
     rank = 10
 

@@ -19,6 +19,7 @@ from harvester.bibliographic.punctuation import (
     separator,
     unbracketed,
     unclosed,
+    uniform_title,
     unmarked,
     without_article,
 )
@@ -29,6 +30,9 @@ _VARIANTS: Final = {
     "130": "uniform", "210": "abbreviated", "222": "key", "240": "uniform", "242": "translated",
     "243": "collective", "246": "varying", "247": "former", "730": "related", "740": "analytical",
 }  # fmt: skip
+_PARTS: Final = "abfgklmnoprs"
+_UNIFORM: Final = {"130", "240", "243", "730"}
+_QUALIFIED: Final = {"210", "222"}
 _ARTICLES: Final = {"130": 0, "222": 1, "240": 1, "242": 1, "243": 1, "730": 0, "740": 0}
 """The indicator of a field that counts the characters of leading articles."""
 _LABELS: Final = {
@@ -87,7 +91,7 @@ def take_variant(found: OpenField, draft: MarcDraft) -> None:
         _sorting(found, draft, found.raw("a"), found.indicators[_ARTICLES[found.tag]])
     introduction = clean(found.first("i")).rstrip(":")
     label = introduction or _LABELS.get(found.indicators[1], "") * (found.tag == "246")
-    text = _joined(found, "abfgklmnoprs")
+    text = uniform_title(found.take(_PARTS)) if found.tag in _UNIFORM else _joined(found, _PARTS)
     draft.keep(found.written, " ".join(f"$0 {one}" for one in authority_ids(found)))
     if not text:
         rest = " ".join(filter(None, (f"$i {introduction}" if introduction else "", found.take_rest())))
@@ -113,10 +117,10 @@ def _drop_link(found: OpenField) -> None:
 
 
 def _joined(found: OpenField, codes: str) -> str:
-    """Join title, remainder and parts with a catalogue's punctuation."""
+    """Join title, remainder (or qualification in brackets) and parts with a catalogue's punctuation."""
     text = ""
     for code, value in found.pairs(codes):
-        sign = " : " if code == "b" else separator(text)
+        sign = separator(text) if code != "b" else " " if found.tag in _QUALIFIED else " : "
         text = f"{text}{sign if text else ''}{clean(value)}"
     return text
 
@@ -182,7 +186,7 @@ def take_series(found: OpenField, draft: MarcDraft) -> None:
     titles = [
         unclosed(unbracketed(clean(value))) for value in found.take("anps" if found.tag != "490" else "a")
     ]
-    number = ", ".join(clean(value.strip("() ")) for value in found.take("v"))
+    number = ", ".join(unclosed(clean(unbracketed(clean(value)))) for value in found.take("v"))
     issn = " ".join(_issn(value, draft, found) for value in found.take("x"))
     title = sentences(titles)
     if title or number or issn:

@@ -128,8 +128,14 @@ class MarcDraft:
         )
 
     def _date(self) -> str:
-        """Return the date of publication, or else of distribution, manufacture or copyright."""
-        return next((one.date for one in self.publications if one.date), "")
+        """Return the date of publication, or else of distribution, manufacture or copyright.
+
+        A date that names a year is preferred to one like "[datum vydání není známo]".
+        """
+        dates = [one.date for one in self.publications if one.date]
+        if len(dates) > 1:
+            dates.sort(key=lambda one: find_years(one) == _UNKNOWN)
+        return dates[0] if dates else ""
 
     def _years(self, date: str) -> Years:
         """Return the years of field 008; where it knows none, or not all digits, those of the date."""

@@ -7,11 +7,13 @@ from typing import Final
 from harvester.bibliographic.marc21.draft import MarcDraft
 from harvester.bibliographic.marc21.fields import OpenField
 from harvester.bibliographic.marc21.relators import relator, roles
-from harvester.bibliographic.punctuation import clean, sentences, unbracketed, unclosed
+from harvester.bibliographic.punctuation import clean, sentences, unbracketed, unclosed, uniform_title
 from harvester.bibliographic.record import Contributor
 
 FAMILY: Final = "3"
 NUMERATION: Final = "b"
+_NUMERAL: Final = re.compile(r"(?:[IVXLCDM]+|\d+)\b")
+_FORENAME: Final = "0"
 _WORK: Final = "fhklmnoprst"
 _AUTHORITY: Final = re.compile(r"(?=\w*\d)[A-Za-z]{1,12}\d[\w-]*")
 _KINDS: Final = {"00": "person", "10": "corporate", "11": "meeting", "20": "unknown"}
@@ -44,7 +46,7 @@ def take_work(found: OpenField) -> str:
     codes = _WORK if found.tag[1:] != "11" else "fhklpst"
     named, titled = found.left[:begin], found.left[begin:]
     part = replace(found, left=titled, codes=set(found.codes))
-    work = sentences(clean(value) for value in part.take(codes))
+    work = uniform_title(part.take(codes))
     found.left = [*named, *part.left]
     return work
 
@@ -77,10 +79,19 @@ def authority_ids(found: OpenField) -> tuple[str, ...]:
 
 
 def _read_person(found: OpenField, _kind: str) -> tuple[str, str]:
-    name = " ".join(clean(value) for value in found.take("a"))
-    titles = [clean(value, stop=code != NUMERATION) for code, value in found.pairs("bc")]
+    names = [clean(value) for value in found.take("a")]
+    titles: list[str] = []
+    for code, value in found.pairs("bc"):
+        into = names if names and is_numeration(found, code, value) else titles
+        into.append(clean(value, stop=code != NUMERATION))
     fuller = [clean(value).strip("()") for value in found.take("q")]
-    return name, ", ".join([*titles, *fuller])
+    return " ".join(names), ", ".join([*titles, *fuller])
+
+
+def is_numeration(found: OpenField, code: str, value: str) -> bool:
+    """Return whether a subfield of a person's name is a part of the forename: "IV." of "Karel IV."."""
+    forename = found.indicators[0] == _FORENAME
+    return code == NUMERATION and (forename or _NUMERAL.match(value) is not None)
 
 
 def _read_body(found: OpenField, kind: str) -> tuple[str, str]:

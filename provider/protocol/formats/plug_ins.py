@@ -149,11 +149,18 @@ def _trial_faults(found: Format) -> Iterator[str]:
 
 
 def _noted(write: Callable[[Item, Site], str], source: str) -> Callable[[Item, Site], str]:
-    """Add the plug-in and the document to exceptions, for the log."""
+    """Check what the plug-in writes, and add it and the document to exceptions, for the log."""
+
+    def checked(item: Item, site: Site) -> str:
+        written = write(item, site)
+        if not isinstance(written, str):
+            raise TypeError(f"{type(written).__name__} instead of text")
+        parse(written.encode(), source="the element")
+        return written
 
     def noted(item: Item, site: Site) -> str:
         try:
-            return write(item, site)
+            return checked(item, site)
         except Exception as error:
             error.add_note(f"raised by {source} for the document {item.key.hex}")
             raise

@@ -1,10 +1,12 @@
 """Simple and qualified Dublin Core records, and the rows that they become."""
 
+import html
 import itertools
 
 import pytest
 from lxml import etree
 
+from harvester.bibliographic.batches import values_of
 from harvester.bibliographic.converters import converter_for, converter_of_namespace
 from harvester.bibliographic.dublin_core import QUALIFIED
 from harvester.bibliographic.record import (
@@ -80,7 +82,7 @@ def test_all_fifteen_elements() -> None:
         genres=(Subject(text="Text", kind="genre"),),
         identifiers=(Identifier(scheme="isbn", value="9788020001290", found="ISBN 80-200-0129-8"),),
         related=(
-            Related(relation="original", title="Rukopis A"),
+            Related(relation="source", title="Rukopis A"),
             Related(relation="related", title="Slovník staročeský"),
         ),
         notes=(
@@ -89,6 +91,19 @@ def test_all_fifteen_elements() -> None:
             Note(field="dc:rights", text="volné dílo"),
         ),
     )
+
+
+def test_each_publisher_is_a_statement_of_publication_and_the_first_has_the_date() -> None:
+    record = _converted(
+        "<dc:publisher>Univerzita Karlova</dc:publisher><dc:publisher>Karolinum</dc:publisher>"
+        "<dc:publisher>Karolinum</dc:publisher><dc:date>2003</dc:date>"
+    )
+    assert record.publications == (
+        Publication(publisher="Univerzita Karlova", date="2003"),
+        Publication(publisher="Karolinum"),
+    )
+    assert "karolinum" in values_of(record)["words_c"].split()
+    assert [note.field for note in record.notes] == ["dc:title"]
 
 
 def test_qualified_elements_are_converted_to_variants_subjects_dates_and_notes() -> None:
@@ -159,10 +174,36 @@ def test_a_relation_that_is_only_a_number_is_an_identifier(element: str, number:
     assert (related.title, related.identifiers) == ("", (number,))
 
 
+def test_the_journal_of_an_article_is_its_source() -> None:
+    """Open Journal Systems writes the issue, the ISSN and the DOI into `dc:source`."""
+    record = _converted(
+        "<dc:source>Knihovna; Roč. 3 Č. 2 (2012); 12-25</dc:source><dc:source>1803-8271</dc:source>"
+    )
+    assert record.related == (
+        Related(relation="source", title="Knihovna; Roč. 3 Č. 2 (2012); 12-25"),
+        Related(relation="source", identifiers=("1803-8271",)),
+    )
+
+
 @pytest.mark.parametrize("title", ["1990-1995", "Metro: 2033", "Nature, doi:10.1000/1", "ISSN", "12345"])
 def test_a_relation_in_words_is_a_title(title: str) -> None:
     (related,) = _converted(f"<dcterms:isPartOf>{title}</dcterms:isPartOf>").related
     assert (related.title, related.identifiers) == (title, ())
+
+
+@pytest.mark.parametrize(
+    ("written", "title", "sorted_as"),
+    [
+        ("<i>Quercus robur</i> v Čechách", "Quercus robur v Čechách", "quercus robur v cechach"),
+        ("<B><em>O</em></B> CO<sub>2</sub>", "O CO2", "o co2"),
+        ("Značka <b> v HTML", "Značka <b> v HTML", "znacka b v html"),
+        ("a < b > c", "a < b > c", "a b c"),
+        ("<i></i>", "<i></i>", "i i"),
+    ],
+)
+def test_markup_is_removed_from_titles(written: str, title: str, sorted_as: str) -> None:
+    record = _converted(f"<dc:title>{html.escape(written)}</dc:title>")
+    assert (record.title, record.sort_title) == (title, sorted_as)
 
 
 def test_comments_in_an_element_are_not_part_of_its_text() -> None:
@@ -213,10 +254,51 @@ def test_only_roles_in_brackets_are_removed_from_a_name(
         (["Text", "Collection"], RecordKind.BOOK),
         (["Service"], RecordKind.ELECTRONIC),
         (["Nonsense"], RecordKind.OTHER),
+        (["Text", "Diplomová práce"], RecordKind.MANUSCRIPT),
+        (["text", "model:periodical"], RecordKind.SERIAL),
+        (["Text", "Conference paper", "PeerReviewed"], RecordKind.ARTICLE),
     ],
 )
 def test_a_specific_type_is_preferred_to_a_general_one(types: list[str], kind: RecordKind) -> None:
     assert _converted("".join(f"<dc:type>{one}</dc:type>" for one in types)).kind is kind
+
+
+@pytest.mark.parametrize("genre", ["České romány", "info:eu-repo/semantics/publishedVersion", "PeerReviewed"])
+def test_an_unknown_type_beside_a_general_one_leaves_its_kind(genre: str) -> None:
+    """The Library of Congress's crosswalk from MARC writes the genres (655) as types beside `text`."""
+    assert _converted(f"<dc:type>text</dc:type><dc:type>{genre}</dc:type>").kind is RecordKind.BOOK
+
+
+@pytest.mark.parametrize(
+    ("written", "kind"),
+    [
+        ("diplomová práce", RecordKind.MANUSCRIPT),
+        ("bakalářská práce", RecordKind.MANUSCRIPT),
+        ("dizertačná práca", RecordKind.MANUSCRIPT),
+        ("Dissertation", RecordKind.MANUSCRIPT),
+        ("Master's thesis", RecordKind.MANUSCRIPT),
+        ("Master thesis", RecordKind.MANUSCRIPT),
+        ("Monograph", RecordKind.BOOK),
+        ("Book Section", RecordKind.BOOK),
+        ("Book chapter", RecordKind.BOOK),
+        ("Technical Report", RecordKind.BOOK),
+        ("Conference or Workshop Item", RecordKind.ARTICLE),
+        ("info:eu-repo/semantics/conferenceObject", RecordKind.ARTICLE),
+        ("Peer-reviewed Article", RecordKind.ARTICLE),
+        ("model:monograph", RecordKind.BOOK),
+        ("model:periodicalitem", RecordKind.SERIAL),
+        ("model:sheetmusic", RecordKind.SCORE),
+        ("model:graphic", RecordKind.PICTURE),
+        ("model:soundrecording", RecordKind.SOUND),
+        ("Musical Score", RecordKind.SCORE),
+        ("hudebnina", RecordKind.SCORE),
+        ("notated music", RecordKind.SCORE),
+        ("Recording, musical", RecordKind.MUSIC),
+        ("software, multimedia", RecordKind.ELECTRONIC),
+    ],
+)
+def test_types_of_repositories_and_libraries_are_known(written: str, kind: RecordKind) -> None:
+    assert _converted(f"<dc:type>{written}</dc:type>").kind is kind
 
 
 @pytest.mark.parametrize(
@@ -286,6 +368,41 @@ def test_languages_of_elements_are_kept() -> None:
 )
 def test_encoding_schemes_of_subjects_and_coverage_are_used(element: str, subject: Subject) -> None:
     assert _converted(f"<dc:title>X</dc:title>{element}").subjects == (subject,)
+
+
+@pytest.mark.parametrize(
+    ("written", "subjects"),
+    [
+        (
+            "ecology; suburbanizace; územní plánování;",
+            [("ecology", "topic", ""), ("suburbanizace", "topic", ""), ("územní plánování", "topic", "")],
+        ),
+        ("výzkum &amp;amp; vývoj; věda", [("výzkum &amp; vývoj", "topic", ""), ("věda", "topic", "")]),
+        ("Karel (král; 1316-1378)", [("Karel (král; 1316-1378)", "topic", "")]),
+        ("a;b", [("a;b", "topic", "")]),
+        ("udc:793", [("793", "class", "udc")]),
+        ("UDC: (437.3)&quot;19&quot;", [('(437.3)"19"', "class", "udc")]),
+        ("ddc:020; lcc:Z678", [("020", "class", "ddc"), ("Z678", "class", "lcc")]),
+        ("info:eu-repo/classification/ddc/590", [("590", "class", "ddc")]),
+        ("ddc:neuvedeno", [("ddc:neuvedeno", "topic", "")]),
+    ],
+)
+def test_lists_of_subjects_are_divided_and_classes_are_known_by_their_classification(
+    written: str, subjects: list[tuple[str, str, str]]
+) -> None:
+    found = _converted(f"<dc:subject>{written}</dc:subject>").subjects
+    assert [(one.text, one.kind, one.source) for one in found] == subjects
+
+
+def test_a_subject_with_an_encoding_scheme_is_not_divided() -> None:
+    (subject,) = _converted('<dc:subject xsi:type="dcterms:LCSH">Art; History</dc:subject>').subjects
+    assert subject == Subject(text="Art; History", source="LCSH")
+
+
+def test_a_subject_of_many_signs_is_divided_in_linear_time() -> None:
+    """Quadratic time would be minutes."""
+    for text in ("&amp;" * 300_000, "&amp;" + "a" * 1_000_000, "; " * 300_000, "udc:" * 200_000):
+        assert len(_converted(f"<dc:subject>{text}</dc:subject>").subjects) <= 1
 
 
 def test_the_components_of_a_point_are_kept_in_a_note() -> None:
@@ -408,6 +525,12 @@ def test_identifiers_are_recognised_by_their_scheme() -> None:
         ("cze; klingon", ("cze",), NoteKind.BROKEN),
         ("cs-CZ;", ("cze",), NoteKind.KEPT),
         ("en-GB, unknown", ("eng",), NoteKind.KEPT),
+        ("cze/eng", ("cze", "eng"), NoteKind.KEPT),
+        ("Czech / English", ("cze", "eng"), NoteKind.KEPT),
+        ("pt/br", (), NoteKind.BROKEN),
+        ("Czech (cze); German (deu)", ("cze", "ger"), NoteKind.KEPT),
+        ("English (UK)", (), NoteKind.BROKEN),
+        ("Greek, Ancient", (), NoteKind.BROKEN),
     ],
 )
 def test_languages_in_lists_and_addresses_are_read(

@@ -5,6 +5,7 @@
 import pytest
 
 from harvester.bibliographic.batches import values_of
+from harvester.bibliographic.dates import find_years
 from harvester.bibliographic.record import (
     Contributor,
     Identifier,
@@ -72,6 +73,13 @@ def test_an_article_names_its_journal_and_issue() -> None:
             identifiers=("0027-8203", "(CZ)nr1"),
         ),
     )
+
+
+def test_the_coded_place_in_the_host_is_a_note_if_the_place_is_in_words() -> None:
+    record = converted("245 10 $aX", "773 0# $tMladá fronta$gRoč. 12, č. 157 (2001), s. 3$q12:157<3")
+    assert record.related[0].part == "Roč. 12, č. 157 (2001), s. 3"
+    assert kept(record) == {"773": "0# $q 12:157<3"}
+    assert converted("245 10 $aX", "773 0# $tMladá fronta$q12:157<3").related[0].part == "12:157<3"
 
 
 def test_a_serial_that_is_still_published_has_no_last_year() -> None:
@@ -286,14 +294,35 @@ def test_roles_are_read_from_codes_addresses_and_words(subfields: str, roles: tu
     assert converted("245 10 $aX", f"700 1# $aNovák, Jan{subfields}").contributors[0].roles == roles
 
 
-def test_numeration_titles_and_authority_ids_are_stored_with_a_name() -> None:
+@pytest.mark.parametrize(
+    ("heading", "name", "titles", "subject"),
+    [
+        ("0# $aJan Pavel$bII.,$cpapež,$d1920-2005", "Jan Pavel II.", "papež", "Jan Pavel II., papež"),
+        ("0# $aJohn Paul$bII,$cPope,$d1920-2005", "John Paul II", "Pope", "John Paul II, Pope"),
+        ("0# $aИоанн Павел$bвторой,$d1920-2005", "Иоанн Павел второй", "", "Иоанн Павел второй"),
+        ("1# $aHabsburský, Karel$bI.,$d1920-2005", "Habsburský, Karel I.", "", "Habsburský, Karel I."),
+        ("1# $aNovák, Jan,$bIng.,$d1920-2005", "Novák, Jan", "Ing.", "Novák, Jan, Ing."),
+    ],
+)
+def test_the_numeration_belongs_to_the_name(heading: str, name: str, titles: str, subject: str) -> None:
+    record = converted(f"100 {heading}", "245 10 $aX", f"600 {heading}", f"700 {heading}$tSpisy")
+    assert [(one.name, one.titles) for one in record.contributors] == [(name, titles)] * 2
+    assert [one.text for one in record.subjects] == [f"{subject}, 1920-2005"]
+
+
+def test_numeration_without_a_forename_is_no_name() -> None:
+    record = converted("245 10 $aX", "700 0# $bIV.")
+    assert (record.contributors, faults(record)) == ((), {"700": "a name without subfield a"})
+
+
+def test_titles_and_authority_ids_are_stored_with_a_name() -> None:
     record = converted(
         "100 0# $aKarel$bIV.,$cčeský král,$d1316-1378$0(DE-588) 118560085$1http://viaf.org/viaf/1$7jk01052951",
         "245 10 $aVita Caroli",
     )
     assert record.contributors[0] == Contributor(
-        name="Karel",
-        titles="IV., český král",
+        name="Karel IV.",
+        titles="český král",
         dates="1316-1378",
         authority_ids=("(DE-588)118560085", "http://viaf.org/viaf/1", "jk01052951"),
         main=True,
@@ -362,6 +391,8 @@ def test_years_are_read_from_008_or_else_from_the_imprint(fixed: str, years: Yea
         ("muuuu1950", "1960", Years(first=1960, last=1960)),
         ("muuuu19uu", "[před 1950]", Years(last=1950)),
         ("muuuu9999", "1948", Years(first=1948, last=1948)),
+        ("s19uu    ", "[po roce 1950]", Years(first=1950, last=1999)),
+        ("s19uu    ", "[před rokem 1945]", Years(first=1900, last=1999)),
     ],
 )
 def test_a_date_in_words_and_the_digits_of_008_complete_each_other(
@@ -378,13 +409,23 @@ def test_a_date_in_words_and_the_digits_of_008_complete_each_other(
         (["264 31 $aPraha$c1998"], "1998"),
         (["264 #4 $c©2001", "264 #3 $aPraha$c2000", "264 #2 $aBrno$c1999"], "1999"),
         (["264 #4 $c©2001", "264 #1 $aPraha$c2002"], "2002"),
+        (["264 #1 $aPraha$c[datum vydání není známo]", "264 #4 $c©2003"], "©2003"),
+        (["264 #1 $aPraha$c[s.a.]", "264 #4 $c©2004", "264 #2 $aBrno$c2003"], "2003"),
+        (["264 #1 $aPraha$c[199-]", "264 #4 $c©1998"], "[199-]"),
     ],
 )
 def test_without_a_date_of_publication_the_date_of_another_statement_is_used(
     fields: list[str], date: str
 ) -> None:
     record = converted("245 10 $aX", *fields, fixed=None)
-    assert (record.date_text, record.years.first) == (date, int(date))
+    assert (record.date_text, record.years) == (date, find_years(date))
+    assert "264" not in faults(record)
+
+
+def test_a_date_without_a_year_is_shown_and_reported_if_no_other_statement_has_a_year() -> None:
+    record = converted("245 10 $aX", "264 #1 $c[s.a.]", "264 #3 $c[s.d.]", fixed=None)
+    assert (record.date_text, record.years) == ("[s.a.]", Years())
+    assert faults(record)["264"] == "no year recognized in this date"
 
 
 def test_a_continuing_date_type_is_a_span_only_in_a_continuing_resource() -> None:
@@ -395,6 +436,9 @@ def test_a_continuing_date_type_is_a_span_only_in_a_continuing_resource() -> Non
     vague = f"240115c19uu9999{FIXED[15:]}"
     serial = converted("245 10 $aX", "264 #1 $c1973-", fixed=vague, leader="00000nas a2200000 i 4500")
     assert serial.years == Years(first=1973)
+    unknown = f"240115cuuuu9999{FIXED[15:]}"
+    serial = converted("245 10 $aX", "264 #1 $c[2004]-", fixed=unknown, leader="00000nas a2200000 i 4500")
+    assert serial.years == Years(first=2004)
     integrating = converted("245 10 $aX", fixed=fixed, leader="00000nmi a2200000 i 4500")
     assert integrating.years == Years(first=2005)
 
@@ -548,6 +592,28 @@ def test_traced_and_untraced_series_are_read() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("written", "number"),
+    [
+        ("Roč. 1994. Č. 3 (Sv. 25)", "Roč. 1994. Č. 3 (Sv. 25)"),
+        ("(1998) 5", "(1998) 5"),
+        ("(1998)5 (2)", "(1998)5 (2)"),
+        ("(sv. 3) ;", "sv. 3"),
+        ("(5.)", "5"),
+        ("sv. 3)", "sv. 3"),
+        ("sv. 3 (2001))", "sv. 3 (2001)"),
+        ("[sv. 3]", "[sv. 3]"),
+    ],
+)
+def test_brackets_that_belong_to_the_number_of_a_series_stay(written: str, number: str) -> None:
+    assert converted("245 10 $aX", f"490 1# $aEdice ;$v{written}").series[0].number == number
+
+
+def test_brackets_within_a_series_in_brackets_stay() -> None:
+    record = converted("245 10 $aX", "490 1# $a(Edice (nová řada) ;$vsv. 3 (2001))")
+    assert record.series == (Series(title="Edice (nová řada)", number="sv. 3 (2001)"),)
+
+
 def test_thousands_of_series_are_converted_in_linear_time() -> None:
     """Quadratic time would be minutes."""
     record = converted(*(f"490 0# $aEdice {number % 8_000}" for number in range(16_000)))
@@ -579,6 +645,29 @@ def test_the_second_indicator_of_a_linking_entry_is_its_label(line: str, relatio
 
 def test_a_linking_entry_without_text_is_ignored() -> None:
     assert converted("780 05 $6880-01").related == ()
+
+
+def test_udc_and_ddc_are_the_sources_of_their_classes_whatever_the_edition() -> None:
+    record = converted(
+        "050 00 $aZ721$b.K5",
+        "080 ## $a02(437.3)$2MRF",
+        "080 ## $a027",
+        "082 04 $a020.9437$2 23",
+        "084 ## $aAN 50100$2rvk",
+        "245 00 $aX",
+    )
+    assert [(one.text, one.source) for one in record.subjects] == [
+        ("Z721", "lcc"), ("02(437.3)", "udc"), ("027", "udc"), ("020.9437", "ddc"), ("AN 50100", "rvk"),
+    ]  # fmt: skip
+    assert {number: kept(record)[number] for number in ("080", "082")} == {
+        "080": "$2 MRF", "082": "04 $2 23",
+    }  # fmt: skip
+
+
+def test_a_class_without_a_number_is_noted_once() -> None:
+    for line, rest in (("072 #7 $xDějiny$2Konspekt", "Dějiny Konspekt"), ("080 ## $2MRF", "$2 MRF")):
+        notes = [note for note in converted("245 00 $aX", line).notes if note.field == line[:3]]
+        assert [(note.text, note.fault) for note in notes] == [(rest, "a class without a number")]
 
 
 def test_a_family_as_a_subject_has_the_kind_family() -> None:

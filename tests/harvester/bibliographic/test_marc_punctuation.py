@@ -74,6 +74,35 @@ def test_many_signs_at_the_end_are_removed_unless_another_one_closes_the_field()
     assert [clean(closed) for _ in range(1000)] == [closed] * 1000
 
 
+@pytest.mark.parametrize(
+    ("line", "text"),
+    [
+        ("222 #0 $aMusic store$b(Pardubice)", "Music store (Pardubice)"),
+        ("210 0# $aMus. store$b(Pardubice)", "Mus. store (Pardubice)"),
+        (
+            "240 10 $aSerenády,$mdechové nástroje,$nop. 44,$rd moll.",
+            "Serenády, dechové nástroje, op. 44, d moll",
+        ),
+        (
+            "730 0# $aPreludes,$mpiano,$nop. 28.$kSelections;$oarr.",
+            "Preludes, piano, op. 28. Selections; arr.",
+        ),
+        ("130 0# $aBible.$pN.Z.,$lčesky", "Bible. N.Z., česky"),
+        ("240 10 $aBible$pN.Z.$lčesky /", "Bible. N.Z. česky"),
+        ("246 3# $aPraha :$bprůvodce", "Praha : průvodce"),
+    ],
+)
+def test_other_titles_have_the_punctuation_of_their_field(line: str, text: str) -> None:
+    assert [one.text for one in converted("245 10 $aX", line).variants] == [text]
+
+
+def test_commas_of_a_uniform_title_stay_in_names_and_subjects() -> None:
+    work = "$tSymfonie,$nč. 9, op. 95,$re moll"
+    record = converted("245 10 $aX", f"700 12 $aDvořák, Antonín.{work}", f"600 14 $aDvořák, Antonín.{work}")
+    assert record.contributors[0].work == "Symfonie, č. 9, op. 95, e moll"
+    assert record.subjects[0].text == "Dvořák, Antonín. Symfonie, č. 9, op. 95, e moll"
+
+
 def test_each_part_of_a_record_is_stored_without_punctuation() -> None:
     record = converted(
         "110 1# $aUnited States.$bCongress.$bSenate.",

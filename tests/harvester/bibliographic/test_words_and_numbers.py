@@ -4,7 +4,7 @@ import doctest
 
 import pytest
 
-from harvester.bibliographic import codes, dates, punctuation, search, text
+from harvester.bibliographic import codes, dates, dublin_core_values, punctuation, search, text
 from harvester.bibliographic.codes import (
     find_doi,
     find_isbn,
@@ -23,7 +23,7 @@ from harvester.bibliographic.search import full_text
 from harvester.bibliographic.text import fold
 
 
-@pytest.mark.parametrize("module", [dates, text, punctuation, search, relators, codes])
+@pytest.mark.parametrize("module", [dates, text, punctuation, search, relators, codes, dublin_core_values])
 def test_the_examples_in_docstrings_hold(module: object) -> None:
     result = doctest.testmod(module)  # type: ignore[arg-type]
     assert result.attempted > 0
@@ -43,6 +43,24 @@ def test_the_examples_in_docstrings_hold(module: object) -> None:
         ("1998/99", 1998, 1999),
         ("1998-", 1998, None),
         ("<1998->", 1998, None),
+        ("[1998]-", 1998, None),
+        ("[1998?]-", 1998, None),
+        ("1998?-", 1998, None),
+        ("[1998?-]", 1998, None),
+        ("<1998>-", 1998, None),
+        ("[ca 1998]-", 1998, None),
+        ("[199-]-", 1990, None),
+        ("[mezi 1990 a 1995] -", 1990, None),
+        ("199[5]-", 1995, None),
+        ("1355 [1976]-", 1976, None),
+        ("1426 AH [2005]-", 2005, None),
+        ("Roč. 1, č. 1 (1987)-", 1987, None),
+        ("2001 (2002)-", 2001, None),
+        ("1998 (č. 1)-", 1998, None),
+        ("[1998]-2003", 1998, 2003),
+        ("[1998]-[2003]", 1998, 2003),
+        ("[1998-2003]", 1998, 2003),
+        ("[Praha]-", None, None),
         ("1998-03-04", 1998, 1998),
         ("1998-03", 1998, 1998),
         ("2005/10/03", 2005, 2005),
@@ -67,6 +85,29 @@ def test_the_examples_in_docstrings_hold(module: object) -> None:
         ("1998-99.", 1998, 1999),
         ("1970s", 1970, 1979),
         ("1960s-1980's", 1960, 1989),
+        ("70. léta 20. století", 1970, 1979),
+        ("70.léta 20.století", 1970, 1979),
+        ("v 70. letech 20. století", 1970, 1979),
+        ("[70. léta 20. stol.]", 1970, 1979),
+        ("70. roky 20. storočia", 1970, 1979),
+        ("90-te roky XX. storočia", 1990, 1999),
+        ("30. léta 19. stol.", 1830, 1839),
+        ("00. léta 21. století", 2000, 2009),
+        ("20. léta 21. století", 2020, 2029),
+        ("60.-70. léta 20. století", 1960, 1979),
+        ("přelom 60. a 70. let 20. století", 1960, 1979),
+        ("konec 60. let 20. století", 1960, 1969),
+        ("konec 19. - 20. léta 20. století", 1868, 1929),
+        ("70er Jahre des 20. Jahrhunderts", 1970, 1979),
+        ("70. léta - konec 20. století", 1968, 2000),
+        ("80. léta 19. století - 20. léta 20. století", 1880, 1929),
+        ("90. léta 19. stol. až první polovina 20. stol.", 1890, 1950),
+        ("druhá pol. 18. stol. - první pol. 19. stol.", 1751, 1850),
+        ("50. léta 15. století, vazba 18. století", 1450, 1459),
+        ("2. polovina 19. století, 1. polovina 19. století", 1851, 1900),
+        ("prvních 50 let 20. století", 1901, 2000),
+        ("posledných 20 rokov 20. storočia", 1901, 2000),
+        ("30. léta 1. století př. n. l.", -100, -1),
         ("0000-00-00", None, None),
         ("0000", None, None),
         ("0000-01-01", None, None),
@@ -108,6 +149,17 @@ def test_the_examples_in_docstrings_hold(module: object) -> None:
         ("21 St. James Street", None, None),
         ("před 1500", None, 1500),
         ("po 1420", 1420, None),
+        ("[před rokem 1945]", None, 1945),
+        ("před r. 1945", None, 1945),
+        ("pred rokom 1945", None, 1945),
+        ("[do roku 1945]", None, 1945),
+        ("[nejpozději v roce 1945]", None, 1945),
+        ("[po roce 1989]", 1989, None),
+        ("po r.1989", 1989, None),
+        ("po roku 1989", 1989, None),
+        ("od roku 1989 do roku 1995", 1989, 1995),
+        ("v roce 1989", 1989, 1989),
+        ("po 5. ročníku 1989", 1989, 1989),
         ("44 př. n. l.", -44, -44),
         ("5th century B.C.", -500, -401),
         ("5. stol. př. n. l.", -500, -401),
@@ -284,6 +336,10 @@ def test_a_number_with_the_name_of_its_scheme_is_recognised(text: str, scheme: s
     [
         ("cs", "cze"), ("ces", "cze"), ("cze", "cze"), ("cs-CZ", "cze"), ("Čeština", "cze"), ("sk", "slo"),
         ("slk", "slo"), ("Slovak", "slo"), ("grc", "grc"), ("und", None), ("česky psané", None), ("", None),
+        ("ukrajinština", "ukr"), ("Ukrainian", "ukr"), ("Dutch", "dut"), ("portugalčina", "por"),
+        ("日本語", "jpn"), ("русский", "rus"), ("český jazyk", "cze"), ("Slovenský jazyk", "slo"),
+        ("Czech (cze)", "cze"), ("Czech (ces)", "cze"), ("Czech (cs)", "cze"), ("English (UK)", None),
+        ("Old English", None), ("Czech language", "cze"),
     ],
 )  # fmt: skip
 def test_languages_are_converted_to_one_code(text: str, code: str | None) -> None:

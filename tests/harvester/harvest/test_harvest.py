@@ -872,10 +872,27 @@ async def test_an_incremental_harvest_says_that_changed_rules_do_not_apply_to_ol
     await library.run(filter_file=file)
     assert await _says_that_rules_changed(library, filter_file=file) == (False, False)
     file.write_text(FILTERS.replace("</", " </", 1))
-    assert await _says_that_rules_changed(library, filter_file=file) == (True, True)
-    assert await _says_that_rules_changed(library, filter_file=file) == (False, False)
+    for _run in range(2):
+        assert await _says_that_rules_changed(library, filter_file=file) == (True, True)
     assert await _says_that_rules_changed(library) == (True, True)
     assert await _says_that_rules_changed(library, filter_file=file, full=True) == (False, False)
+    assert await _says_that_rules_changed(library, filter_file=file) == (False, False)
+
+
+async def test_a_harvest_from_the_earliest_date_of_its_schedule_applies_changed_rules_to_all(
+    library: Library, tmp_path: Path
+) -> None:
+    file = tmp_path / "filter.xml"
+    since: dict[str, Any] = {"filter_file": file, "harvest_floor": "2019-01-01"}
+    file.write_text(FILTERS)
+    await library.run(**since)
+    file.write_text(FILTERS.replace("</", " </", 1))
+    assert await _says_that_rules_changed(library, **since) == (True, True)
+    with library.database.session() as session:
+        harvest_from_the_start(session, Harvest.repository_id == library.repository_id)
+        session.commit()
+    for _run in range(2):
+        assert await _says_that_rules_changed(library, **since) == (False, False)
 
 
 async def _says_that_rules_changed(library: Library, **parameters: Any) -> tuple[bool, bool]:
@@ -884,7 +901,7 @@ async def _says_that_rules_changed(library: Library, **parameters: Any) -> tuple
     with library.database.session() as session:
         planned = dry_run(session, library.settings, request, url=None, folder=None)
     outcome = await library.run(**parameters)
-    return RULES_CHANGED in planned.remarks, RULES_CHANGED in outcome.warnings
+    return RULES_CHANGED.text in planned.remarks, RULES_CHANGED in outcome.notes
 
 
 async def test_a_harvest_warns_of_an_interrupted_one_that_it_does_not_continue(library: Library) -> None:

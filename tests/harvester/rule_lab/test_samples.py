@@ -1,10 +1,12 @@
 """Stored records for trying rules: by default of the most common format, found without counting all."""
 
+from pathlib import Path
+
 import pytest
 from sqlalchemy import text
 
 from harvester.repositories import add_repository
-from harvester.rule_lab.samples import stored_files
+from harvester.rule_lab.samples import StoredFile, read_files, stored_files
 from oai.database import Database
 from oai.errors import UsageError
 from oai.settings import Settings
@@ -68,3 +70,15 @@ def test_the_most_common_format_is_found_without_reading_all_records(
         with work_of(database, "oai_record") as work:
             assert len(stored_files(session, settings, 1, most=5)) == 5
     assert sum(work) < 9000
+
+
+@pytest.mark.parametrize(("most", "read"), [(5, 1), (20, 2), (30, 3)])
+def test_samples_end_before_a_number_of_bytes_but_have_at_least_one_record(
+    tmp_path: Path, most: int, read: int
+) -> None:
+    files = [StoredFile(path=tmp_path / name, digest=None) for name in "abc"]
+    for file in files:
+        file.path.write_bytes(b"<record/> ")
+    samples = read_files(files, most_bytes=most)
+    assert samples.records == [b"<record/> "] * read
+    assert len(samples.unreadable) == (read < len(files))

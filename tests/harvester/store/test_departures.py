@@ -60,10 +60,10 @@ def test_handling_deleted_files_again_after_rows_were_lost_has_the_same_result(
     database: Database, tmp_path: Path, policy: DeletionPolicy
 ) -> None:
     files = [
-        DeletedFile(filename="a/1.xml", digest=b"", datestamp="2024-02-02"),
-        DeletedFile(filename="a/broken.xml", digest=b"", datestamp="2024-02-02"),
-        DeletedFile(filename="a/gone.xml", digest=b"", datestamp="2024-02-02"),
-        DeletedFile(filename=None, digest=None, datestamp="2024-02-02"),
+        DeletedFile(filename="a/1.xml", datestamp="2024-02-02"),
+        DeletedFile(filename="a/broken.xml", datestamp="2024-02-02"),
+        DeletedFile(filename="a/gone.xml", datestamp="2024-02-02"),
+        DeletedFile(filename=None, datestamp="2024-02-02"),
     ]
     results: list[list[Left]] = []
     contents: list[dict[str, bytes]] = []
@@ -90,7 +90,7 @@ def test_every_file_of_a_deleted_record_is_moved_whatever_its_name_begins_with(
     database: Database, tmp_path: Path
 ) -> None:
     names = ["%C3%A1/1.xml", "-/1.xml", "a/1.xml"]
-    files = [DeletedFile(filename=name, digest=None, datestamp="2024-02-02") for name in names]
+    files = [DeletedFile(filename=name, datestamp="2024-02-02") for name in names]
     with database.session() as session, FileStore(tmp_path) as store:
         added = add_repository(session, base_url="http://a.example/oai", base_dir="a")
         store.write_all([(name, RECORD) for name in names])

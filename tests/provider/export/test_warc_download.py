@@ -40,7 +40,7 @@ def archive(database: Database, tmp_path: Path) -> Path:
 
 
 def exported(database: Database, url: str = "a.example", match: MatchType = MatchType.HOST) -> bytes:
-    return b"".join(export_warc(database, ProviderSettings(), Query(url=url, match=match, limit=1), None))
+    return b"".join(export_warc(database, ProviderSettings(), Query(url=url, match=match, limit=1)))
 
 
 def records(data: bytes) -> list[tuple[str, str, str, bytes]]:

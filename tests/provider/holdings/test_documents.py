@@ -407,7 +407,7 @@ async def test_another_record_at_the_offset_of_a_removed_one_is_not_served(
     response = await archive.get()
     assert (response.status, "SECRET" in await response.text()) == (500, False)
     assert "a record of type 'response' was found, not 'revisit'" in caplog.text
-    data = b"".join(export_warc(archive.database, ProviderSettings(), Query(url=URL, limit=10), None))
+    data = b"".join(export_warc(archive.database, ProviderSettings(), Query(url=URL, limit=10)))
     assert b"SECRET" not in gzip.decompress(data)
 
 
@@ -418,7 +418,7 @@ async def test_the_content_of_a_replaced_file_appears_only_in_the_log(
     path.write_bytes(b"SECRET words of another document\n")
     response = await archive.get()
     assert (response.status, "SECRET" in await response.text()) == (500, False)
-    data = b"".join(export_warc(archive.database, ProviderSettings(), Query(url=URL, limit=10), None))
+    data = b"".join(export_warc(archive.database, ProviderSettings(), Query(url=URL, limit=10)))
     assert b"SECRET" not in gzip.decompress(data)
     assert "SECRET" in caplog.text
 

@@ -221,7 +221,7 @@ async def test_not_modified_since_a_revisit_has_the_header_of_that_revisit(archi
 def first_record(archive: DocumentArchive) -> tuple[str, list[tuple[str, str]], bytes]:
     """Status line, HTTP fields and content of the revisit in an export."""
     query = Query(url=PAGE.url, match=MatchType.EXACT, since=datetime(2008, 1, 1, tzinfo=UTC), limit=1)
-    data = b"".join(export_warc(archive.database, ProviderSettings(), query, None))
+    data = b"".join(export_warc(archive.database, ProviderSettings(), query))
     _, record = ((one, one.content_stream().read()) for one in ArchiveIterator(io.BytesIO(data)))
     return record[0].http_headers.statusline, record[0].http_headers.headers, record[1]
 
@@ -284,7 +284,7 @@ def test_an_exported_revisit_has_the_content_of_the_named_capture(archive: Docum
     record = written(revisit(LATER, *TO_OTHER), PAGE, "md5:x")
     archive.index(warc_record(PAGE), warc_record(OTHER), record)
     query = Query(url=PAGE.url, match=MatchType.EXACT, since=datetime(2008, 1, 1, tzinfo=UTC), limit=1)
-    data = b"".join(export_warc(archive.database, ProviderSettings(), query, None))
+    data = b"".join(export_warc(archive.database, ProviderSettings(), query))
     bodies = [one.content_stream().read() for one in ArchiveIterator(io.BytesIO(data))][1:]
     assert bodies == [OTHER.body]
 

@@ -22,7 +22,7 @@ def test_a_page_of_runs_reads_only_its_own_files_and_tasks(database: Database, *
         session.execute(text(_RUNS))
         session.execute(text("ANALYZE index_run, index_file, procrastinate_jobs" if counted else "SELECT"))
         with work_of(database, "index_file") as work:
-            runs = run_statuses(session, most=100, before=1450)
+            runs = run_statuses(session, limit=100, before=1450)
     assert [(run.run_id, run.waiting, run.lost) for run in runs] == [
         (number, 1, int(number == 1400)) for number in range(1449, 1349, -1)
     ]

@@ -123,7 +123,6 @@ def test_all_forms_of_archive_files_give_the_same_documents(database: Database, 
                 database,
                 ProviderSettings(),
                 Query(url="http://a.example/none", match=MatchType.EXACT, limit=1),
-                None,
             )
         )
         (tmp_path / "out.warc.gz").write_bytes(exported)

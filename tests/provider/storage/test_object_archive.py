@@ -435,5 +435,5 @@ async def test_documents_listed_in_a_cdx_object_are_served_and_exported(
 
     answer = await client.get(_address(database, _PAGES[0].url))
     assert (answer.status, await answer.read()) == (200, _PAGES[0].body)
-    exported = b"".join(export_warc(database, settings.provider, Query(url=_PAGES[0].url, limit=10), None))
+    exported = b"".join(export_warc(database, settings.provider, Query(url=_PAGES[0].url, limit=10)))
     assert _PAGES[0].body in gzip.decompress(exported)

@@ -261,6 +261,13 @@ def test_each_key_is_in_the_collections_of_all_members_that_contain_it() -> None
             assert got == ([wanted] if wanted else [])
 
 
+def test_thousands_of_collections_may_name_one_url() -> None:
+    found = KeyRange("a", "b")
+    members = [Member(found, (number, False), (number,)) for number in range(20_000)]
+    # With a copy for each member, this would take minutes and gigabytes.
+    assert divide_members(members) == [(found, tuple(range(20_000)))]
+
+
 URLS = ("http://a.cz/", "http://b.a.cz/", "http://a.cz/a", "http://a.cz/a!", "http://a.cz/a/b.html")
 
 

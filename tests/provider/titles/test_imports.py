@@ -2,13 +2,16 @@
 
 from datetime import date
 from pathlib import Path
+from typing import Any
 
 import pytest
+from sqlalchemy import event
 
 from oai.errors import UsageError
-from provider.models import UNLISTED
+from provider.models import UNLISTED, Access
 from provider.titles.entries import READERS, CollectionEntry, NotDescribed, Read, Refused, TitleEntry
 from provider.titles.ranges import RangeRules
+from provider.titles.segments import claimed_urls
 from tests.harvester.documentation import examples
 from tests.provider.archive import Archive
 from tests.provider.titles.conftest import Titles, entry
@@ -55,6 +58,36 @@ def test_a_title_missing_from_the_source_becomes_a_deleted_record_and_may_return
     assert titles["1"].datestamp < UNLISTED
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
     assert not titles["1"].deleted
+
+
+def test_what_a_seed_claims_does_not_grow_with_the_collections_of_its_title(titles: Titles) -> None:
+    many = [f"Collection {number}" for number in range(500)]
+
+    def claims(*collections: str) -> set[object]:
+        titles.bring(entry("1", SITE, "http://b.cz/", collections=list(collections)))
+        number = titles["1"].title_id
+        with titles.database.session() as session:
+            return {one.facts for one in claimed_urls(session, "test", [number], [])}
+
+    few, all_of_them = claims("A"), claims(*many)
+    assert few.isdisjoint(all_of_them)
+    assert len(repr(all_of_them)) < 1000
+
+
+def test_segments_of_seeds_and_carve_outs_are_stored_by_few_statements(titles: Titles) -> None:
+    urls = [url for number in range(100) for url in (f"http://{number}.cz/", f"-http://{number}.cz/a")]
+    titles.rules = RangeRules(carve_out=Access.WITHHELD)
+    statements: list[str] = []
+
+    def note(*event_of_a_statement: Any) -> None:
+        statements.append(event_of_a_statement[2])
+
+    event.listen(titles.database.engine, "before_cursor_execute", note)
+    try:
+        titles.bring(entry("1", *urls))
+    finally:
+        event.remove(titles.database.engine, "before_cursor_execute", note)
+    assert len([one for one in statements if one.startswith("INSERT INTO title_segment")]) == 1
 
 
 def test_changed_descriptions_of_collections_are_imported(titles: Titles) -> None:

@@ -12,7 +12,7 @@ from lxml import etree
 from pytest_aiohttp import AiohttpClient
 
 from oai.database import Database
-from oai.errors import ExitCode, SettingsError
+from oai.errors import ExitCode, MalformedXmlError, SettingsError
 from oai.settings import Settings
 from provider.app import create_app
 from provider.protocol.formats import FORMATS, offered_formats
@@ -30,8 +30,11 @@ from provider.protocol.formats.format import Format
 NAMESPACE, SCHEMA = "{NAMESPACE}", "https://example.org/short.xsd"
 XSI = "http://www.w3.org/2001/XMLSchema-instance"
 FAILS = []
+ANSWERS = {{}}
 
 def write(item, site):
+    if item.url in ANSWERS:
+        return ANSWERS[item.url]
     if item.url in FAILS:
         raise LookupError("no such thing")
     location = f"{{NAMESPACE}} {{FORMAT.schema_url(site.base_url)}}"
@@ -203,6 +206,23 @@ def test_an_exception_names_the_plug_in_and_the_document(install: Install) -> No
     format_ = offered_formats(["short"])["short"]
     sys.modules[name].FAILS.append(WHOLE.url)
     with pytest.raises(LookupError) as caught:
+        format_.write(WHOLE, SITE)
+    (note,) = caught.value.__notes__
+    assert f"of {name} 1.2" in note
+    assert WHOLE.key.hex in note
+
+
+@pytest.mark.parametrize(
+    ("written", "kind", "words"),
+    [(None, TypeError, "NoneType instead of text"), ("<short>", MalformedXmlError, "the element")],
+)
+def test_what_is_no_xml_for_some_documents_is_refused_with_the_plug_in_and_the_document(
+    install: Install, written: str | None, kind: type[Exception], words: str
+) -> None:
+    name = install()
+    format_ = offered_formats(["short"])["short"]
+    sys.modules[name].ANSWERS[WHOLE.url] = written
+    with pytest.raises(kind, match=words) as caught:
         format_.write(WHOLE, SITE)
     (note,) = caught.value.__notes__
     assert f"of {name} 1.2" in note
