@@ -103,7 +103,6 @@ def folder() -> Path:
 
 
 @cache
-@cache
 def head() -> str:
     """Return the revision that this version of Zatva works with: that of the newest migration.
 

@@ -22,6 +22,7 @@ from harvester.rules.rule_files import RuleFileError
 from harvester.vocabulary import RuleKind
 from oai.database import one_at_a_time
 from oai.errors import ConflictError, UsageError
+from oai.folding import contains_folded
 from oai.owners import owner_of
 from oai.settings import Settings
 
@@ -48,10 +49,14 @@ def list_rules(
     among: Among = None,
     kind: RuleKind | None = None,
     repository_id: int | None = None,
+    words: str = "",
     after: int = 0,
     limit: int | None = None,
 ) -> Sequence[RuleView]:
-    """Return rules ordered by number, after number `after`; with `among`, only of these repositories."""
+    """Return rules ordered by number, after number `after`; with `among`, only of these repositories.
+
+    `words` are a part of the name, whatever its case and accents.
+    """
     query = _with_last_versions().where(Rule.rule_id > after)
     if among is not None:
         query = query.where(Rule.repository_id.in_(among))
@@ -59,6 +64,8 @@ def list_rules(
         query = query.where(Rule.kind == kind.value)
     if repository_id is not None:
         query = query.where(Rule.repository_id == repository_id)
+    if words:
+        query = query.where(contains_folded(Rule.name, words))
     rows = session.execute(query.order_by(Rule.rule_id).limit(limit))
     return [RuleView(rule=rule, version=version, repository_name=name) for rule, version, name in rows]
 

@@ -14,10 +14,11 @@ from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import InstrumentedAttribute, Session
 
 from oai.errors import UsageError
+from oai.folding import contains_folded
 from provider.holdings import membership
 from provider.holdings.membership import settle_collection
 from provider.holdings.publication import CHUNK, publish_chosen
-from provider.holdings.rules import change_tree
+from provider.holdings.rules import change_tree, rule_of
 from provider.holdings.selection import Selection, conditions
 from provider.holdings.sets import COLLECTION_ROOT, ancestors
 from provider.indexing.models import IndexRun
@@ -68,6 +69,32 @@ def list_collections(session: Session, *, limit: int | None = None, after: str =
     """Return collections in tree order, each after its parent, after the one with set spec `after`."""
     behind = select(Collection).where(Collection.set_spec > after)
     return session.scalars(behind.order_by(Collection.set_spec).limit(limit)).all()
+
+
+def find_by_name(session: Session, words: str, *, limit: int) -> Sequence[Collection]:
+    """Return collections whose name, whatever its case and accents, or set spec contains the words."""
+    spec_has = Collection.set_spec.icontains(words, autoescape=True)
+    found = select(Collection).where(or_(contains_folded(Collection.name, words), spec_has))
+    return session.scalars(found.order_by(Collection.set_spec).limit(limit)).all()
+
+
+def deciding(session: Session, found: Sequence[Collection]) -> dict[str, Collection]:
+    """Return, by set spec, the collection whose rule applies to each one's documents: itself or an ancestor.
+
+    Of equal rules, its own counts, or the closest ancestor's.
+    """
+    above = {one.set_spec: ancestors(one.set_spec)[::-1] for one in found}
+    specs = {spec for line in above.values() for spec in line}
+    known = {
+        one.set_spec: one for one in session.scalars(select(Collection).where(Collection.set_spec.in_(specs)))
+    }
+    return {
+        own.set_spec: max(
+            [own, *(known[spec] for spec in above[own.set_spec] if spec in known)],
+            key=lambda row: rule_of(row).strictness,
+        )
+        for own in found
+    }
 
 
 def find_collection(session: Session, set_spec: str) -> Collection:

@@ -9,8 +9,9 @@ from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from oai.models import from_row
+from provider.holdings.rules import Rule, rule_of
 from provider.holdings.takedowns import holding
-from provider.models import UNLISTED, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
+from provider.models import UNLISTED, Access, Arc, Collection, Document, DocumentCollection, Domain, Mimetype
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,6 +22,8 @@ class InCollection:
     name: str
     direct: bool
     """Assigned to this collection itself, not to a descendant."""
+    decides: bool = False
+    """Whether its rule is the one that restricts access to the document."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,16 +80,25 @@ def document_facts(session: Session, key: uuid.UUID) -> DocumentFacts | None:
         mime_type=row.mime_type,
         file=row.Arc.place,
         host=row.host,
-        collections=_collections(session, document.id),
+        collections=_collections(session, document),
         takedowns=holding(session, document.id),
     )
 
 
-def _collections(session: Session, document_id: int) -> Sequence[InCollection]:
+def _collections(session: Session, document: Document) -> Sequence[InCollection]:
     rows = session.execute(
-        select(Collection.set_spec, Collection.name, DocumentCollection.direct)
+        select(Collection, DocumentCollection.direct)
         .join(DocumentCollection, DocumentCollection.collection_id == Collection.id)
-        .where(DocumentCollection.document_id == document_id)
+        .where(DocumentCollection.document_id == document.id)
         .order_by(Collection.set_spec)
     )
-    return [InCollection(set_spec=spec, name=name, direct=direct) for spec, name, direct in rows]
+    rule = Rule(access=Access(document.access), embargo_until=document.embargo_until)
+    return [
+        InCollection(
+            set_spec=row.set_spec,
+            name=row.name,
+            direct=direct,
+            decides=rule_of(row) == rule != Rule(),
+        )
+        for row, direct in rows
+    ]

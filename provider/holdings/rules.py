@@ -111,6 +111,11 @@ def check_rule(rule: Rule) -> None:
         raise UsageError("an embargo until %(moment)s has already ended; use the rule 'open'", moment=shown)
 
 
+def rule_of(collection: Collection) -> Rule:
+    """Return the collection's own rule."""
+    return Rule(access=Access(collection.access), embargo_until=collection.embargo_until)
+
+
 def strictest(rules: Sequence[Rule]) -> Rule:
     """Return the rule that applies under all of these; open if there are none."""
     return max(rules, key=lambda rule: rule.strictness, default=Rule())
@@ -131,8 +136,9 @@ def enrolment(session: Session, collection_id: int) -> Enrolment:
         except NoResultFound:
             raise CollectionGoneError("its collection was removed meanwhile") from None
         above = found[-1].parent_id
-    rules = [Rule(access=Access(row.access), embargo_until=row.embargo_until) for row in found]
-    return Enrolment(collections=tuple(row.id for row in found), rule=strictest(rules))
+    return Enrolment(
+        collections=tuple(row.id for row in found), rule=strictest([rule_of(row) for row in found])
+    )
 
 
 def follow_rules(session: Session) -> None:

@@ -69,7 +69,7 @@ def compare_collections(
         else:
             seen[spec] = one.collection
             values = _values(one)
-            if known is None or any(getattr(known, name) != value for name, value in values.items()):
+            if known is None or any(_is_other(getattr(known, name), new) for name, new in values.items()):
                 changes.changed[spec] = one
     mine = [row for row in stored.values() if row.described_by == source]
     if complete:
@@ -79,6 +79,11 @@ def compare_collections(
         len(set(row.seeds).difference(_seeds_then(row, changes))) for row in mine if row.seeds
     )
     return changes, warnings
+
+
+def _is_other(old: object, new: object) -> bool:
+    """Return whether values differ; an empty text is none, because CSV has no difference between them."""
+    return (None if old == "" else old) != (None if new == "" else new)
 
 
 def _seeds_then(row: TitleSet, changes: CollectionChanges) -> Collection[str]:

@@ -35,7 +35,14 @@ _ISSN: Final = re.compile(r"(?:ISSN:?\s*)?([0-9]{4})[-\s\u2010-\u2015]?([0-9]{3}
 _ISSN_WEIGHTS: Final = range(8, 0, -1)
 _LANGUAGE: Final = re.compile(r"[a-z]{3}")
 _NOT_UTF_8: Final = Phrase("not in UTF-8; save the file as UTF-8")
-_LISTS: Final = ("alternative_names", "languages", "classification", "keywords", "collections")
+LISTS: Final = ("alternative_names", "languages", "classification", "keywords", "collections")
+"""Fields with any number of texts."""
+_COLLECTION_COLUMNS: Final = ("collection", "picture", "position")
+FORMULA: Final = re.compile("'*[=+@\uff1d\uff0b\uff0d\uff20-]")
+"""The beginning of a cell that a spreadsheet would run; exports put an apostrophe before it."""
+_JSON: Final = re.compile(r'\[\s*["{]')
+_LARGEST_CELL: Final = 2**31 - 1
+"""Characters; a title may have ten thousand seeds, and a collection more."""
 
 
 class _Strict(BaseModel):
@@ -246,10 +253,12 @@ def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield the titles of a CSV file in UTF-8, with the fields of `TitleEntry` as column names.
 
     Columns are separated by commas, or by semicolons if the header has these and no comma. Several values of
-    a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks. A subject may begin with its
-    number: `9: Hudba`. Rows without any value and a first line `sep=;` are skipped. Raises UsageError for a
-    column that does not exist, is missing, or is there twice.
+    a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks, or they are a JSON list. A
+    subject may begin with its number: `9: Hudba`. A row with a `collection` describes it. An apostrophe
+    before a sign that begins a formula is no part of the value. Rows without any value and a first line
+    `sep=;` are skipped. Raises UsageError for a column that does not exist, is missing, or is there twice.
     """
+    csv.field_size_limit(_LARGEST_CELL)
     # Bytes that are not in UTF-8 become surrogates, which `_of_columns` refuses: only their row is lost.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
         header, skipped = file.readline(), 0
@@ -336,7 +345,7 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
 def _check_columns(file: str, names: Sequence[str]) -> None:
     if "\0" in "".join(names) or not _is_unicode("".join(names)):
         raise UsageError("%(file)s: not CSV in UTF-8; save the file as CSV in UTF-8", file=file)
-    known = {*TitleEntry.model_fields, "carve_outs"}
+    known = {*TitleEntry.model_fields, "carve_outs", *_COLLECTION_COLUMNS}
     unknown = [name for name in names if name not in known]
     missing = [name for name in ("key", "name", "seeds") if name not in names]
     twice = [name for name in known if names.count(name) > 1]
@@ -364,15 +373,27 @@ def _of_columns(columns: Sequence[str], row: Sequence[str]) -> dict[str, Any]:
         raise EntryError("fewer values than columns, as at the end of a file that was cut off")
     if not _is_unicode("".join(row)):
         raise EntryError(_NOT_UTF_8)
-    given: dict[str, Any] = {name: value for name, value in zip(columns, row, strict=True) if value}
-    seeds = [{"url": url} for url in given.pop("seeds", "").split()]
+    cells = zip(columns, map(_without_apostrophe, row), strict=True)
+    given: dict[str, Any] = {name: value for name, value in cells if value}
+    if "collection" in given:
+        return {**given, "seeds": _several(given.get("seeds", ""), str.split)}
+    seeds = _several(given.pop("seeds", ""), lambda cell: [{"url": url} for url in cell.split()])
     seeds += [{"url": url, "kind": "carve-out"} for url in given.pop("carve_outs", "").split()]
-    for name in _LISTS:
+    for name in LISTS:
         if name in given:
-            given[name] = _values(given[name])
+            given[name] = _several(given[name], values_in)
     if "subjects" in given:
-        given["subjects"] = [_subject(text) for text in _values(given["subjects"])]
+        given["subjects"] = _several(given["subjects"], subjects_in)
     return {**given, "seeds": seeds}
+
+
+def _without_apostrophe(cell: str) -> str:
+    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
+
+
+def _several(cell: str, split: Callable[[str], list[Any]]) -> list[Any]:
+    """Return the values in a cell, which may be a JSON list. Raises ValueError if that cannot be read."""
+    return list(_of_json(cell.encode())) if _JSON.match(cell) else split(cell)
 
 
 def _is_unicode(text: str) -> bool:
@@ -380,13 +401,20 @@ def _is_unicode(text: str) -> bool:
     return text.encode(errors="replace").decode() == text
 
 
-def _values(text: str) -> list[str]:
+def values_in(text: str) -> list[str]:
+    """Return the values that semicolons separate."""
     return [value for value in map(str.strip, text.split(_SEPARATOR)) if value]
 
 
-def _subject(text: str) -> dict[str, Any]:
-    number, colon, name = text.partition(":")
-    return {"number": number, "name": name} if colon and number.strip().isdecimal() else {"name": text}
+def subjects_in(text: str) -> list[dict[str, str]]:
+    """Return the subjects that semicolons separate, each a name or `number: name`."""
+    parts = [(value, *value.partition(":")) for value in values_in(text)]
+    return [
+        {"number": number.strip(), "name": name.strip()}
+        if colon and number.strip().isdecimal()
+        else {"name": value}
+        for value, number, colon, name in parts
+    ]
 
 
 def _of_seed(seed: Any) -> dict[str, Any]:  # noqa: ANN401 any JSON

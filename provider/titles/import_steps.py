@@ -138,6 +138,11 @@ class Proposal:
     """Documents that may get another access rule or set; at most `MOST_COUNTED` are counted."""
     needs_approval: bool
     """Whether it changes or removes more titles than `provider.title_change_percent`."""
+    withdraws_many: bool
+    """Whether it removes several titles, and more than `provider.title_change_percent` of the source's.
+
+    A person who agrees to what was shown has to agree to this, too; the command only checks mass changes.
+    """
 
     @property
     def is_not_counted(self) -> bool:
@@ -230,7 +235,7 @@ def accept_shown(
                 "The titles have changed since this plan was made. Nothing was imported; look at the new "
                 "plan."
             )
-        if proposal.needs_approval and not approved:
+        if (proposal.needs_approval or proposal.withdraws_many) and not approved:
             raise NeedsApprovalError(
                 "This import changes many titles. Nothing was imported; approve the plan first."
             )
@@ -257,10 +262,12 @@ def _carried_out(
     session.execute(text("SET LOCAL lock_timeout = 0"))
     conflicts = carry_out(session, plan, rules)
     opening = [one for one in plan.lists if one.meaning == "open"]
+    percent, withdrawn = settings.title_change_percent, len(plan.gone)
     return Proposal(
         plan=plan,
         conflicts=name_conflicts(session, conflicts),
         closed={one.key: closed_addresses(session, one.addresses) for one in opening},
         documents=0,
-        needs_approval=plan.exceeds(settings.title_change_percent),
+        needs_approval=plan.exceeds(percent),
+        withdraws_many=withdrawn > 1 and withdrawn > plan.stored * percent / 100,
     )

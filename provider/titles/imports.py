@@ -71,8 +71,13 @@ class Difference:
     licence: str | None
     title_id: int | None
     """None for a new title."""
-    fields: tuple[str, ...] = ()
-    """Names of the changed fields; `seeds` if its URLs have changed."""
+    changes: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    """The stored and the new value of each changed field; `seeds` are its URLs."""
+
+    @property
+    def fields(self) -> tuple[str, ...]:
+        """Names of the changed fields."""
+        return tuple(self.changes)
 
 
 @dataclass(kw_only=True)
@@ -306,13 +311,12 @@ def _compare(
         plan.new.append(Difference(entry=entry, licence=key, title_id=None))
         return
     wanted = {**_values(entry), "licence": key, "gone": False}
-    fields = [name for name, value in wanted.items() if getattr(title, name) != value]
-    if seeds.get(title.title_id, []) != [seed.model_dump() for seed in entry.seeds]:
-        fields.append("seeds")
-    if fields:
-        plan.changed.append(
-            Difference(entry=entry, licence=key, title_id=title.title_id, fields=tuple(fields))
-        )
+    both = {name: (getattr(title, name), value) for name, value in wanted.items()}
+    both["seeds"] = (seeds.get(title.title_id, []), [seed.model_dump() for seed in entry.seeds])
+    # CSV has no difference between an empty text and none.
+    changes = {name: (old, new) for name, (old, new) in both.items() if (old or None) != (new or None)}
+    if changes:
+        plan.changed.append(Difference(entry=entry, licence=key, title_id=title.title_id, changes=changes))
     else:
         plan.unchanged += 1
 

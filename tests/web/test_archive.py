@@ -337,6 +337,37 @@ async def test_a_change_of_a_collection_is_previewed_by_page_api_and_command(
     assert _access(server, uuid.UUID(identifier.rpartition(":")[2])) == "open", "nothing is changed"
 
 
+async def test_pages_say_which_collection_closes_subcollections_and_documents(
+    curator: Browser, archive: Archive
+) -> None:
+    identifier = archive.add("http://a.example/", collections=["collection:serials:spring"])
+    listing, serials, spring, document = (
+        "/archive/collections", "/archive/collections/collection:serials",
+        "/archive/collections/collection:serials:spring",
+        f"/archive/documents/{uuid.UUID(identifier.rpartition(':')[2])}",
+    )  # fmt: skip
+    rule = {"access": "reading room", "embargo_until": "", "do": "change"}
+
+    async def cause(page: str) -> list[str]:
+        root: Any = html.fromstring((await curator.get(page))[1])
+        words = (" ".join(one.text_content().split()) for one in root.xpath("//main//td | //main//p"))
+        return [one for one in words if "by the rule of" in one]
+
+    pages = (listing, serials, spring, document)
+    assert [await cause(page) for page in pages] == [[]] * len(pages)
+
+    await curator.post(f"{serials}/rule", rule)
+    closed = "reading room by the rule of Collection collection:serials"
+    assert [await cause(page) for page in pages] == [[closed], [], [closed], [closed]]
+    _, text = await curator.get(spring)
+    assert f'by the rule of <a href="{serials}">' in " ".join(text.split())
+    assert "own rule is less strict: open." in text
+
+    await curator.post(f"{spring}/rule", {**rule, "access": "withheld"})
+    assert [await cause(page) for page in (listing, spring)] == [[], []]
+    assert await cause(document) == ["withheld by the rule of Collection collection:serials:spring"]
+
+
 async def test_the_audit_log_has_the_selection_and_the_move_of_a_collection_by_page_and_api(
     server: Server, archive: Archive, administrator: Browser
 ) -> None:

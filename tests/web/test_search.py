@@ -2,11 +2,12 @@
 
 from sqlalchemy.orm import Session
 
-from harvester.models import Harvest, Record
+from harvester.models import Harvest, Record, Repository
 from harvester.store.paths import identifier_key
 from oai.owners import RepositoryOwner
+from provider.holdings.collections import add_collection
 from tests.web.conftest import Browser, Server
-from tests.web.rows import a_bibliographic_record, a_repository, a_run
+from tests.web.rows import a_bibliographic_record, a_repository, a_rule, a_run, some_titles
 from web.auth.organisations import get_organisation
 
 _IDENTIFIER = "oai:telc.example:7"
@@ -110,3 +111,53 @@ async def test_another_site_cannot_change_display_preferences(server: Server, st
     ) as answer:
         assert answer.status == 403
         assert not answer.cookies
+
+
+_OF_THE_ARCHIVE = (
+    ("nakladatelství novin", "/archive/titles/1", {"curator", "administrator"}),
+    ("TELC", "/archive/titles/2", {"curator", "administrator"}),
+    ("mesto nove", "/archive/collections/collection:serials", {"curator", "administrator", "staff"}),
+    ("ction:serials", "/archive/collections/collection:serials", {"curator", "administrator", "staff"}),
+    ("od roku", "/rules/1", {"administrator", "staff", "curator", "owner"}),
+    ("vsechny", "/rules/2", {"administrator", "staff", "curator"}),
+)
+"""Words, the page that they find, and who finds it."""
+
+
+async def test_titles_collections_and_rules_are_found_by_those_who_may_see_them(
+    server: Server, owner: Browser, curator: Browser, administrator: Browser, viewer: Browser
+) -> None:
+    with server.database.session() as session:
+        _fill(session)
+        some_titles(session)
+        add_collection(session, "collection:serials", name="Město Nové")
+        for number, name in ((1, "Od roku 2020"), (None, "Pro všechny")):
+            rule = a_rule(session, None if number is None else session.get(Repository, number))
+            rule.name = name
+        session.commit()
+    browsers = {"owner": owner, "curator": curator, "administrator": administrator, "staff": viewer}
+
+    for words, address, seen_by in _OF_THE_ARCHIVE:
+        found = {
+            who
+            for who, browser in browsers.items()
+            if f'href="{address}"' in (await browser.get(f"/search?q={words}"))[1]
+        }
+        assert found == seen_by, words
+
+
+async def test_the_page_without_hits_names_what_the_user_may_find(
+    owner: Browser, curator: Browser, viewer: Browser
+) -> None:
+    hints = (
+        "the name of a repository or a rule",
+        "name of a title or a collection",
+        "name of a collection, or",
+    )
+    found = {
+        name: [hint in (await browser.get("/search?q=nowhere"))[1] for hint in hints]
+        for name, browser in (("owner", owner), ("curator", curator), ("staff", viewer))
+    }
+    assert found == {
+        "owner": [True, False, False], "curator": [True, True, False], "staff": [True, False, True],
+    }  # fmt: skip

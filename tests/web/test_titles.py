@@ -52,9 +52,11 @@ async def _send(
         return answer.status, await answer.text(), answer.headers.get("Location", "")
 
 
-async def _import(browser: Browser, *titles: dict[str, Any], **more: str) -> tuple[int, str, str]:
+async def _import(
+    browser: Browser, *titles: dict[str, Any], source: str = "library", **more: str
+) -> tuple[int, str, str]:
     """Send the file, and confirm the plan."""
-    _, text, _ = await _send(browser, {"source": "library"}, _lines(*titles))
+    _, text, _ = await _send(browser, {"source": source}, _lines(*titles))
     return await _send(browser, {**_carried(text), "do": "import", **more})
 
 
@@ -270,3 +272,89 @@ async def test_the_form_token_is_needed_and_other_forms_accept_no_file(curator: 
 async def test_without_an_address_there_is_no_import_from_seeder(curator: Browser) -> None:
     assert (await curator.post(f"{_PATH}/seeder"))[0] == 404
     assert "Seeder" not in (await curator.get(_PATH))[1]
+
+
+async def test_an_export_for_import_is_imported_without_a_change(curator: Browser) -> None:
+    many = [
+        _title("1", "http://www.a.example/", publisher="=Čas; x", keywords=["a;b"]),
+        {**_title("2"), "seeds": [{"url": "http://b.example/", "main": True}]},
+    ]
+    await _import(curator, *many)
+    _, listing = await curator.get("/archive/titles")
+    for kind in ("csv", "jsonl"):
+        address = f"/archive/titles/import.{kind}?source=library"
+        assert address in listing
+        _, content = await curator.get(address)
+        _, plan, _ = await _send(curator, {"source": "library"}, content.encode(), f"titles.{kind}")
+        assert "There is nothing to import." in plan, kind
+
+
+async def test_an_export_for_import_is_of_one_source(curator: Browser) -> None:
+    await _import(curator, _title("1"))
+    await _import(curator, _title("2"), source="other/ú")
+    _, listing = await curator.get("/archive/titles")
+    _, filtered = await curator.get("/archive/titles?source=library")
+    _, form = await curator.get(_PATH)
+
+    links = [f"/archive/titles/import.csv?source={one}" for one in ("library", "other%2F%C3%BA")]
+    assert [f'href="{one}"' in listing for one in links] == [False, False]
+    assert 'href="/archive/titles/import#for-import"' in listing
+    assert [f'href="{one}"' in filtered for one in links] == [True, False]
+    assert [f'href="{one}"' in form for one in links] == [True, True]
+    assert (await curator.get("/archive/titles/import.csv?source=x"))[0] == 404
+
+
+async def test_the_page_of_a_title_says_how_to_correct_it(server: Server, curator: Browser) -> None:
+    await _import(curator, _title("1"))
+    _, text = await curator.get(f"/archive/titles/{_numbers(server)['1']}")
+    _, form = await curator.get(f"{_PATH}?source=library")
+
+    assert "export all titles of its source" in text
+    for target in ("import.csv?source=library", "import.jsonl?source=library", "import?source=library"):
+        assert f'href="/archive/titles/{target}"' in text
+    assert 'name="source" value="library"' in form
+
+
+async def test_the_plan_shows_old_and_new_values_and_what_becomes_empty(curator: Browser) -> None:
+    long = "A quiet town. " * 20
+    await _import(
+        curator,
+        _title(
+            "1", "http://a.example/", publisher="Old", annotation=f"{long}first", keywords=["a"], public=False
+        ),
+    )
+    changed = _title("1", "http://b.example/", publisher="New", annotation=f"{long}second", access="withheld")
+    _, text, _ = await _send(curator, {"source": "library"}, _lines(changed))
+
+    root: Any = html.fromstring(text)
+    cells = [" ".join(one.text_content().split()) for one in root.xpath("//td/span/span[@class='under']")]
+    assert cells == [
+        "Publisher: Old → New",
+        "Description: …town. A quiet town. first → …town. A quiet town. second",
+        "Keywords: a → becomes empty",
+        "Public: no → yes",
+        "Access: – → withheld",  # noqa: RUF001 en dash intended
+        "Seeds: http://a.example/ → http://b.example/",
+    ]
+
+
+async def test_withdrawing_many_titles_needs_a_ticked_box_after_their_list(
+    server: Server, curator: Browser
+) -> None:
+    await _import(curator, *[_title(key) for key in "1234"])
+    status, text, _ = await _import(curator, _title("1"))
+    assert (status, len(_names(server))) == (422, 4)
+    assert "Withdraw 3 of the 4 titles of this source" in text
+    assert text.index("<li>Title 4</li>") < text.index('name="approve"') < text.index('value="import"')
+
+    status, _, _ = await _send(curator, {**_carried(text), "do": "import", "approve": "yes"})
+    assert (status, _names(server)) == (303, ["Title 1"])
+
+
+@pytest.mark.parametrize(("before", "after"), [("12", "1"), ("1234567890", "12345678")])
+async def test_withdrawing_few_titles_needs_no_box(
+    server: Server, curator: Browser, before: str, after: str
+) -> None:
+    await _import(curator, *[_title(key) for key in before])
+    status, _, _ = await _import(curator, *[_title(key) for key in after])
+    assert (status, len(_names(server))) == (303, len(after))

@@ -105,9 +105,11 @@ class DocumentsForm(FormModel):
 async def listing(request: web.Request) -> web.Response:
     """List the tree from the root, in pages."""
     after = text_in(request, "after")
-    found = await database_of(request).run(collections.list_collections, limit=PAGE + 1, after=after)
+    database = database_of(request)
+    found = await database.run(collections.list_collections, limit=PAGE + 1, after=after)
     page = page_of(found, lambda collection: collection.set_spec, behind=after)
-    return render(request, "archive_collections.html", page=page)
+    decides = await database.run(collections.deciding, page.rows)
+    return render(request, "archive_collections.html", page=page, deciding=decides)
 
 
 @needs(Right.ARCHIVE)
@@ -143,7 +145,7 @@ async def add(request: web.Request) -> web.Response:
 @needs(Right.LOOK_AROUND)
 async def show(request: web.Request) -> web.Response:
     """Show one collection with its forms."""
-    return _page(request, await _asked(request))
+    return await _page(request, await _asked(request))
 
 
 @needs(Right.ARCHIVE)
@@ -152,7 +154,7 @@ async def rename(request: web.Request) -> web.Response:
     row = await _asked(request)
     asked, form = read_form(NameForm, await request.post())
     if asked is None:
-        return _page(request, row, names=form)
+        return await _page(request, row, names=form)
 
     def change(session: Session) -> None:
         last = partial(last_change, session, "collection", row.set_spec)
@@ -166,7 +168,7 @@ async def rename(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(change)
     except StaleFormError as error:
-        return _page(request, row, names=error.form)
+        return await _page(request, row, names=error.form)
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done=collection-changed")
 
 
@@ -176,7 +178,7 @@ async def change_rule(request: web.Request) -> web.Response:
     row = await _asked(request)
     asked, form = read_form(RuleForm, await request.post())
     if asked is None:
-        return _page(request, row, rule=form)
+        return await _page(request, row, rule=form)
     previews, rule, margin = form.values.get("do") == "preview", asked.rule(), margin_of(request)
 
     def change(session: Session) -> None:
@@ -189,10 +191,10 @@ async def change_rule(request: web.Request) -> web.Response:
     try:
         if previews:
             found = await database_of(request).run(preview_rule, row.set_spec, rule)
-            return _page(request, row, rule=form, preview=found)
+            return await _page(request, row, rule=form, preview=found)
         await database_of(request).run(change)
     except (StaleFormError, UsageError) as error:
-        return _page(request, row, rule=form.refused(error, "embargo_until"))
+        return await _page(request, row, rule=form.refused(error, "embargo_until"))
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done=rule-changed")
 
 
@@ -202,7 +204,7 @@ async def file_documents(request: web.Request) -> web.Response:
     row, posted = await _asked(request), await request.post()
     asked, form = read_form(DocumentsForm, posted)
     if asked is None:
-        return _page(request, row, documents=form)
+        return await _page(request, row, documents=form)
     takes_out = str(posted.get("do")).endswith("take-out")
     if str(posted.get("do")).startswith("preview"):
         return await _preview_documents(request, row, form, asked, takes_out=takes_out)
@@ -212,7 +214,7 @@ async def file_documents(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(work, row.set_spec, chosen, margin=margin_of(request))
     except UsageError as error:
-        return _page(request, row, documents=form.with_error("archive_file", error_text(error)))
+        return await _page(request, row, documents=form.with_error("archive_file", error_text(error)))
     done = "documents-taken-out" if takes_out else "documents-assigned"
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done={done}")
 
@@ -225,8 +227,8 @@ async def _preview_documents(
             preview_assignment, row.set_spec, asked.selection(), takes_out=takes_out
         )
     except UsageError as error:
-        return _page(request, row, documents=form.with_error("archive_file", error_text(error)))
-    return _page(request, row, documents=form, preview=found, takes_out=takes_out)
+        return await _page(request, row, documents=form.with_error("archive_file", error_text(error)))
+    return await _page(request, row, documents=form, preview=found, takes_out=takes_out)
 
 
 @needs(Right.ARCHIVE)
@@ -293,7 +295,7 @@ def _new_form(request: web.Request, form: Form) -> web.Response:
     return render(request, "archive_collection_new.html", status=422 if form.errors else 200, form=form)
 
 
-def _page(
+async def _page(
     request: web.Request,
     row: Collection,
     *,
@@ -311,11 +313,13 @@ def _page(
         "documents": Form(values={}),
         **given,
     }
+    decides = await database_of(request).run(collections.deciding, [row])
     return render(
         request,
         "archive_collection.html",
         status=max((form.status for form in given.values()), default=200),
         collection=row,
+        deciding=decides[row.set_spec],
         address=_address(row.set_spec),
         is_root=row.set_spec == COLLECTION_ROOT,
         rules=rule_words(),

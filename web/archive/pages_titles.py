@@ -1,15 +1,18 @@
 """Titles for curators: a list of all titles, and everything about one."""
 
+import re
 from functools import partial
 from typing import Any, Final
 from urllib.parse import urlencode, urljoin
 
 from aiohttp import web
+from sqlalchemy.orm import Session
 
 from oai.rights import Right
 from oai.settings import Settings
 from provider.models import UNLISTED
 from provider.titles.catalogue import identifier
+from provider.titles.export import EXPORTS
 from provider.titles.licences import licence_by_key
 from provider.titles.listing import (
     MOST_SEEDS,
@@ -23,6 +26,7 @@ from provider.titles.models import Title
 from provider.titles.ranges import range_rules
 from web.archive.address import provider_address
 from web.auth.access import needs
+from web.auth.audit import record_export
 from web.site.export import KINDS, columns_of, export_list
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
@@ -31,6 +35,8 @@ from web.site.params import NUMBER, choice_in, number_of
 from web.site.render import render
 
 _LONGEST: Final = 200
+_TYPES: Final = {"csv": "text/csv", "jsonl": "application/jsonl"}
+_NOT_IN_FILE_NAMES: Final = re.compile("[^A-Za-z0-9_-]+")
 _COLUMNS: Final = columns_of(
     "title_id", "source", "source_key", "name", "publisher", "captures", "first_capture", "last_capture",
     "state", "public", "access", "gone", "deleted", "imported",
@@ -60,6 +66,28 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 
 
 @needs(Right.ARCHIVE)
+async def for_import(request: web.Request) -> web.Response:
+    """Export all titles of a source, as an import reads them."""
+    kind, source, database = request.match_info["kind"], text_in(request, "source"), database_of(request)
+    if source not in await database.run(sources):
+        raise web.HTTPNotFound(text=_("No titles were imported from the source %(name)s.") % {"name": source})
+
+    def written(session: Session) -> bytes:
+        # In one transaction: an import must not come between two titles of the file.
+        return "".join(EXPORTS[kind](session, source)).encode()
+
+    content = await database.run(written)
+    await record_export(request, "titles", kind)
+    named = _NOT_IN_FILE_NAMES.sub("-", source)
+    return web.Response(
+        body=content,
+        content_type=_TYPES[kind],
+        charset="utf-8",
+        headers={"Content-Disposition": f'attachment; filename="zatva-titles-{named}.{kind}"'},
+    )
+
+
+@needs(Right.ARCHIVE)
 async def show(request: web.Request) -> web.Response:
     """Show everything about a title."""
     settings, number = request.config_dict[SETTINGS], number_of(request)
@@ -80,6 +108,7 @@ async def show(request: web.Request) -> web.Response:
         else urljoin(provider_address(settings), f"titles/{title.key.hex}"),
         record_address=None if title.datestamp == UNLISTED else _record_address(settings, title),
         licence=licence_by_key(title.licence) if title.licence else None,
+        from_seeder=settings.provider.seeder_url and title.source == settings.provider.seeder_source,
         **words(),
     )
 
@@ -137,5 +166,6 @@ def words() -> dict[str, Any]:
 ROUTES: Final = (
     web.get("/archive/titles", listing),
     web.get(f"/archive/titles.{KINDS}", as_file, allow_head=False),
+    web.get("/archive/titles/import.{kind:csv|jsonl}", for_import, allow_head=False),
     web.get(f"/archive/titles/{NUMBER}", show),
 )

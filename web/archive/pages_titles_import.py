@@ -33,11 +33,13 @@ from provider.titles.import_steps import (
 )
 from provider.titles.listing import sources
 from web.archive.pages_titles import words
+from web.archive.title_changes import shown_changes
 from web.auth.access import about, needs
 from web.auth.csrf import posted_of, takes_file
 from web.site.forms import Form, FormModel, Problem, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
+from web.site.paging import text_in
 from web.site.render import render
 
 MOST_BYTES: Final = 8 * 1024 * 1024
@@ -100,7 +102,7 @@ class _Origin:
 @needs(Right.ARCHIVE)
 async def ask(request: web.Request) -> web.Response:
     """Show the form."""
-    return await _form(request, Form(values={}))
+    return await _form(request, Form(values={"source": text_in(request, "source")}))
 
 
 @needs(Right.ARCHIVE)
@@ -254,6 +256,7 @@ async def _plan(request: web.Request, origin: _Origin, form: Form, fault: str = 
         unread=[one for one in found.plan.not_taken if not one.is_decision],
         left_out=Counter(one.reason for one in found.plan.not_taken if one.is_decision).most_common(),
         translated=_translated,
+        shown_changes=shown_changes,
         percent=settings.title_change_percent,
         shown=_SHOWN,
         **words(),

@@ -1,4 +1,4 @@
-"""Search over everything that the user may see: pages, repositories, runs, records, archived documents."""
+"""Search over what the user may see: pages, repositories, runs, rules, records, and the archive."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,12 +13,15 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic.text import tidy
 from harvester.listing import find_repositories
 from harvester.models import Harvest, History, Record
+from harvester.rule_lab.versions import list_rules
 from harvester.store.paths import identifier_key
 from oai.errors import UsageError
 from oai.folding import folded
 from oai.rights import Right
+from provider.holdings.collections import find_by_name as find_collections
 from provider.holdings.identifiers import parse_oai_identifier
 from provider.holdings.lookup import Query, find_captures, read_wildcard
+from provider.titles.listing import find_by_name as find_titles
 from web.api.operations import Call, Operations
 from web.api.shapes import Out
 from web.auth.access import find_visible, needs, visible_repositories, who_asks
@@ -37,6 +40,8 @@ _MOST: Final = 5
 """Hits of each kind; the link below them leads to the others."""
 _MOST_EXAMINED: Final = 2_000
 _LONGEST: Final = 1000
+_LONGEST_NAME: Final = 200
+"""Characters of the words that are sought in titles, as on their page."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +58,7 @@ class Group:
     """The hits of one kind."""
 
     kind: str
-    """page, repository, run, record, catalogue or document."""
+    """page, repository, run, rule, record, catalogue, title, collection or document."""
     hits: Sequence[Found]
     more: str | None = None
     """Address of the page with further hits, if there are any."""
@@ -64,10 +69,12 @@ def search(session: Session, who: SignedIn, words: str, namespace: str) -> list[
 
     A number finds the run with this number, an OAI identifier its record, an address its archived document.
     """
-    searches = (_repositories, _runs, _records, _catalogue)
+    searches = (_repositories, _runs, _rules, _records, _catalogue)
     groups = [find(session, who, words) for find in searches]
+    if who.may(Right.ARCHIVE):
+        groups.append(_titles(session, words))
     if who.may(Right.LOOK_AROUND):
-        groups.append(_documents(session, words, namespace))
+        groups += [_collections(session, words), _documents(session, words, namespace)]
     return [group for group in groups if group.hits]
 
 
@@ -92,6 +99,19 @@ def _runs(session: Session, who: SignedIn, words: str) -> Group:
     details = " · ".join(filter(None, (run.metadata_prefix, run.set_spec)))
     title = _("Run %(number)s") % {"number": run.history_id}
     return Group(kind="run", hits=[Found(title=title, address=f"/runs/{run.history_id}", details=details)])
+
+
+def _rules(session: Session, who: SignedIn, words: str) -> Group:
+    found = list_rules(session, among=visible_repositories(who), words=words, limit=_MOST + 1)
+    hits = [
+        Found(
+            title=view.rule.name,
+            address=f"/rules/{view.rule.rule_id}",
+            details=view.repository_name or "",
+        )
+        for view in found
+    ]
+    return _group("rule", hits, "/rules")
 
 
 def _records(session: Session, who: SignedIn, words: str) -> Group:
@@ -129,6 +149,23 @@ def _catalogue(session: Session, who: SignedIn, words: str) -> Group:
         for hit in found.hits
     ]
     return _group("catalogue", hits, f"/records?{urlencode({'find': words})}")
+
+
+def _titles(session: Session, words: str) -> Group:
+    asked = words[:_LONGEST_NAME]
+    hits = [
+        Found(title=one.name, address=f"/archive/titles/{one.title_id}", details=one.publisher or "")
+        for one in find_titles(session, asked, limit=_MOST + 1)
+    ]
+    return _group("title", hits, f"/archive/titles?{urlencode({'q': asked})}")
+
+
+def _collections(session: Session, words: str) -> Group:
+    hits = [
+        Found(title=one.name, address=f"/archive/collections/{one.set_spec}", details=one.set_spec)
+        for one in find_collections(session, words, limit=_MOST + 1)
+    ]
+    return _group("collection", hits, "/archive/collections")
 
 
 def _documents(session: Session, words: str, namespace: str) -> Group:
@@ -182,6 +219,9 @@ def _kinds() -> dict[str, str]:
         "run": _("Runs"),
         "record": _("Harvested records"),
         "catalogue": _("Catalogue"),
+        "rule": _("Rules"),
+        "title": _("Titles"),
+        "collection": _("Collections"),
         "document": _("Archived documents"),
     }
 
@@ -194,14 +234,16 @@ class SearchQuery(BaseModel):
     q: Annotated[str, BeforeValidator(tidy)] = Field(
         min_length=1,
         max_length=_LONGEST,
-        description="Words, the number of a run, an OAI identifier, or the address of an archived document.",
+        description="Words, the number of a run, an OAI identifier, or the address of an archived document. "
+        "Words are sought in catalogue records and in the names of repositories and rules, and, with the "
+        "rights to the archive, of titles and collections.",
     )
 
 
 class SearchHit(Out):
     """One hit."""
 
-    kind: str = Field(description="repository, run, record, catalogue or document.")
+    kind: str = Field(description="repository, run, rule, record, catalogue, title, collection or document.")
     title: str
     details: str
     address: str = Field(description="Path of the dashboard's page.")
@@ -215,7 +257,7 @@ class SearchHits(Out):
 
 @OPERATIONS.add("GET /search", "search", Right.LOOK, query=SearchQuery)
 async def _search(call: Call) -> SearchHits:
-    """Search repositories, runs, records and archived documents."""
+    """Search repositories, runs, rules, records, and the archive's titles, collections and documents."""
     words = call.asked(SearchQuery).q
     groups = await call.database.run(search, call.who, words, call.settings.provider.namespace)
     return SearchHits(items=[_out(group.kind, hit) for group in groups for hit in group.hits])

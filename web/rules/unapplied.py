@@ -11,7 +11,7 @@ from manager.models import RecurringJob
 from manager.rule_usage import uses_of
 from manager.schedules.rule_changes import harvest_everything, with_changed_rules
 from oai.settings import Settings
-from web.auth.access import Right, asked_for, needs, visible_repositories
+from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
 from web.schedules.forms import partner_minutes
 from web.site.keys import SETTINGS, database_of
@@ -35,7 +35,7 @@ async def page_after(request: web.Request, schedule: int, done: str) -> str:
 @needs(Right.HARVEST)
 async def harvest_all_of_rule(request: web.Request) -> web.Response:
     """Request all records once for each schedule that the note on the rule's page lists."""
-    who, rule = await asked_for(request, Rule)
+    who, rule = who_asks(request), await asked_for(request, Rule)
     settings = request.config_dict[SETTINGS]
     await _harvest(request, lambda session: unapplied(session, settings, who, rule))
     raise web.HTTPSeeOther(f"/rules/{rule.rule_id}?done={_DONE}")
@@ -44,7 +44,7 @@ async def harvest_all_of_rule(request: web.Request) -> web.Response:
 @needs(Right.HARVEST)
 async def harvest_all_of_schedule(request: web.Request) -> web.Response:
     """Request all records of the schedule once, if its rules are not applied to all."""
-    _who, schedule = await asked_for(request, RecurringJob)
+    schedule = await asked_for(request, RecurringJob)
     await _harvest(request, lambda session: with_changed_rules(session, [schedule.id]))
     raise web.HTTPSeeOther(f"/schedules/{schedule.id}/edit?done={_DONE}")
 

@@ -10,19 +10,23 @@ from sqlalchemy import select
 
 from oai.database import Database
 from oai.errors import InterruptedRunError, UsageError
+from provider.holdings.access import set_rule
 from provider.holdings.collections import (
     add_collection,
     assign,
+    deciding,
     drop,
+    find_by_name,
     lineage,
     list_collections,
     move,
     remove,
 )
 from provider.holdings.membership import settle, settle_collection
+from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection, hide
 from provider.indexing.indexer import IndexOptions, index_file
-from provider.models import Collection, Document, DocumentCollection
+from provider.models import Access, Collection, Document, DocumentCollection
 from tests.bench.rows import fill
 from tests.plans import work_of
 from tests.provider.archives import Page, write_pages
@@ -273,3 +277,37 @@ def test_a_collection_with_child_collections_is_not_removed_and_they_are_counted
         pytest.raises(UsageError, match="'collection:a' has 0 documents and 2 collections below it"),
     ):
         drop(session, "collection:a", force=False, margin=MARGIN)
+
+
+def test_the_strictest_rule_of_a_collection_and_its_ancestors_decides(database: Database) -> None:
+    make(database, "collection:a:b:c", "collection:a:d", "collection:e")
+    reading_room = Rule(access=Access.READING_ROOM)
+    with database.session() as session:
+        for spec, rule in (
+            ("collection:a", reading_room),
+            ("collection:a:b", reading_room),
+            ("collection:a:d", Rule(access=Access.WITHHELD)),
+        ):
+            set_rule(session, spec, rule, margin=MARGIN)
+        found = deciding(session, list_collections(session))
+
+        assert {spec: one.set_spec for spec, one in found.items()} == {
+            "collection": "collection", "collection:a": "collection:a", "collection:a:b": "collection:a:b",
+            "collection:a:b:c": "collection:a:b", "collection:a:d": "collection:a:d",
+            "collection:e": "collection:e",
+        }  # fmt: skip
+
+
+def test_collections_are_found_by_a_part_of_the_name_or_set_spec(database: Database) -> None:
+    with database.session() as session:
+        add_collection(session, "collection:town", name="Město Nové")
+        add_collection(session, "collection:town:press", name="Press")
+        found = {
+            words: [one.set_spec for one in find_by_name(session, words, limit=1)]
+            for words in ("mesto n", "Town", "press", "%", "nove mesto")
+        }
+
+    assert found == {
+        "mesto n": ["collection:town"], "Town": ["collection:town"], "press": ["collection:town:press"],
+        "%": [], "nove mesto": [],
+    }  # fmt: skip

@@ -3,8 +3,10 @@
 import uuid
 
 from oai.database import Database
+from provider.holdings.access import set_rule
 from provider.holdings.document_details import document_facts
-from provider.models import UNLISTED, Arc
+from provider.holdings.rules import Rule
+from provider.models import UNLISTED, Access, Arc
 from tests.provider.archive import Archive
 
 
@@ -46,3 +48,19 @@ def test_an_unlisted_document_has_no_datestamp_and_a_file_without_path_its_name(
     assert without_path is not None
     assert without_path.file == "a.warc"
     assert unknown is None
+
+
+def test_the_collections_whose_rule_closes_a_document_are_marked(
+    archive: Archive, database: Database
+) -> None:
+    closed = archive.add("http://a.cz/", collections=["collection:a:b", "collection:c"])
+    opened = archive.add("http://b.cz/", collections=["collection:c"])
+
+    with database.session() as session:
+        set_rule(session, "collection:a", Rule(access=Access.READING_ROOM), margin=1)
+        found = [document_facts(session, uuid.UUID(one.rpartition(":")[2])) for one in (closed, opened)]
+
+    assert [[one.set_spec for one in facts.collections if one.decides] for facts in found if facts] == [
+        ["collection:a"],
+        [],
+    ]
