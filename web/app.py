@@ -40,13 +40,22 @@ from web.auth.openid import PROVIDER, RETURN, OpenIdProvider
 from web.auth.passwords import HASHING, Hashing
 from web.errors import pages as errors
 from web.imports import pages as imports
-from web.imports import pages_marc, pages_sets
+from web.imports import pages_marc, pages_sets, record_export
 from web.imports import pages_records as imported_records
 from web.imports.sources import IMPORTS, ImportProcesses
 from web.jobs import pages as jobs
 from web.overview import exports, search
 from web.overview import pages as overview
-from web.repositories import diagnostics, explorer, listing, record, report_card, selected, wizard
+from web.repositories import (
+    diagnostics,
+    explorer,
+    listing,
+    record,
+    record_downloads,
+    report_card,
+    selected,
+    wizard,
+)
 from web.repositories import pages as repositories
 from web.repositories.diagnostics import DIAGNOSTICS, DiagnosticsRuns
 from web.repositories.explorer import EXPLORATIONS, Explorations
@@ -85,6 +94,8 @@ _ROUTES = (
     selected.ROUTES,
     repositories.ROUTES,
     record.ROUTES,
+    record_downloads.ROUTES,
+    record_export.ROUTES,
     imported_records.ROUTES,
     imports.ROUTES,
     pages_marc.ROUTES,

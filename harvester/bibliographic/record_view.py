@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session
 
 from harvester.bibliographic.models import BibliographicRow, ContributorRow, IdentifierRow, ImportSource
 from harvester.bibliographic.record import Contributor, Identifier
+from harvester.bibliographic.search import Hit
 from harvester.bibliographic.sources import local_part, record_url
 from harvester.models import Record, Repository
 from harvester.store.paths import identifier_key
@@ -85,6 +86,61 @@ def get_record(session: Session, bibliographic_id: int) -> FoundRecord:
         contributors=_contributors(session, bibliographic_id),
         identifiers=_identifiers(session, bibliographic_id),
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class DetailedHit(Hit):
+    """A record that was found, with what files of hits have beside what lists show."""
+
+    identifier: str
+    """The OAI identifier of the harvested record."""
+    source: str
+    """The repository's name."""
+    numbers: Sequence[str]
+    """Such as `isbn:9788020001290`; those that are not valid have their state in brackets."""
+    subjects: Sequence[str]
+
+
+def with_details(session: Session, hits: Sequence[Hit]) -> list[DetailedHit]:
+    """Return the hits, in this order, with their details; of those removed meanwhile these are empty."""
+    ids = [hit.bibliographic_id for hit in hits]
+    of_record = (
+        select(
+            BibliographicRow.bibliographic_id,
+            BibliographicRow.identifier,
+            Repository.display_name.label("source"),
+            BibliographicRow.subjects,
+        )
+        .join(Repository, Repository.repository_id == BibliographicRow.repository_id)
+        .where(BibliographicRow.bibliographic_id.in_(ids))
+    )
+    found = {number: details for number, *details in session.execute(of_record)}
+    numbers = _numbers(session, ids)
+    return [
+        from_row(
+            DetailedHit,
+            hit,
+            identifier=identifier,
+            source=source,
+            numbers=numbers.get(hit.bibliographic_id, []),
+            subjects=[text for one in subjects if (text := one.get("text"))],
+        )
+        for hit in hits
+        for identifier, source, subjects in [found.get(hit.bibliographic_id, ["", "", []])]
+    ]
+
+
+def _numbers(session: Session, ids: Sequence[int]) -> Mapping[int, Sequence[str]]:
+    rows = (
+        select(IdentifierRow)
+        .where(IdentifierRow.bibliographic_id.in_(ids))
+        .order_by(IdentifierRow.bibliographic_id, IdentifierRow.position)
+    )
+    found: dict[int, list[str]] = {}
+    for row in session.scalars(rows):
+        state = "" if row.state == "valid" else f" ({row.state})"
+        found.setdefault(row.bibliographic_id, []).append(f"{row.scheme}:{row.value}{state}")
+    return found
 
 
 def described_as(session: Session, record: Record) -> int | None:

@@ -2,6 +2,7 @@
 
 import base64
 import json
+import re
 import subprocess
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from oai.child import module_command
 from oai.errors import Phrase, ZatvaError
 
 _SECONDS_FOR_A_RECORD: Final = 2.0
+_FROM_THE_RECORD: Final = re.compile(r"[\w@*](?:(?!//)[^(])*")
+"""An XPath that begins with a name and has neither `//` nor a function."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +41,11 @@ class RuleLine:
     def idle(self) -> bool:
         """Return whether it matched no sample."""
         return not self.matched_in
+
+    @property
+    def anywhere(self) -> str:
+        """Return the path that finds the elements at any depth, if this one found none; otherwise empty."""
+        return f"//{self.xpath}" if not self.found_in and _FROM_THE_RECORD.fullmatch(self.xpath) else ""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -106,7 +106,7 @@ def export(
         for row in _rows(session, repository_id, run):
             data = None
             if row["filename"]:
-                data = _intact(folder / row["filename"], row["digest"])
+                data = read_intact(folder / row["filename"], row["digest"])
                 if data is None:
                     exported.missing += 1
                     on_missing(row["filename"])
@@ -126,7 +126,8 @@ def _rows(session: Session, repository_id: int, run: RunKey | None) -> Iterator[
     return iter(rows.mappings())
 
 
-def _intact(path: Path, digest: bytes | None) -> bytes | None:
+def read_intact(path: Path, digest: bytes | None) -> bytes | None:
+    """Return the bytes of a record's file; None if it is missing, or has not the SHA-256 `digest`."""
     try:
         data = path.read_bytes()
     except OSError:

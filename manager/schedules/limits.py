@@ -20,6 +20,7 @@ _LOOKED_AT: Final = 300
 """Due times of a frequency that are compared: two days of runs every 10 minutes. The planner keeps apart
 what they do not show."""
 _SPAN: Final = timedelta(days=400)
+_ALMOST_A_MINUTE: Final = timedelta(minutes=1) - timedelta.resolution
 _SUCCEEDED: Final = (RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES)
 
 
@@ -85,7 +86,8 @@ def check_run(
             "between two runs. The next run is possible at %(next)s.",
             last=last,
             least=least,
-            next=last + floor,
+            # Messages have minutes: that of the moment itself would be too early.
+            next=(last + floor + _ALMOST_A_MINUTE).replace(second=0, microsecond=0),
         ).at("frequency")
     if due - now < floor and _is_busy(session, repository_id, besides):
         raise LimitError(

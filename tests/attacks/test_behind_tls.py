@@ -269,7 +269,7 @@ async def _sign_in(browser: Browser, settings: Settings, database: Database) -> 
     headers = {"Origin": f"https://{_DASHBOARD}", "Sec-Fetch-Site": "same-origin"}
     url = browser.base_url + "/sign-in"
     async with browser.http.post(url, data=form, headers=headers, allow_redirects=False) as answer:
-        assert (answer.status, answer.headers["Location"]) == (303, "/")
+        assert (answer.status, answer.headers["Location"]) == (303, "/?done=no-password")
         cookies = answer.headers.getall("Set-Cookie")
     assert any(cookie.startswith("__Host-zatva_session=") for cookie in cookies)
     for cookie in cookies:

@@ -317,6 +317,42 @@ async def test_files_of_hits_have_all_contributors_of_a_record(
     assert "; ".join(["Hus, Jan", *more]) in table
 
 
+async def test_files_of_hits_have_identifiers_sources_numbers_and_subjects(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        row = a_bibliographic_record(session, telc)
+        session.add(
+            IdentifierRow(
+                bibliographic_id=row.bibliographic_id,
+                position=1,
+                scheme="issn",
+                value="1234-5678",
+                found="1234-5678",
+                state="cancelled",
+            )
+        )
+        a_bibliographic_record(session, telc, title="Bez témat", subjects=[])
+        session.commit()
+
+    _, exported = await administrator.get("/records.json")
+    _, table = await administrator.get("/records.csv")
+
+    names = ("identifier", "source", "numbers", "subjects")
+    assert [[one[name] for name in names] for one in json.loads(exported)] == [
+        ["oai:telc.example:2", "Library of Telč", ["isbn:9788020001290"], []],
+        [
+            "oai:telc.example:1",
+            "Library of Telč",
+            ["isbn:9788020001290", "issn:1234-5678 (cancelled)"],
+            ["čeština"],
+        ],
+    ]
+    assert table.splitlines()[0].endswith(",languages,identifier,source,numbers,subjects")
+    assert "isbn:9788020001290; issn:1234-5678 (cancelled)" in table
+
+
 async def test_a_record_shows_the_names_of_roles_and_omits_empty_information(
     server: Server, administrator: Browser
 ) -> None:

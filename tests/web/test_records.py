@@ -1,5 +1,6 @@
 """The pages of harvested records: listed, found, shown with their files."""
 
+import hashlib
 import uuid
 import zlib
 
@@ -162,3 +163,34 @@ async def test_a_repository_without_records_says_how_to_get_them(server: Server,
 
     assert "No records yet." in page
     assert "Run a harvest to get the first records." in page
+
+
+async def test_the_records_of_a_repository_are_downloaded_as_xml(
+    server: Server, viewer: Browser, owner: Browser
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        head = '<record xmlns="http://www.openarchives.org/OAI/2.0/"><metadata>'
+        data = f"{head}{marcxml('245 10 $aStaré mapy')}</metadata></record>".encode()
+        digest = hashlib.sha256(data).digest()
+        _a_record(session, 1, filename="1.xml", digest=digest, metadata_prefix="marc21")
+        _a_record(session, 2, status="deleted")
+        folder = server.settings.store / telc.base_dir
+        session.commit()
+    folder.mkdir(parents=True)
+    (folder / "1.xml").write_bytes(data)
+
+    _, page = await viewer.get("/repositories/1/records")
+    _, whole = await viewer.get("/repositories/1/records.xml")
+    _, deleted = await viewer.get("/repositories/1/records.xml?metadata_prefix=oai_dc")
+    _, marc = await viewer.get("/repositories/1/marc.xml?metadata_prefix=marc21")
+    status, reason = await viewer.get("/repositories/1/marc.xml?metadata_prefix=oai_dc")
+
+    for link in ("records.xml", "records.xml?metadata_prefix=marc21", "marc.xml?metadata_prefix=marc21"):
+        assert f'href="/repositories/1/{link}"' in page
+    assert (whole.count("<header"), whole.count("Staré mapy")) == (1, 1)
+    assert ("Staré mapy" in deleted, "oai:telc.example:2" in deleted) == (False, True)
+    assert (marc.count("<collection "), marc.count("Staré mapy"), "oai:telc" in marc) == (1, 1, False)
+    assert (status, "no MARC records in the format" in reason) == (404, True)
+    for path in ("records.xml", "marc.xml"):
+        assert (await owner.get(f"/repositories/1/{path}"))[0] == 404, "a partner sees only their own"

@@ -1,5 +1,6 @@
 import html
 import re
+import uuid
 from datetime import timedelta
 from typing import Any
 
@@ -7,7 +8,7 @@ from lxml import etree
 from lxml.etree import HTML
 from sqlalchemy import func, select, text
 
-from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Repository
+from harvester.models import MetadataFormat, OaiSet, PrefixMapping, Record, Repository
 from harvester.vocabulary import RunStatus
 from manager.models import Job, RecurringJob, RecurringState
 from oai.audit import AuditEntry
@@ -546,3 +547,34 @@ async def test_repositories_of_the_same_name_are_distinguished_in_every_choice(
         options = HTML(page).iterfind(f".//select[@name='{name}']/option")
         shown = {one.get("value", ""): str(one.text) for one in options}
         assert {number: shown.get(number) for number in expected} == expected, path
+
+
+async def test_the_page_of_a_repository_shows_what_is_stored_beside_what_it_offered(
+    server: Server, viewer: Browser
+) -> None:
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for number in range(2):
+            session.add(
+                Record(
+                    repository_id=1,
+                    identifier=f"oai:telc.example:{number}",
+                    identifier_key=uuid.UUID(int=number),
+                    metadata_prefix="oai_dc",
+                    datestamp="2026-01-01",
+                    status="active" if number else "deleted",
+                )
+            )
+        evidence = {"end": "empty token", "lists": 1, "complete_list_size": 1234}
+        counts = {"record_count": 1230, "invalid_count": 4, "filtered_count": 5}
+        a_run(session, telc, evidence=evidence, **counts)
+        session.commit()
+
+    _, text = await viewer.get("/repositories/1")
+
+    page: Any = HTML(text)
+    (row,) = page.xpath("//section[@id='counts']//tbody/tr")
+    cells = [" ".join("".join(cell.itertext()).split()) for cell in row]
+    assert cells[:4] == ["oai_dc", "1", "1", "1,234"]
+    assert all(one in cells[4] for one in ("rejected: 4", "filtered out: 5"))
+    assert "/runs/1/errors" in row.xpath(".//a/@href")

@@ -500,3 +500,70 @@ async def test_a_rule_is_proposed_by_example_and_opened_in_the_editor(
     assert (await owner.post("/rules/by-example", {**form, f"record-{dropped}": "keep"}))[0] == 422
     assert (await colleague.get(f"/rules/by-example?repository={repository}"))[0] == 404
     assert (await colleague.post("/rules/by-example", form))[0] == 404
+
+
+async def test_choosing_the_kind_of_rule_keeps_what_was_entered(owner: Browser, repository: int) -> None:
+    entered = {
+        "kind": "filter",
+        "view": "conditions",
+        "name": "Subjects",
+        "note": "first",
+        "field-0": "//dc:subject",
+        "operator-0": "contains",
+        "value-0": "history",
+        "sample_repository": str(repository),
+    }
+    _, page, _ = await owner.post("/rules/new", {**entered, "do": "normalise"})
+    other = _fields_of(page)
+    added = {"xpath-0": "//dc:subject", "regexp-0": "^a", "name-0": "dc:subject", "values-0": "B"}
+    _, page, _ = await owner.post("/rules/new", {**other, **added, "do": "filter"})
+    again = _fields_of(page)
+    _, page, _ = await owner.post("/rules/new", {**again, "do": "normalise"})
+    back = _fields_of(page)
+
+    assert (other["kind"], other["view"]) == ("normalise", "rows")
+    assert (again["kind"], again["view"]) == ("filter", "conditions")
+    for fields in (other, again, back):
+        assert {name: fields[name] for name in entered if name not in {"kind", "view"}} == {
+            name: value for name, value in entered.items() if name not in {"kind", "view"}
+        }
+    assert back.items() >= added.items()
+
+
+def _fields_of(page: str) -> dict[str, str]:
+    tree: Any = html.fromstring(page)
+    (form,) = [one for one in tree.forms if one.action == "/rules/new"]
+    return {name: value.strip() for name, value in form.form_values()}
+
+
+async def test_entries_of_the_other_kind_are_not_saved(owner: Browser, repository: int) -> None:
+    hidden = {"name-5": "dc:subject", "values-5": "B", "field-5": "//dc:type", "value-5": "x"}
+    form = {**_ROWS, **hidden, "repository_id": str(repository), "do": "save"}
+
+    status, page, _ = await owner.post("/rules/new", form)
+
+    assert status == 303, page
+    _, page = await owner.get("/rules/1/edit?view=rows")
+    assert "dc:type" not in page
+
+
+async def test_a_path_that_begins_at_the_record_is_explained_when_it_finds_nothing(
+    owner: Browser, repository: int
+) -> None:
+    form = {
+        "kind": "normalise",
+        "view": "rows",
+        "do": "try",
+        "prefix-0": "dc",
+        "uri-0": "http://purl.org/dc/elements/1.1/",
+        "xpath-0": "dc:title",
+        "regexp-0": ".",
+        "name-0": "dc:title",
+        "values-0": "B",
+        "sample_repository": str(repository),
+    }
+    _, near, _ = await owner.post("/rules/new", form)
+    _, found, _ = await owner.post("/rules/new", {**form, "xpath-0": "//dc:title"})
+
+    assert "A path without // begins at the record. Try //dc:title." in near
+    assert "Try //" not in found

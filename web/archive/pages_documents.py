@@ -1,8 +1,8 @@
 """Archived documents: look up by URL or key, show, hide and unhide."""
 
 import asyncio
-import contextlib
 import uuid
+from itertools import chain
 from typing import Final
 
 from aiohttp import web
@@ -20,6 +20,7 @@ from provider.holdings.sets import is_set_spec
 from web.archive.address import document_address
 from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export
+from web.site.export import stream
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of, margin_of
 from web.site.render import confirmation, render
@@ -77,19 +78,12 @@ async def as_warc(request: web.Request) -> web.StreamResponse:
     if first is None:
         raise web.HTTPNotFound(text=_("No archived documents found."))
     await record_export(request, "captures", "warc")
-    response = web.StreamResponse(
-        headers={
-            "Content-Type": "application/warc",
-            "Content-Disposition": f'attachment; filename="zatva-{utc_now():%Y%m%d%H%M%S}.warc.gz"',
-        }
+    return await stream(
+        request,
+        chain([first], steps),
+        media="application/warc",
+        file_name=f"zatva-{utc_now():%Y%m%d%H%M%S}.warc.gz",
     )
-    await response.prepare(request)
-    # A client that disconnects ends the export.
-    with contextlib.suppress(ConnectionResetError):
-        while first is not None:
-            await response.write(first)
-            first = await asyncio.to_thread(next, steps, None)
-    return response
 
 
 @needs(Right.LOOK_AROUND)

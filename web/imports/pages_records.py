@@ -1,6 +1,6 @@
 """Harvested records as a catalogue: faceted search, export, and the full record."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -15,7 +15,6 @@ from harvester.bibliographic.record_view import FoundRecord, get_record, made_fr
 from harvester.bibliographic.search import (
     Facets,
     FoundWords,
-    Hit,
     HitPage,
     Search,
     SearchOrder,
@@ -27,7 +26,6 @@ from oai.errors import UsageError
 from web.auth.access import asked_for, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
 from web.imports import record_words
-from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.formats import language_name
 from web.site.forms import Form, FormModel, empty_is_none, read_form
 from web.site.i18n import _
@@ -44,10 +42,6 @@ _ASSIGNED: Final = frozenset({
     "kind", "scheme", "state", "relation", "function", "label", "main", "other_script",
 })  # fmt: skip
 """Qualifiers whose values Zatva assigns; those of the others are the record's, such as the vocabulary."""
-_COLUMNS: Final = columns_of(
-    "bibliographic_id", "repository_id", "title", "subtitle", "statement", "contributors", "kind", "place",
-    "publisher", "date_text", "year_from", "year_to", "languages",
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -295,24 +289,6 @@ def _page(request: web.Request, asked: RecordSearch, form: Form, found: FoundRec
     )
 
 
-async def as_file(request: web.Request) -> web.StreamResponse:
-    """Export the hits with all their names."""
-    asked, who, following = asked_in(request), who_asks(request), ""
-
-    async def behind(last: Hit | None) -> Sequence[Hit]:
-        nonlocal following
-        if last is not None and not following:
-            return []
-        after = following if last is not None else None
-        page = await database_of(request).run(
-            find_hits, who, asked, after=after, limit=AT_ONCE, all_names=True
-        )
-        following = page.next or ""
-        return page.hits
-
-    return await export(request, "bibliographic-records", _COLUMNS, behind)
-
-
 async def show(request: web.Request) -> web.Response:
     """Show the full record."""
     row = await asked_for(request, BibliographicRow)
@@ -331,6 +307,5 @@ async def show(request: web.Request) -> web.Response:
 
 ROUTES = (
     web.get("/records", listing),
-    web.get(f"/records.{KINDS}", as_file, allow_head=False),
     web.get(f"/records/bibliographic/{BIG_NUMBER}", show),
 )

@@ -29,6 +29,7 @@ from harvester.vocabulary import DeletionPolicy
 from manager.jobs.reasons import find_maintenance, locked_by
 from manager.jobs.runs import RunFilter, days_of, find_runs
 from manager.jobs.views import list_jobs
+from manager.repository_counts import MOST_COUNTED, count_records
 from manager.schedules.service import add_schedule, count_schedules, find_schedules, sample_repository
 from manager.store_audits import last_audits
 from oai.audit import last_change
@@ -39,6 +40,7 @@ from web.auth.audit import renew_snapshot
 from web.errors.repairs import repair_words
 from web.jobs.pages import MOST_JOBS
 from web.repositories.forms import UNASKED, policies, typed_address, usable_address
+from web.repositories.record_downloads import find_downloads
 from web.repositories.removals import PAGE_SECONDS, REMOVALS
 from web.runs.words import PLOTTED_DAYS, day_link, first_day
 from web.schedules.forms import partner_minutes
@@ -130,6 +132,8 @@ async def _page(request: web.Request, form: Form, problem: Problem | None = None
         runs=await database.run(find_runs, RunFilter(repository_id=number), limit=_LAST_RUNS),
         jobs=await database.run(list_jobs, number, most=MOST_JOBS),
         audits=await database.run(last_audits, repository_id=number),
+        counts=await database.run(count_records, number),
+        most_counted=MOST_COUNTED,
         days=days,
         plot=bars(
             days,
@@ -333,6 +337,7 @@ async def list_records(request: web.Request) -> web.Response:
         repository=repository,
         page=page_of(found, _record_key, behind=after, size=_RECORDS_PAGE),
         identifier=identifier,
+        downloads=await database_of(request).run(find_downloads, request.config_dict[SETTINGS], repository),
     )
 
 

@@ -36,11 +36,12 @@ from web.rules.conditions import (
 from web.rules.conditions import (
     choices as choices_of_operators,
 )
-from web.rules.for_schedules import add_rule, editor_of, page_before, values_given
+from web.rules.for_schedules import add_rule, page_before, values_given
 from web.rules.forms import (
     BLANK_NAMESPACES,
     BLANK_ROWS,
     ROWS,
+    TEXTS_OF_ROWS,
     XML,
     Edited,
     RuleForm,
@@ -229,6 +230,8 @@ async def _go_on(request: web.Request, state: _EditorState) -> web.Response:
         return await _page(request, replace(state, values=values))
     if step == "fields":
         return await _page(request, replace(state, values=values))
+    if step in set(RuleKind):
+        return await _page(request, _of_kind(state, RuleKind(step)))
     edited = _read(values, state.kind, state.before)
     if edited.errors:
         return await _faulty(request, state, edited)
@@ -238,6 +241,15 @@ async def _go_on(request: web.Request, state: _EditorState) -> web.Response:
             request, replace(state, values={**kept, **_shown_as(step, edited.content, state.kind)})
         )
     return await _try(request, state, edited)
+
+
+def _of_kind(state: _EditorState, kind: RuleKind) -> _EditorState:
+    """Return the state for another kind of rule with all that was entered."""
+    view = state.values.get("view")
+    if view != XML:
+        has_rows = not used(state.values) and bool(numbers(state.values, ("xpath",), blank=0))
+        view = ROWS if kind is RuleKind.NORMALISE or has_rows else CONDITIONS
+    return replace(state, kind=kind, values={**state.values, "view": view})
 
 
 async def _try(request: web.Request, state: _EditorState, edited: Edited) -> web.Response:
@@ -288,7 +300,6 @@ async def _page(request: web.Request, state: _EditorState) -> web.Response:
         rule=state.rule,
         kind=state.kind.value,
         kinds=kinds(),
-        editors={one: editor_of(one, values) for one in kinds()},
         back=f"/rules/{state.rule.rule_id}" if state.rule else page_before(values),
         view=_view(values, fields),
         fields=fields,
@@ -297,7 +308,8 @@ async def _page(request: web.Request, state: _EditorState) -> web.Response:
         owners=[*shared, *choices],
         repositories=choices,
         spaces=numbers(values, ("prefix", "uri"), blank=BLANK_NAMESPACES),
-        rows=numbers(values, ("xpath", "name", "regexp", "values"), blank=_blank(values)),
+        rows=numbers(values, TEXTS_OF_ROWS[state.kind], blank=_blank(values)),
+        entries_elsewhere=_entries_elsewhere(values, state.kind, _view(values, fields)),
         lost=_lost(state),
         faulty_line=text[state.line - 1] if 0 < state.line <= len(text) else "",
         trial=state.trial,
@@ -396,6 +408,22 @@ def _belongs_to_view(name: str) -> bool:
         "invert-",
     )
     return name.startswith(rows) or name in {"view", "content", "match"}
+
+
+def _entries_elsewhere(values: Mapping[str, object], kind: RuleKind, view: str) -> dict[str, object]:
+    """Return what was entered for the other kind of rule, so that it is there if that is chosen again."""
+    if view == XML:
+        shown: tuple[str, ...] = ("content",)
+    elif view == CONDITIONS:
+        shown = ("field-", "operator-", "value-", "prefix-", "uri-", "match")
+    else:
+        ticks = ("ignore-", "invert-", "match") if kind is RuleKind.FILTER else ("ignore-",)
+        shown = ("prefix-", "uri-", *ticks, *(f"{name}-" for name in TEXTS_OF_ROWS[kind]))
+    return {
+        name: value
+        for name, value in values.items()
+        if value and name != "view" and _belongs_to_view(name) and not name.startswith(shown)
+    }
 
 
 def _blank(values: Mapping[str, Any]) -> int:

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from typing import Any, Final
-from urllib.parse import urlencode
 
 from aiohttp import web
 from sqlalchemy import select
@@ -31,15 +30,6 @@ def values_given(query: Mapping[str, str]) -> dict[str, str]:
     if query.get("source") == LIVE:  # only the wizard asks for the first page
         values |= {"origin": owner, "schedules": query.get("schedules", "")}
     return values
-
-
-def editor_of(kind: str, values: Mapping[str, Any]) -> str:
-    """Return the address of the empty editor of a kind of rules, opened for the same schedules."""
-    given = {"kind": kind}
-    if values.get("origin"):
-        sample = {name: values.get(f"sample_{name}") or "" for name in _SAMPLE}
-        given |= {"repository": values["origin"], "schedules": values.get("schedules", ""), **sample}
-    return f"/rules/new?{urlencode(given)}"
 
 
 def page_before(values: Mapping[str, Any]) -> str:

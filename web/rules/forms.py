@@ -30,6 +30,11 @@ BLANK_ROWS: Final = 3
 BLANK_NAMESPACES: Final = 2
 _MOST_ROWS: Final = 300
 _NUMBERED: Final = re.compile(r"(prefix|uri|xpath|name|regexp|values)-(\d{1,3})")
+TEXTS_OF_ROWS: Final = {
+    RuleKind.FILTER: ("xpath", "regexp"),
+    RuleKind.NORMALISE: ("xpath", "name", "regexp", "values"),
+}
+"""The columns of text in rows."""
 _SOURCE: Final = "the file"
 
 
@@ -144,7 +149,7 @@ def _typed_rows(values: Mapping[str, str], kind: RuleKind) -> tuple[RuleRows, di
         for number in numbers(values, ("prefix", "uri"), blank=0)
         if _text(values, "prefix", number) or _text(values, "uri", number)
     ]
-    texts = ("xpath", "name", "regexp", "values")
+    texts = TEXTS_OF_ROWS[kind]
     used = [
         number
         for number in numbers(values, texts, blank=0)

@@ -1,10 +1,11 @@
-"""Exports of lists as CSV for spreadsheets (RFC 4180) or JSON, written in batches of rows."""
+"""Downloads that are written piece by piece; lists as CSV for spreadsheets (RFC 4180) or JSON."""
 
+import asyncio
 import contextlib
 import csv
 import io
 import json
-from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
 from typing import Final, TypeVar
@@ -78,6 +79,23 @@ async def export_list(
         return await database_of(request).run(find, limit=AT_ONCE, **given)
 
     return await export(request, name, columns, behind)
+
+
+async def stream(
+    request: web.Request, pieces: Iterator[bytes], *, media: str, file_name: str
+) -> web.StreamResponse:
+    """Send the pieces as a file of that media type; each is made in a thread when the last one was sent."""
+    response = web.StreamResponse(
+        headers={"Content-Type": media, "Content-Disposition": f'attachment; filename="{file_name}"'}
+    )
+    piece = await asyncio.to_thread(next, pieces, None)
+    await response.prepare(request)
+    # A client that disconnects ends the download.
+    with contextlib.suppress(ConnectionResetError):
+        while piece is not None:
+            await response.write(piece)
+            piece = await asyncio.to_thread(next, pieces, None)
+    return response
 
 
 async def _write(
