@@ -371,10 +371,9 @@ def _another_try(
     at_once = ending.cause is Cause.LOST and not is_being_harvested(session, job.repository_id)
     pause = pause_after(attempt - at_once, settings)
     if job.recurring_id is not None:
-        if schedule is None or schedule.state == RecurringState.SUSPENDED:
-            return None
-        if schedule.state == RecurringState.PAUSED:
+        if schedule is not None and schedule.state == RecurringState.PAUSED:
             make_due_again(schedule)
+        if schedule is None or schedule.state in (RecurringState.PAUSED, RecurringState.SUSPENDED):
             return None
         # Earlier due times of the schedule are skipped, because they would fail in the same way.
         pause = max(pause, pause_after(schedule.failures, settings))
