@@ -1,4 +1,3 @@
-import re
 from typing import Any
 
 import pytest
@@ -310,8 +309,8 @@ async def test_the_other_kind_of_rules_is_opened_for_the_same_schedules(administ
         form = {**_PLANNED, "base_url": served.url, "set_spec": ""}
         _, _, target = await administrator.post("/repositories/new", form)
         _, editor = await administrator.get(target)
-        (link,) = {link for link in re.findall(r'href="(/rules/new[^"]+)"', editor) if "normalise" in link}
-        _, other = await administrator.get(link.replace("&amp;", "&"))
+        sent = {**_fields_with(editor, "schedules"), "do": "normalise"}
+        _, other, _ = await administrator.post("/rules/new", sent)
 
     fields = _fields_with(other, "schedules")
     assert (fields["kind"], fields["schedules"], fields["sample_metadata_prefix"]) == (
