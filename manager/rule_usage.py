@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from sqlalchemy import func, or_, select
+from sqlalchemy import Select, func, or_, select
 from sqlalchemy.orm import Session
 
 from harvester.listing import Among
@@ -45,21 +45,25 @@ class Use:
 
 
 def uses_of(session: Session, settings: Settings, rule: Rule, *, among: Among = None) -> list[Use]:
-    """Return the schedules whose harvests read the file; with `among`, only of these repositories."""
-    # A row inserted by SQL may spell the path differently from the web pages.
-    spellings = spellings_of(rule, settings.data)
-    named = or_(RecurringJob.filter_file_path.in_(spellings), RecurringJob.normalize_file_path.in_(spellings))
+    """Return the first schedules whose harvests read the file; with `among`, only of these repositories."""
     query = (
         select(RecurringJob, Repository.display_name)
         .join(Repository, Repository.repository_id == RecurringJob.repository_id)
-        .where(named)
+        .where(RecurringJob.id.in_(schedules_with(settings, rule, among=among)))
     )
-    if among is not None:
-        query = query.where(RecurringJob.repository_id.in_(among))
     return [
         from_row(Use, job, schedule_id=job.id, repository_name=name)
         for job, name in session.execute(query.order_by(RecurringJob.id).limit(_MOST))
     ]
+
+
+def schedules_with(settings: Settings, rule: Rule, *, among: Among = None) -> Select[int]:
+    """Return the query for the ids of all schedules whose harvests read the file."""
+    # A row inserted by SQL may spell the path differently from the web pages.
+    spellings = spellings_of(rule, settings.data)
+    named = or_(RecurringJob.filter_file_path.in_(spellings), RecurringJob.normalize_file_path.in_(spellings))
+    query = select(RecurringJob.id).where(named)
+    return query if among is None else query.where(RecurringJob.repository_id.in_(among))
 
 
 def last_runs(

@@ -85,7 +85,10 @@ def starting_warnings(
             f"an interrupted harvest with other parameters, which had received {received}, is not continued"
         )
         yield Note(text=words)
-    requests_all = saved_state.complete.is_within(planned.from_)
+    complete = saved_state.complete
+    requests_all = request.replay is not None or (
+        complete.is_within(planned.from_) and request.covers(complete, planned.from_)
+    )
     if row is not None and not requests_all and not planned.resumes:
         last = last_rules(session, row.repository_id, row.harvest_id)
         if last is not None and last.differ_from(request.rule_digests()):

@@ -23,6 +23,10 @@ from harvester.vocabulary import RuleKind
 
 _MOST: Final = 6
 _OF_ONE_FIELD: Final = 2
+_MOST_TRIED: Final = 300
+"""Candidates that are run on the examples; each reads all of them."""
+_MOST_WORDS: Final = 50
+"""Of one field: words of a long text that fail may be thousands."""
 _LONGEST: Final = 100
 _MOST_VALUES: Final = 6
 _LEAST_PREFIX: Final = 2
@@ -57,7 +61,7 @@ def propose_rules(kept: Sequence[etree._Element], dropped: Sequence[etree._Eleme
         key=lambda proposal: (list(Operator).index(proposal.operator), proposal.field.name, proposal.value),
     )
     chosen: list[RuleProposal] = []
-    for proposal in found:
+    for proposal in found[:_MOST_TRIED]:
         others = [one for one in chosen if one.field == proposal.field]
         if len(others) < _OF_ONE_FIELD and len(chosen) < _MOST and _separates(proposal, kept, dropped):
             chosen.append(proposal)
@@ -103,9 +107,9 @@ def _conditions(
     if 1 < len(several) <= min(_MOST_VALUES, len(kept) - 1) and all(one & several for one in ours):
         yield Operator.ONE_OF, " | ".join(sorted(several))
     words, others = [_words(values) for values in kept], [_words(values) for values in dropped]
-    for word in _common(words) - set().union(*others):
+    for word in sorted(_common(words) - set().union(*others))[:_MOST_WORDS]:
         yield Operator.CONTAINS, word
-    for word in _common(others) - set().union(*words):
+    for word in sorted(_common(others) - set().union(*words))[:_MOST_WORDS]:
         yield Operator.LACKS, word
     begin = _beginning([values[0] for values in kept]).rstrip() if all(kept) else ""
     if len(begin) >= _LEAST_PREFIX:

@@ -225,8 +225,8 @@ def make_job(
     try:
         plan = read_plan(schedule, partner_minutes=settings.partner_minutes)
         check_surroundings(session, schedule, data)
-        if plan.frequency is not None and _has_planned_job(session, schedule):
-            # Changed while a run waits or is under way: the next one is planned after its end, as always.
+        if plan.frequency is not None and _has_due_job(session, schedule):
+            # Changed while a due run waits: the next one is planned after its end, as always.
             schedule.state = RecurringState.RECURRING
             schedule.explain(None, None)
             return None
@@ -293,10 +293,11 @@ def next_start(session: Session, recurring_id: int, settings: ManagerSettings) -
         return None  # its next job is rejected
 
 
-def _has_planned_job(session: Session, schedule: RecurringJob) -> bool:
-    """Return whether a planned run of the schedule, or its retry, waits or is under way."""
+def _has_due_job(session: Session, schedule: RecurringJob) -> bool:
+    """Return whether a planned run of the schedule, or its retry, is due and waits."""
     planned = or_(Job.attempt > 0, Job.harvest_start_time == schedule.last_due)
-    return bool(session.scalar(select(exists().where(Job.recurring_id == schedule.id, planned))))
+    waits = Job.status.in_((JobStatus.SCHEDULED, JobStatus.QUEUED))
+    return bool(session.scalar(select(exists().where(Job.recurring_id == schedule.id, planned, waits))))
 
 
 def _next_due(

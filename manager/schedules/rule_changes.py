@@ -2,10 +2,11 @@
 
 from collections.abc import Collection
 from contextlib import suppress
+from functools import cache
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import and_, func, select, true
+from sqlalchemy import Select, and_, func, select, true
 from sqlalchemy.orm import Session
 
 from harvester.access import access_of
@@ -25,7 +26,7 @@ _OF_SCHEDULE: Final = and_(
 )
 
 
-def with_changed_rules(session: Session, schedules: Collection[int]) -> list[RecurringJob]:
+def with_changed_rules(session: Session, schedules: Collection[int] | Select[int]) -> list[RecurringJob]:
     """Return those of the schedules whose next harvest requests only changes, although their rules changed.
 
     Records that were stored or filtered out before the change stay as they are until a harvest requests all
@@ -41,12 +42,14 @@ def with_changed_rules(session: Session, schedules: Collection[int]) -> list[Rec
         .where(RecurringJob.id.in_(schedules), RecurringJob.incremental)
         .order_by(RecurringJob.id)
     )
+    rules = cache(_rule_digests)  # thousands of schedules may have the same files
     return [
         schedule
         for schedule, harvest, protocol, *digests, changed in session.execute(query)
         if access_of(protocol).query is None
         and _requests_changes(schedule, harvest)
-        and _differ(schedule, LastRules(digests=(digests[0], digests[1]), changed=changed))
+        and (present := rules(schedule.filter_file_path, schedule.normalize_file_path)) is not None
+        and LastRules(digests=(digests[0], digests[1]), changed=changed).differ_from(present)
     ]
 
 
@@ -71,14 +74,11 @@ def _requests_changes(schedule: RecurringJob, harvest: Harvest) -> bool:
     return complete.since(schedule.harvest_from or None) is not None
 
 
-def _differ(schedule: RecurringJob, last: LastRules) -> bool:
-    """Return whether the schedule's rules are not the last ones; False if they cannot be read."""
-    files = (schedule.filter_file_path, schedule.normalize_file_path)
+def _rule_digests(*files: str | None) -> tuple[str | None, str | None] | None:
+    """Return the digests of a filter and a normalise file; None if they cannot be read."""
     filters, mappings = (Path(file) if file else None for file in files)
-    request = HarvestRequest(
-        repository_id=schedule.repository_id, filter_file=filters, normalize_file=mappings
-    )
+    request = HarvestRequest(repository_id=0, filter_file=filters, normalize_file=mappings)
     try:
-        return last.differ_from(request.rule_digests())
+        return request.rule_digests()
     except OSError:
-        return False  # the next harvest fails, and names the file
+        return None  # the next harvest fails, and names the file

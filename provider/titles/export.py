@@ -9,6 +9,8 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
+from itertools import groupby
+from operator import attrgetter
 from typing import Any, Final
 
 from sqlalchemy import Select, select
@@ -19,6 +21,12 @@ from provider.titles.licences import licence_by_key
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSet
 
 _AT_ONCE: Final = 500
+_SEEDS_AT_ONCE: Final = 1000
+_SEEDS: Final = select(
+    TitleSeed.title_id, TitleSeed.url, TitleSeed.kind, TitleSeed.main, TitleSeed.harvested_from,
+    TitleSeed.harvested_to,
+).order_by(TitleSeed.title_id, TitleSeed.position)  # fmt: skip
+_NONE: Final[tuple[int, Iterable[Any]]] = (0, ())
 _BOM: Final = "\ufeff"
 """First character of CSV, without which Excel decodes it in the legacy code page of the reader's language."""
 _SEVERAL: Final = frozenset({*LISTS, "subjects", "seeds"})
@@ -63,11 +71,17 @@ def _entries(session: Session, source: str) -> Iterator[dict[str, Any]]:
         .limit(_AT_ONCE)
     ).all():
         after = titles[-1].title_id
-        seeds: dict[int, list[dict[str, Any]]] = {}
-        inside = TitleSeed.title_id.in_([title.title_id for title in titles])
-        for seed in session.scalars(select(TitleSeed).where(inside).order_by(TitleSeed.position)):
-            seeds.setdefault(seed.title_id, []).append(_seed(seed))
-        yield from (_title(title, seeds.get(title.title_id, [])) for title in titles)
+        # The seeds of one title at a time: 500 titles may have millions.
+        inside = _SEEDS.where(TitleSeed.title_id.in_([title.title_id for title in titles]))
+        rows = session.execute(inside, execution_options={"yield_per": _SEEDS_AT_ONCE})
+        seeds = groupby(rows, key=attrgetter("title_id"))
+        number, own = next(seeds, _NONE)
+        for title in titles:
+            mine: list[dict[str, Any]] = []
+            if number == title.title_id:
+                mine = [_seed(seed) for seed in own]
+                number, own = next(seeds, _NONE)
+            yield _title(title, mine)
     for row in session.scalars(_described(source).order_by(TitleSet.set_spec)):
         values = {"collection": row.name, "annotation": row.description, "picture": row.picture}
         yield _filled({**values, "position": row.position, "seeds": row.seeds})
@@ -83,7 +97,7 @@ def _title(title: Title, seeds: list[dict[str, Any]]) -> dict[str, Any]:
     return _filled({"key": title.source_key, **stored, "licence": licence and licence.label, "seeds": seeds})
 
 
-def _seed(seed: TitleSeed) -> dict[str, Any]:
+def _seed(seed: Any) -> dict[str, Any]:  # noqa: ANN401 a row of `_SEEDS`
     kind = None if seed.kind == SeedKind.INCLUDE else seed.kind
     dates = {"harvested_from": seed.harvested_from, "harvested_to": seed.harvested_to}
     return _filled({"url": seed.url, "kind": kind, "main": seed.main or None, **dates})

@@ -272,7 +272,7 @@ async def test_partners_find_only_records_of_their_own_organisation(
 async def test_hits_are_listed_page_by_page_and_files_have_all_of_them(
     server: Server, administrator: Browser, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("web.imports.pages_records.AT_ONCE", 2)
+    monkeypatch.setattr("web.imports.record_export.AT_ONCE", 2)
     with server.database.session() as session:
         telc = a_repository(session)
         for number in range(5):

@@ -211,6 +211,8 @@ async def test_a_stop_pauses_the_schedule_only_with_its_own_button(
         assert session.scalars(select(RecurringJob.state)).one() == state
         actions = session.scalars(select(AuditEntry.action).order_by(AuditEntry.audit_id))
         assert sorted(actions) == sorted(["job.stop", *(["schedule.pause"] if form else [])])
+        pauses = session.scalars(select(AuditEntry).where(AuditEntry.action == "schedule.pause")).all()
+        assert [(one.before, one.after) for one in pauses] == [({"state": 1}, {"state": 3})] * bool(form)
 
 
 async def test_an_action_that_is_no_longer_possible_is_refused_with_the_reason(

@@ -15,6 +15,7 @@ from harvester.models import Harvest, Record, Repository
 from harvester.rule_lab.models import Rule, RuleVersion
 from manager.models import Job
 from manager.schedules.service import add_schedule, pause_schedule
+from oai.audit import AuditEntry
 from tests.harvester.rule_lab.records import FILTERS, a_record
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_run
@@ -340,6 +341,23 @@ async def test_a_changed_rule_is_applied_to_all_records_by_one_full_harvest_of_i
     with server.database.session() as session:
         assert session.scalars(select(Harvest.watermark)).all() == [None]
         assert session.scalars(select(Job.recurring_id)).all() == [schedule]
+        runs = session.scalars(select(AuditEntry.object_id).where(AuditEntry.action == "schedule.run"))
+        assert runs.all() == [str(schedule)]
+
+
+async def test_schedules_beyond_those_on_the_page_of_a_rule_are_found(
+    server: Server, owner: Browser, repository: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _saved(server, owner, repository)
+    _changes_harvested(server, repository)
+    monkeypatch.setattr("web.rules.pages.uses_of", lambda *_, **_among: [])
+    changed = {**_ROWS, "match": "any", "regexp-2": "botan", "based_on": "1", "do": "save"}
+    await owner.post("/rules/1/edit", changed)
+
+    _, page = await owner.get("/rules/1")
+
+    assert "and 1 more" in page
+    assert 'action="/rules/1/harvest-all"' in page
 
 
 async def test_a_paused_schedule_stays_paused_and_requests_all_records_at_its_next_run(

@@ -32,8 +32,8 @@ _STAND_INS = {
 }
 _CHOICES = frozenset({"control", "kind"})
 """Variables that choose an action or a kind, not an object."""
-_NOT_IN_THE_WORLD = re.compile(r"/content$|/doctor\.json$|/doctor/")
-"""Objects that exist only after further steps: a record's file, a report of diagnostics."""
+_NOT_IN_THE_WORLD = re.compile(r"/content$|/doctor\.json$|/doctor/|/marc\.xml$")
+"""Objects that exist only after further steps: a record's file, a report of diagnostics, MARC records."""
 _HARMLESS = {("POST", "/preferences")}
 """It only sets cookies with display preferences."""
 _REFUSED = {401, 403, 404}

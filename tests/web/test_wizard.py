@@ -1,4 +1,3 @@
-import re
 from typing import Any
 
 import pytest
@@ -302,7 +301,12 @@ async def test_a_new_rule_has_samples_of_the_chosen_set_and_is_used_by_all_sched
         entries = list_entries(session, Filter(user="Olga"))
     file = str(server.settings.data.resolve() / path)
     assert [*map(tuple, used)] == [("maps", file), ("books", file)]
-    assert {one.object_id for one in entries if one.action == "schedule.edit"} == {"1", "2"}
+    edits = [one for one in entries if one.action == "schedule.edit"]
+    assert {one.object_id for one in edits} == {"1", "2"}
+    for one in edits:
+        assert one.before is not None
+        assert one.after is not None
+        assert (one.before["filter_file_path"], one.after["filter_file_path"]) == (None, file)
 
 
 async def test_the_other_kind_of_rules_is_opened_for_the_same_schedules(administrator: Browser) -> None:
@@ -310,8 +314,8 @@ async def test_the_other_kind_of_rules_is_opened_for_the_same_schedules(administ
         form = {**_PLANNED, "base_url": served.url, "set_spec": ""}
         _, _, target = await administrator.post("/repositories/new", form)
         _, editor = await administrator.get(target)
-        (link,) = {link for link in re.findall(r'href="(/rules/new[^"]+)"', editor) if "normalise" in link}
-        _, other = await administrator.get(link.replace("&amp;", "&"))
+        sent = {**_fields_with(editor, "schedules"), "do": "normalise"}
+        _, other, _ = await administrator.post("/rules/new", sent)
 
     fields = _fields_with(other, "schedules")
     assert (fields["kind"], fields["schedules"], fields["sample_metadata_prefix"]) == (

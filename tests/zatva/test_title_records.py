@@ -160,7 +160,6 @@ IMPORTED: Final[Mapping[str, Callable[[BibliographicRecord], Iterable[str]]]] = 
     "072 $x": lambda found: subjects(found, "category", 1),
     "072 $2": lambda found: sources(found, "category"),
     "080 $a": lambda found: subjects(found, "class", 0),
-    "080 $2": lambda found: sources(found, "class"),
     "245 $a": lambda found: [found.title],
     "246 $a": lambda found: [one.text for one in found.variants],
     "264 $a": lambda found: [one.place for one in found.publications],

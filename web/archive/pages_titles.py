@@ -74,7 +74,7 @@ async def for_import(request: web.Request) -> web.Response:
 
     def written(session: Session) -> bytes:
         # In one transaction: an import must not come between two titles of the file.
-        return "".join(EXPORTS[kind](session, source)).encode()
+        return b"".join(piece.encode() for piece in EXPORTS[kind](session, source))
 
     content = await database.run(written)
     await record_export(request, "titles", kind)

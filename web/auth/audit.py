@@ -17,6 +17,7 @@ from oai.audit import (
     Actor,
     AuditEntry,
     Begun,
+    Snapshot,
     Subject,
     begin,
     last_change,
@@ -144,15 +145,28 @@ async def change_one(
 
 
 def record_beside(
-    session: Session, request: web.Request, action: str, kind: str, number: int, name: str | None
+    session: Session,
+    request: web.Request,
+    action: str,
+    kind: str,
+    number: int,
+    name: str | None,
+    *,
+    before: Snapshot | None = None,
 ) -> None:
     """Write the entry of what the request does besides the change of its own object. The caller commits.
 
-    A new object's columns are in it, as in the entry of the page that adds only this.
+    A new object's columns are in it, and of an object whose state `before` is given, those that changed, as
+    in the entry of the page that does only this.
     """
-    made = snapshot(session, kind, str(number)) if action.endswith(".add") else None
+    session.flush()
+    made = snapshot(session, kind, str(number)) if before or action.endswith(".add") else None
     columns = {name: value for name, value in made.columns.items() if value is not None} if made else None
-    subject = Subject(kind=kind, number=str(number), name=name, details=columns)
+    earlier = None
+    if made is not None and before is not None:
+        changed = {name for name, value in made.columns.items() if value != before.columns.get(name)}
+        earlier, columns = ({name: one.columns.get(name) for name in changed} for one in (before, made))
+    subject = Subject(kind=kind, number=str(number), name=name, before=earlier, details=columns)
     record(session, action, actor(request), subject, status=_SEE_OTHER, audit_days=0)
 
 

@@ -30,6 +30,7 @@ from manager.jobs.views import (
 from manager.leader.planner import next_start
 from manager.models import Job
 from manager.schedules.service import pause_schedule
+from oai.audit import snapshot
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from oai.owners import RepositoryOwner
@@ -244,8 +245,11 @@ async def change(request: web.Request) -> web.Response:
 
 
 def _pause_schedule(session: Session, request: web.Request, job: JobView) -> None:
-    if job.recurring_id is not None and pause_schedule(session, job.recurring_id).changed:
-        record_beside(session, request, "schedule.pause", "schedule", job.recurring_id, job.repository_name)
+    number, name = job.recurring_id, job.repository_name
+    if number is not None:
+        before = snapshot(session, "schedule", str(number))
+        if pause_schedule(session, number).changed:
+            record_beside(session, request, "schedule.pause", "schedule", number, name, before=before)
 
 
 @needs(Right.HARVEST)

@@ -13,6 +13,7 @@ from harvester.rule_lab.models import Rule
 from manager.models import RecurringJob
 from manager.rule_access import RULE_COLUMNS, check_rule_access
 from manager.schedules.service import change_schedule
+from oai.audit import snapshot
 from web.auth.access import visible_repositories, who_asks
 from web.auth.audit import record_beside
 from web.rules.trials import LIVE
@@ -60,7 +61,8 @@ def add_rule(
     file = str(settings.data.resolve() / rule.path)
     columns: dict[str, Any] = {name: file for name, kind in RULE_COLUMNS.items() if kind.value == rule.kind}
     for schedule, name in found:
+        before = snapshot(session, "schedule", str(schedule.id))
         change_schedule(session, schedule.id, **columns)
         check_rule_access(session, schedule, settings.data)
-        record_beside(session, request, "schedule.edit", "schedule", schedule.id, name)
+        record_beside(session, request, "schedule.edit", "schedule", schedule.id, name, before=before)
     return rule, len(found)

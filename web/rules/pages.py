@@ -15,11 +15,11 @@ from harvester.rule_lab.models import Rule, RuleVersion
 from harvester.rule_lab.versions import AGAIN, FOUND, as_text, difference, list_rules, list_versions
 from harvester.vocabulary import RuleKind
 from manager.rule_usage import last_runs, uses_of
-from manager.schedules.rule_changes import with_changed_rules
 from manager.schedules.service import find_schedules
 from oai.settings import Settings
 from web.auth.access import Right, about, asked_for, needs, visible_repositories, who_asks
 from web.auth.sessions import SignedIn
+from web.rules.unapplied import unapplied
 from web.site.faults import conflicts
 from web.site.forms import BASED_ON
 from web.site.i18n import _, error_text
@@ -140,7 +140,7 @@ def _facts(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> M
     repository = session.get(Repository, rule.repository_id) if rule.repository_id else None
     uses = uses_of(session, settings, rule, among=among)
     used = {use.schedule_id for use in uses}
-    changed = {schedule.id for schedule in with_changed_rules(session, used)}
+    changed = {schedule.id for schedule in unapplied(session, settings, who, rule)}
     others = find_schedules(session, repository_id=rule.repository_id, among=among, limit=_OTHERS + len(used))
     return {
         "others": [one for one in others if one.schedule.id not in used][:_OTHERS],
@@ -149,6 +149,7 @@ def _facts(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> M
         "runs": last_runs(session, rule, found, among=among),
         "uses": uses,
         "uses_unapplied": [use for use in uses if use.schedule_id in changed],
+        "unapplied_more": len(changed - used),
         "text": as_text(found[0].content),
         "missing": content is None,
         "differs": content is not None and content != found[0].content,

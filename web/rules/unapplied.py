@@ -6,24 +6,27 @@ from typing import Final
 from aiohttp import web
 from sqlalchemy.orm import Session
 
+from harvester.models import Repository
 from harvester.rule_lab.models import Rule
 from manager.models import RecurringJob
-from manager.rule_usage import uses_of
+from manager.rule_usage import schedules_with
 from manager.schedules.rule_changes import harvest_everything, with_changed_rules
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
+from web.auth.audit import record_beside
 from web.auth.sessions import SignedIn
 from web.schedules.forms import partner_minutes
 from web.site.keys import SETTINGS, database_of
 from web.site.params import NUMBER
 
 _DONE: Final = "everything-asked"
+_AT_ONCE: Final = 500
+"""Schedules of one click; the note and its button stay while others are left."""
 
 
 def unapplied(session: Session, settings: Settings, who: SignedIn, rule: Rule) -> Sequence[RecurringJob]:
     """Return the schedules with the rule whose next harvest does not apply it to all records."""
-    uses = uses_of(session, settings, rule, among=visible_repositories(who))
-    return with_changed_rules(session, [use.schedule_id for use in uses])
+    return with_changed_rules(session, schedules_with(settings, rule, among=visible_repositories(who)))
 
 
 async def page_after(request: web.Request, schedule: int, done: str) -> str:
@@ -53,8 +56,12 @@ async def _harvest(request: web.Request, schedules: Callable[[Session], Sequence
     minutes = partner_minutes(request)
 
     def work(session: Session) -> None:
-        # Looked up again: a second click finds that all records are requested already.
-        harvest_everything(session, schedules(session), partner_minutes=minutes)
+        # Looked up again: a second click finds that all records are requested already, or those left over.
+        found = schedules(session)[:_AT_ONCE]
+        harvest_everything(session, found, partner_minutes=minutes)
+        for schedule in found:
+            name = session.get_one(Repository, schedule.repository_id).display_name
+            record_beside(session, request, "schedule.run", "schedule", schedule.id, name)
 
     await database_of(request).run(work)
 

@@ -875,6 +875,10 @@ async def test_an_incremental_harvest_says_that_changed_rules_do_not_apply_to_ol
     for _run in range(2):
         assert await _says_that_rules_changed(library, filter_file=file) == (True, True)
     assert await _says_that_rules_changed(library) == (True, True)
+    # What is newer than `until` is not requested again.
+    until = {"full": True, "harvest_to": "2015-01-01"}
+    assert await _says_that_rules_changed(library, filter_file=file, **until) == (True, True)
+    assert await _says_that_rules_changed(library, filter_file=file) == (True, True)
     assert await _says_that_rules_changed(library, filter_file=file, full=True) == (False, False)
     assert await _says_that_rules_changed(library, filter_file=file) == (False, False)
 

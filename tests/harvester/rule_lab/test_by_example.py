@@ -1,5 +1,7 @@
 """Rules proposed from examples keep the kept records and drop the dropped ones; the simplest is first."""
 
+from typing import Any
+
 import pytest
 from lxml import etree
 
@@ -96,6 +98,21 @@ def test_the_simplest_condition_comes_first(
 def test_records_that_no_condition_separates_have_no_proposal() -> None:
     same = {"type": "Text", "title": "The same"}
     assert propose_rules([dublin(**same)], [dublin(**same)]) == []
+
+
+def test_few_of_the_words_of_a_long_text_are_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried: list[bytes] = []
+
+    def reading(content: bytes, *others: Any, **words: Any) -> Any:
+        tried.append(content)
+        return read_rules(content, *others, **words)
+
+    monkeypatch.setattr("harvester.rule_lab.by_example.read_rules", reading)
+    words = [f"w{number}x" for number in range(3000)]
+    # Each is a part of a word of the dropped record, which contains it.
+    kept, dropped = " ".join(words), " ".join(f"y{word}z" for word in words)
+    propose_rules([dublin(description=f"a {kept}")], [dublin(description=f"b {dropped}")])
+    assert 50 <= len(tried) <= 300
 
 
 def test_the_fields_of_records_have_names_examples_and_counts() -> None:
