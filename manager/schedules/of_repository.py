@@ -8,7 +8,7 @@ from sqlalchemy.orm import Session
 from harvester.removal import begin_removal
 from manager.jobs.views import list_jobs
 from manager.models import RecurringJob, RecurringState
-from manager.schedules.service import pause_schedule, resume_schedule, run_now
+from manager.schedules.service import RESTING, pause_schedule, resume_schedule, run_now
 from oai.errors import UsageError
 
 
@@ -25,11 +25,11 @@ def run_schedules(session: Session, repository_id: int, *, partner_minutes: floa
 
 
 def pause_schedules(session: Session, repository_id: int) -> list[int]:
-    """Pause each schedule; return the ids of those that were not paused before. The caller commits.
+    """Pause each schedule that makes jobs; return their ids. The caller commits.
 
-    Raises UsageError if there is none.
+    Schedules that were suspended or rejected stay so, with the reason. Raises UsageError if there is none.
     """
-    found = [schedule.id for schedule in _some_schedules(session, repository_id)]
+    found = [one.id for one in _some_schedules(session, repository_id) if one.state not in RESTING]
     return [number for number in found if pause_schedule(session, number).changed]
 
 

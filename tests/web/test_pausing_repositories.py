@@ -74,6 +74,21 @@ async def test_undoing_the_pause_of_repositories_resumes_only_what_it_paused(
     assert "selected/resume?since" not in (await administrator.get(target or ""))[1]
 
 
+async def test_a_pause_and_its_undo_leave_suspended_schedules_with_their_reason(
+    libraries: Server, administrator: Browser
+) -> None:
+    with libraries.database.session() as session:
+        suspended = session.get_one(RecurringJob, 2)
+        suspended.state, suspended.state_reason = RecurringState.SUSPENDED, "failed 10 times in a row"
+        session.commit()
+
+    await administrator.post(_undo(await _pause(administrator, 1, 2)))
+
+    with libraries.database.session() as session:
+        suspended = session.get_one(RecurringJob, 2)
+        assert (suspended.state, suspended.state_reason) == (5, "failed 10 times in a row")
+
+
 async def test_undoing_the_pause_of_repositories_leaves_what_was_changed_since(
     libraries: Server, administrator: Browser
 ) -> None:

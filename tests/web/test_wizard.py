@@ -325,22 +325,26 @@ async def test_the_other_kind_of_rules_is_opened_for_the_same_schedules(administ
     )
 
 
-async def test_a_rule_is_not_used_by_schedules_that_the_user_may_not_see(
-    server: Server, owner: Browser
+async def test_a_rule_is_used_only_by_the_new_schedules_that_have_none(
+    server: Server, administrator: Browser
 ) -> None:
     with server.database.session() as session:
         a_schedule(session, a_repository(session))
         session.commit()
     async with serve(FakeRepository(items=many(3))) as served:
-        _, _, target = await owner.post("/repositories/new", {**_PLANNED, "base_url": served.url})
-        _, editor = await owner.get(target)
-        sent = {**_fields_with(editor, "schedules"), **_CONDITION, "schedules": "1 2", "name": "A"}
-        status, page, saved = await owner.post("/rules/new", {**sent, "do": "save"})
+        _, _, target = await administrator.post("/repositories/new", {**_PLANNED, "base_url": served.url})
+        _, editor = await administrator.get(target)
+        numbers = " ".join(["1", "2", *map(str, range(10_000, 80_000))])
+        sent = {**_fields_with(editor, "schedules"), **_CONDITION, "schedules": numbers, "do": "save"}
+        status, page, saved = await administrator.post("/rules/new", {**sent, "name": "A"})
+        _, _, again = await administrator.post("/rules/new", {**sent, "name": "B"})
 
     assert (status, saved) == (303, "/rules/1?done=rule-made-for-schedule"), page
+    assert again == "/rules/2?done=rule-made"
     with server.database.session() as session:
         named = session.scalars(select(RecurringJob.filter_file_path).order_by(RecurringJob.id)).all()
-    assert [bool(one) for one in named] == [False, True]
+        (path,) = session.scalars(select(Rule.path).where(Rule.rule_id == 1))
+    assert named == [None, str(server.settings.data.resolve() / path)]
 
 
 async def test_an_unavailable_live_list_is_reported_in_the_rule_editor(

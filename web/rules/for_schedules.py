@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from aiohttp import web
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import Repository
@@ -16,6 +16,7 @@ from manager.schedules.service import change_schedule
 from oai.audit import snapshot
 from web.auth.access import visible_repositories, who_asks
 from web.auth.audit import record_beside
+from web.repositories.wizard_saving import MOST_SETS
 from web.rules.trials import LIVE
 from web.site.keys import SETTINGS
 from web.site.paging import as_number
@@ -44,22 +45,26 @@ def add_rule(
 ) -> tuple[Rule, int]:
     """Add a rule, and use it in the schedules that the form names; return their number. The caller commits.
 
-    Schedules that were removed meanwhile are left out. Raises UsageError as `versions.add_rule` does.
+    Of these, only schedules of the wizard's repository get it that have no rule of its kind: another one may
+    have been chosen since the form was opened. Raises UsageError as `versions.add_rule` does.
     """
     settings, note = request.config_dict[SETTINGS], values.get("note", "")[:500]
     rule = versions.add_rule(session, settings, draft, by=who_asks(request).name, note=note)
-    numbers = [as_number(text) for text in values.get("schedules", "").split()]
+    numbers = [as_number(text) for text in values.get("schedules", "").split()[:MOST_SETS]]
+    of_kind = [name for name, kind in RULE_COLUMNS.items() if kind.value == rule.kind]
     wanted = (
         select(RecurringJob, Repository.display_name)
         .join(Repository, Repository.repository_id == RecurringJob.repository_id)
         .where(RecurringJob.id.in_([number for number in numbers if number is not None]))
+        .where(RecurringJob.repository_id == as_number(values.get("origin", "")))
+        .where(*(func.coalesce(getattr(RecurringJob, name), "") == "" for name in of_kind))
     )
     among = visible_repositories(who_asks(request))
     if among is not None:
         wanted = wanted.where(RecurringJob.repository_id.in_(among))
     found = session.execute(wanted.order_by(RecurringJob.id)).all()
     file = str(settings.data.resolve() / rule.path)
-    columns: dict[str, Any] = {name: file for name, kind in RULE_COLUMNS.items() if kind.value == rule.kind}
+    columns: dict[str, Any] = dict.fromkeys(of_kind, file)
     for schedule, name in found:
         before = snapshot(session, "schedule", str(schedule.id))
         change_schedule(session, schedule.id, **columns)
