@@ -63,7 +63,7 @@ class HarvestRequest(HarvestParameters):
 
     def rule_digests(self) -> tuple[str | None, str | None]:
         """Return the SHA-256 of the filter file and of the normalise file in their present state."""
-        return _digest(self.filter_file), _digest(self.normalize_file)
+        return digest_of(self.filter_file), digest_of(self.normalize_file)
 
     def kind(self) -> dict[str, Any]:
         """Return what must be equal for one run to resume another."""
@@ -77,8 +77,8 @@ class HarvestRequest(HarvestParameters):
             **({"slice": self.slice.value} if self.slice else {}),
             **({"replay": self.replay} if self.replay is not None else {}),
             "validation": int(self.validation),
-            "filter": _digest(self.filter_file),
-            "normalize": _digest(self.normalize_file),
+            "filter": digest_of(self.filter_file),
+            "normalize": digest_of(self.normalize_file),
         }
 
     def covers(self, complete: CompleteHarvest, from_: str | None) -> bool:
@@ -123,5 +123,6 @@ def _bound(name: str, datestamp: str | None) -> Datestamp | None:
         raise UsageError(f"{name}: {error}") from None
 
 
-def _digest(file: Path | None) -> str | None:
+def digest_of(file: Path | None) -> str | None:
+    """Return the SHA-256 of a rule file in hexadecimal digits; None without a file. Raises OSError."""
     return None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()

@@ -30,7 +30,8 @@ from oai.sections import ManagerSettings
 logger = logging.getLogger("manager.launching")
 
 _LEAST_LOOKAHEAD: Final = 32
-_MAKES_UP: Final = GOOD | {RunStatus.HELD}
+_RECEIVED: Final = GOOD | {RunStatus.HELD}
+"""Statuses of runs that received their records."""
 _RUNS_COMPARED: Final = 10
 """How many of a schedule's last runs are compared with the due time of its next one."""
 _TURNS_AHEAD: Final = 4
@@ -157,7 +158,7 @@ def _skip_overlapped(session: Session, numbers: Sequence[int]) -> None:
     due = Job.harvest_start_time
     latest = (
         select(History.harvest_start_time, History.harvest_end_time)
-        .where(History.recurring_id == Job.recurring_id, History.status.in_(_MAKES_UP))
+        .where(History.recurring_id == Job.recurring_id, History.status.in_(_RECEIVED))
         .order_by(History.history_id.desc())
         .limit(_RUNS_COMPARED)
         .lateral()

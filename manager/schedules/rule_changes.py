@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from harvester.access import access_of
 from harvester.harvest.preparation import LastRules, last_rules_of
-from harvester.harvest.request import HarvestRequest
+from harvester.harvest.request import digest_of
 from harvester.harvest.watermark import CompleteHarvest
 from harvester.models import Harvest, History, Repository
 from harvester.repositories import harvest_from_the_start
@@ -76,9 +76,8 @@ def _requests_changes(schedule: RecurringJob, harvest: Harvest) -> bool:
 
 def _rule_digests(*files: str | None) -> tuple[str | None, str | None] | None:
     """Return the digests of a filter and a normalise file; None if they cannot be read."""
-    filters, mappings = (Path(file) if file else None for file in files)
-    request = HarvestRequest(repository_id=0, filter_file=filters, normalize_file=mappings)
     try:
-        return request.rule_digests()
+        filters, mappings = (digest_of(Path(file) if file else None) for file in files)
     except OSError:
         return None  # the next harvest fails, and names the file
+    return filters, mappings

@@ -1,4 +1,4 @@
-"""A new base URL of a repository is asked before it is saved."""
+"""A new base URL of a repository is checked before it is saved."""
 
 import pytest
 

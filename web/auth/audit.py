@@ -161,11 +161,12 @@ def record_beside(
     """
     session.flush()
     made = snapshot(session, kind, str(number)) if before or action.endswith(".add") else None
-    columns = {name: value for name, value in made.columns.items() if value is not None} if made else None
-    earlier = None
+    earlier = columns = None
     if made is not None and before is not None:
         changed = {name for name, value in made.columns.items() if value != before.columns.get(name)}
         earlier, columns = ({name: one.columns.get(name) for name in changed} for one in (before, made))
+    elif made is not None:
+        columns = {name: value for name, value in made.columns.items() if value is not None}
     subject = Subject(kind=kind, number=str(number), name=name, before=earlier, details=columns)
     record(session, action, actor(request), subject, status=_SEE_OTHER, audit_days=0)
 

@@ -36,7 +36,6 @@ from web.rules.conditions import (
 from web.rules.conditions import (
     choices as choices_of_operators,
 )
-from web.rules.for_schedules import add_rule, page_before, values_given
 from web.rules.forms import (
     BLANK_NAMESPACES,
     BLANK_ROWS,
@@ -54,6 +53,7 @@ from web.rules.forms import (
 from web.rules.pages import kinds, rule_of
 from web.rules.trials import STORED, TRIALS, SampleForm
 from web.rules.unapplied import unapplied
+from web.rules.wizard_rule import add_rule, page_before, values_given
 from web.site.failures import problem_of
 from web.site.forms import BASED_ON, Form, StaleFormError, read_form, texts_of
 from web.site.i18n import _, error_text
