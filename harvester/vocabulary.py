@@ -22,6 +22,14 @@ class RunStatus(StrEnum):
     """No harvest: due times passed while the previous run was in progress."""
 
 
+class Verdict(StrEnum):
+    """Whether everything requested has been received."""
+
+    COMPLETE = "complete"
+    PARTIAL = "partial"
+    FAILED = "failed"
+
+
 NOT_RUN: Final = frozenset({RunStatus.MISSED, RunStatus.SKIPPED})
 """Rows of the history for due times at which no harvest started."""
 

@@ -9,8 +9,8 @@ from typing import Final
 from sqlalchemy import text
 from sqlalchemy.orm import Session
 
-from harvester.harvest.verdict import PROPER, Verdict
-from harvester.vocabulary import MADE_UP, RecordStatus, RunStatus
+from harvester.harvest.verdict import PROPER
+from harvester.vocabulary import MADE_UP, RecordStatus, RunStatus, Verdict
 
 MOST_COUNTED: Final = 100_000
 """Records of a repository up to which they are counted at each request."""

@@ -1,7 +1,8 @@
 """Values of `dc:type`, in the vocabularies and languages of repositories, and of `dc:subject`.
 
 Sources: DCMI Type Vocabulary; default types of DSpace and EPrints; publication types of `info:eu-repo`;
-models of Kramerius; types of record in the Library of Congress's crosswalk from MARC to Dublin Core.
+models of Kramerius; types of record in the Library of Congress's crosswalk from MARC to Dublin Core;
+resource types of COAR (https://vocabularies.coar-repositories.org/resource_types/).
 """
 
 import re
@@ -37,8 +38,24 @@ _WORDS: Final = {
     RecordKind.OBJECT: "physicalobject object predmet threedimensionalobject",
 }
 """Folded values without blanks."""
-_KIND_OF: Final = {word: kind for kind, words in _WORDS.items() for word in words.split()}
-_GENERAL: Final = frozenset({"text", "collection", "service"})
+_COAR: Final = {
+    RecordKind.BOOK: "18cf 18gh 18op 18wq 18ws 18wz 18hj 2f33 3248 8042 86bc 93fc ba1f baaf f744",
+    RecordKind.ARTICLE: "2df8fbb1 3e5a 545b 5794 6501 6670 816b b239 ba08 beb9 c94f dcae04bc efa0 998f",
+    RecordKind.SERIAL: "0640 2fe3",
+    RecordKind.MANUSCRIPT: "0040 46ec 7a1f bdcc db06",
+    RecordKind.SCORE: "18cw",
+    RecordKind.MAP: "12cc 12cd",
+    RecordKind.PICTURE: "c513 ecc8",
+    RecordKind.FILM: "12ce 8a7e",
+    RecordKind.MUSIC: "18cd",
+    RecordKind.SOUND: "18cc",
+    RecordKind.ELECTRONIC: "5ce6 7ad9 ddb1 e9a0",
+}
+"""The ends of addresses such as `http://purl.org/coar/resource_type/c_6501`, after `c_`."""
+_KIND_OF: Final = {word: kind for kind, words in _WORDS.items() for word in words.split()} | {
+    f"c{end}": kind for kind, ends in _COAR.items() for end in ends.split()
+}
+_GENERAL: Final = frozenset({"text", "c18cf", "collection", "service"})
 _BEFORE: Final = re.compile("^.*[/:]")
 """What precedes the type in an address, in `info:eu-repo/semantics/article` and in `model:monograph`."""
 _CLASS: Final = re.compile(

@@ -1,13 +1,15 @@
 """The sources of records: settings of each repository's import, and a record's address at its institution."""
 
 import re
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from sqlalchemy import text
+from sqlalchemy import and_, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.candidates import read_sample
@@ -20,8 +22,11 @@ from harvester.bibliographic.converters import (
     read_metadata,
 )
 from harvester.bibliographic.marc21.converter import Marc21Converter
-from harvester.bibliographic.models import ImportSource
+from harvester.bibliographic.models import BibliographicRow, ImportSource
+from harvester.models import Harvest, History
 from harvester.repositories import get_repository
+from harvester.vocabulary import Verdict
+from oai.datestamps import parse_datestamp
 from oai.errors import UsageError
 from oai.models import from_row
 
@@ -133,8 +138,7 @@ def choose_prefix(session: Session, repository_id: int, folder: Path) -> str | N
 
     If no converter reads any of the formats, it is the first one, so that its records are refused one by one.
     """
-    ranked = _ranked(session, source_settings(session, repository_id), folder)
-    return ranked[0][1] if ranked else None
+    return _best(session, source_settings(session, repository_id), folder)[1] or None
 
 
 def marc_prefix(session: Session, repository_id: int, folder: Path, wanted: str | None = None) -> str:
@@ -168,18 +172,72 @@ def after_harvest(session: Session, repository_id: int, folder: Path) -> FollowU
     settings = _settings(chosen, repository_id)
     if not settings.after_harvest:
         return None
-    ranked = _ranked(session, settings, folder)
-    if chosen is None and not (ranked and ranked[0][0] > 0):
+    rank, prefix = _best(session, settings, folder)
+    if chosen is None and rank == 0:
         return None
-    return FollowUpImport(ranked[0][1] if ranked else "", settings.set_id)
+    return FollowUpImport(prefix, settings.set_id)
 
 
-def _ranked(session: Session, settings: SourceSettings, folder: Path) -> list[tuple[int, str]]:
-    """Return the formats, the best one first, each with the rank of its converter (0: none reads it)."""
+def _best(session: Session, settings: SourceSettings, folder: Path) -> tuple[int, str]:
+    """Return the format to import with the rank of its converter: 0 and "" if there is none.
+
+    Rows of another format than this one are removed, so a format that was received in part (a sample, a first
+    harvest that failed) does not replace one that was received completely, or that has rows.
+    """
     wanted, number = settings.metadata_prefix, settings.repository_id
     prefixes = harvested_prefixes(session, number) if wanted is None else [wanted]
-    ranked = [(_rank(_converter(session, number, prefix, folder)), prefix) for prefix in prefixes]
-    return sorted(ranked, key=lambda one: (-one[0], one[1]))
+    ranks = {prefix: _rank(_converter(session, number, prefix, folder)) for prefix in prefixes}
+    if len(ranks) < 2:  # noqa: PLR2004 nothing to choose from
+        return next(((rank, prefix) for prefix, rank in ranks.items()), (0, ""))
+    present = session.scalar(
+        select(BibliographicRow.metadata_prefix).filter_by(repository_id=number).limit(1)
+    )
+    if ranks.get(present or "") == 0:
+        return 0, present or ""  # its files cannot be read now
+    complete = _complete_formats(session, number, present)
+
+    def merit(prefix: str) -> tuple[bool, bool, int, bool, int]:
+        rank, whole = ranks[prefix], prefix in complete
+        return rank > 0, whole, rank * whole, prefix == present, rank
+
+    best = max(prefixes, key=merit)
+    return ranks[best], best
+
+
+def _complete_formats(session: Session, repository_id: int, present: str | None) -> Collection[str]:
+    """Return the formats of which all was received that was received of the present one."""
+    of_harvest = and_(History.repository_id == repository_id, History.harvest_id == Harvest.harvest_id)
+    undated = and_(
+        # A repository without readable dates leaves no watermark.
+        func.coalesce(Harvest.run_response_date, "") == "",
+        exists().where(of_harvest, History.verdict == Verdict.COMPLETE.value),
+    )
+    query = select(Harvest.metadata_prefix, Harvest.set_spec, Harvest.complete_from).where(
+        Harvest.repository_id == repository_id,
+        or_(Harvest.watermark.is_not(None), Harvest.restarts, undated),
+    )
+    received: dict[str, dict[str, str | None]] = defaultdict(dict)
+    for prefix, set_spec, complete_from in session.execute(query):
+        received[prefix][set_spec] = complete_from
+    wanted = received.get(present or "", {})
+    return {
+        prefix
+        for prefix, sets in received.items()
+        if all(_includes(sets, set_spec, since) for set_spec, since in wanted.items())
+    }
+
+
+def _includes(sets: Mapping[str, str | None], set_spec: str, since: str | None) -> bool:
+    """Return whether complete harvests of these sets include those of this set since that datestamp."""
+    return any(
+        (not known or set_spec == known or set_spec.startswith(f"{known}:"))
+        and (begin is None or (since is not None and _moment(begin) <= _moment(since)))
+        for known, begin in sets.items()
+    )
+
+
+def _moment(datestamp: str) -> datetime:
+    return parse_datestamp(datestamp).moment
 
 
 def _rank(converter: Converter | None) -> int:

@@ -11,14 +11,13 @@ from sqlalchemy import ColumnElement, func, select, update
 from sqlalchemy.orm import Session
 
 from harvester.harvest.models import Hold
-from harvester.harvest.verdict import Verdict
 from harvester.models import Harvest, History, Repository
 from harvester.repositories import base_folder, harvest_from_the_start
 from harvester.store import deletions
 from harvester.store.backup import is_copying
 from harvester.store.deletions import DeletionTarget
 from harvester.store.records import RunKey
-from harvester.vocabulary import DeletionPolicy
+from harvester.vocabulary import DeletionPolicy, Verdict
 from oai.database import Database
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode, Phrase, UsageError, ZatvaError

@@ -18,11 +18,11 @@ from harvester.harvest.plan import RunPlan, SavedState
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.run_warnings import Note, columns_of, notes_of
 from harvester.harvest.seen_identifiers import Marks, no_marks
-from harvester.harvest.verdict import Verdict
 from harvester.harvest.watermark import CompleteHarvest, watermark
 from harvester.locks import check_unlocked
 from harvester.models import Harvest, History
 from harvester.reading.errors import RepositoryBusyError
+from harvester.vocabulary import Verdict
 from oai.database import Database
 
 

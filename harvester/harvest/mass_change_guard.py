@@ -14,11 +14,12 @@ from harvester.harvest.approval import SAMPLE, Held, HeldRunError, HoldKind
 from harvester.harvest.checkpoint import Checkpoint
 from harvester.harvest.disappearance import OURS, ListedRecords
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.verdict import PROPER, End, Verdict
+from harvester.harvest.verdict import PROPER, End
 from harvester.models import Repository
 from harvester.store import deletions
 from harvester.store.deletions import OF_FORMAT, DeletionTarget, Tombstone
 from harvester.store.records import RunKey
+from harvester.vocabulary import Verdict
 from oai.console import counted
 from oai.database import Database
 from oai.datestamps import format_datestamp, utc_now

@@ -13,8 +13,8 @@ from harvester.harvest.page_writer import Layout
 from harvester.harvest.plan import RunPlan, SavedState, Target, made_progress
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.run_warnings import Note
-from harvester.harvest.verdict import Verdict
 from harvester.models import Harvest, History, OaiSet, Repository
+from harvester.vocabulary import Verdict
 from oai.console import counted
 from oai.datestamps import format_datestamp
 from oai.errors import TryLaterError

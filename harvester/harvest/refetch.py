@@ -40,6 +40,7 @@ from oai.datestamps import utc_now
 from oai.disk import open_floor
 from oai.errors import StrictCheckError, UsageError
 from oai.settings import Settings
+from oai.vocabulary import Verb
 
 _TRIES: Final = 0
 _ALL: Final = 100.0
@@ -138,11 +139,13 @@ async def ask_for_record(
             reason = str(fault)
     if batch is not None:
         reason = "; ".join(refusal.reason for refusal in batch.refused)
-    last = watching.exchanges[-1] if watching.exchanges else None
+    # Very strict validation asks for the formats after the record.
+    answers = [exchange.reply for exchange in watching.exchanges if exchange.verb == Verb.GET_RECORD]
+    last = answers[-1] if answers else None
     return batch, Refetched(
         fate=RefetchState.BROKEN,
-        url=last.reply.url if last else client.base_url,
-        raw=last.reply.body if last else b"",
+        url=last.url if last else client.base_url,
+        raw=last.body if last else b"",
         seconds=sum(exchange.seconds for exchange in watching.exchanges),
         reason=reason,
         notes=notes,

@@ -13,11 +13,11 @@ from sqlalchemy.orm import Session
 from harvester.harvest.progress import RunProgress
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.run_warnings import Note, columns_of
-from harvester.harvest.verdict import PROPER, End, Evidence, Verdict, doubts, is_uncertain
+from harvester.harvest.verdict import PROPER, End, Evidence, doubts, is_uncertain
 from harvester.models import History
 from harvester.reading.errors import MalformedAnswerError, ServerBusyError
 from harvester.store.records import RunKey
-from harvester.vocabulary import RunStatus
+from harvester.vocabulary import RunStatus, Verdict
 from oai.console import counted
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, UsageError, ZatvaError, failure_of

@@ -33,7 +33,7 @@ from harvester.harvest.run_warnings import Note
 from harvester.harvest.source import AnswerSource, as_it_is, check_saved_state, open_source
 from harvester.harvest.superseded import without_superseded
 from harvester.harvest.transform import Refusal, RefusedRecordError, Transformer, joined
-from harvester.harvest.verdict import End, Verdict, judge
+from harvester.harvest.verdict import End, judge
 from harvester.harvest.watermark import NextWatermark
 from harvester.reading.answers import Identity
 from harvester.rules.rule_limits import RuleLimits
@@ -42,7 +42,7 @@ from harvester.rules.schemas import SchemaCache
 from harvester.store.changes import prune_changes
 from harvester.store.files import FileStore
 from harvester.store.versions import VersionKeeper
-from harvester.vocabulary import Level
+from harvester.vocabulary import Level, Verdict
 from oai.database import Database
 from oai.datestamps import utc_now
 from oai.disk import DiskFloor, DiskFullError, open_floor

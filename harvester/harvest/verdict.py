@@ -4,17 +4,9 @@ from dataclasses import asdict, dataclass
 from enum import StrEnum
 from typing import Any
 
-from harvester.vocabulary import RunStatus
+from harvester.vocabulary import RunStatus, Verdict
 from oai.console import counted
 from oai.failures import Failure, FailureCode
-
-
-class Verdict(StrEnum):
-    """Whether everything requested has been received."""
-
-    COMPLETE = "complete"
-    PARTIAL = "partial"
-    FAILED = "failed"
 
 
 class End(StrEnum):

@@ -31,7 +31,7 @@ from harvester.harvest.models import Hold
 from harvester.harvest.plan import made_progress
 from harvester.listing import matching_repositories
 from harvester.models import Harvest, History, Repository
-from harvester.vocabulary import NOT_RUN, RunStatus
+from harvester.vocabulary import NOT_RUN, RunStatus, Verdict
 from manager.jobs.views import HistoryView
 from manager.models import Job, JobStatus, RecurringJob
 from oai.failure_codes import NOT_STARTED, FailureCode
@@ -237,7 +237,7 @@ def usual_of(session: Session, run: History) -> TypicalRun | None:
             History.metadata_prefix == run.metadata_prefix,
             func.coalesce(History.set_spec, "") == (run.set_spec or ""),
             History.history_id < run.history_id,
-            History.verdict == "complete",
+            History.verdict == Verdict.COMPLETE.value,
         )
         .order_by(History.history_id.desc())
         .limit(_LIKE_IT)

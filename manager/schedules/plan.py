@@ -22,6 +22,7 @@ from harvester.models import Harvest, History, Repository
 from harvester.recognition import check_base_url
 from harvester.rules.filters import load_filters
 from harvester.rules.normalisation import load_mappings
+from harvester.vocabulary import Verdict
 from manager.jobs.reasons import Code, WaitReason
 from manager.models import Job, RecurringJob
 from manager.rule_access import check_rule_access, rule_file_shown
@@ -214,7 +215,7 @@ def _check_times(schedule: RecurringJob) -> None:
 
 def is_begun(session: Session, recurring_id: int) -> bool:
     """Return whether one of the schedule's harvests was complete."""
-    complete = exists().where(History.recurring_id == recurring_id, History.verdict == "complete")
+    complete = exists().where(History.recurring_id == recurring_id, History.verdict == Verdict.COMPLETE.value)
     return bool(session.scalar(select(complete)))
 
 

@@ -16,6 +16,7 @@ from sqlalchemy import Select, func, select
 from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
+from harvester.vocabulary import Verdict
 from manager.leader.admission import host_of
 from manager.models import RecurringJob, RecurringState
 from manager.schedules.frequency import parse_frequency
@@ -156,7 +157,7 @@ def _runs(
             History.repository_id == repository_id,
             History.metadata_prefix == metadata_prefix,
             func.coalesce(History.set_spec, "") == (set_spec or ""),
-            History.verdict == "complete",
+            History.verdict == Verdict.COMPLETE.value,
             History.continued_by.is_(None),
         )
         .order_by(History.history_id.desc())

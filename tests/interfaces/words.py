@@ -77,7 +77,7 @@ _ENUMS: dict[str, type[Enum]] = {
     "slice of a list": harvester.vocabulary.Slice,
     "store audit's state": harvester.store.models.AuditState,
     "validation": harvester.vocabulary.Level,
-    "verdict": harvester.harvest.verdict.Verdict,
+    "verdict": harvester.vocabulary.Verdict,
 }
 _KEYS: dict[str, Any] = {
     "cookie of a session": web.auth.sessions._SESSION,  # noqa: SLF001

@@ -61,7 +61,7 @@ async def test_a_record_that_is_still_broken_is_shown_as_it_was_received_now(
     assert "curl --compressed" in before
     assert "mailto:admin@fake.example" in before
     assert status == 200
-    assert "The record still cannot be read." in page
+    assert "The record is still rejected." in page
     assert "Fetch this record again" in page
     assert page.count('class="faulty"') == 2
     assert len(_stored(server)) == 2

@@ -40,7 +40,7 @@ async def refetch(
 def sentence(fate: RefetchState) -> str:
     """Return what happened to the record, in the reader's language."""
     return {
-        RefetchState.BROKEN: _("The record still cannot be read."),
+        RefetchState.BROKEN: _("The record is still rejected."),
         RefetchState.READABLE: _(
             "The record is valid now, but no schedule defines the rules for storing it; the next "
             "harvest stores it."

@@ -186,7 +186,7 @@ class Marc21Converter:
     """MARC 21 in MARCXML, MarcXchange or `oai_marc`."""
 
     name = "marc21"
-    version = 11
+    version = 12
     namespaces = NAMESPACES
     rank = 10
 

@@ -13,6 +13,8 @@ from harvester.bibliographic.record import Contributor
 FAMILY: Final = "3"
 NUMERATION: Final = "b"
 _NUMERAL: Final = re.compile(r"(?:[IVXLCDM]+|\d{1,3})\b")
+_NUMERAL_WITH_TITLE: Final = re.compile(r"([IVXLCDM]+\.?), *(.*\w.*)")
+"""A numeral and a title in one subfield: "IV., král"."""
 _FORENAME: Final = "0"
 _WORK: Final = "fhklmnoprst"
 _AUTHORITY: Final = re.compile(r"(?=\w*\d)[A-Za-z]{1,12}\d[\w-]*")
@@ -82,6 +84,11 @@ def _read_person(found: OpenField, _kind: str) -> tuple[str, str]:
     names = [clean(value) for value in found.take("a")]
     titles: list[str] = []
     for code, value in found.pairs("bc"):
+        both = _NUMERAL_WITH_TITLE.fullmatch(value) if code == NUMERATION and names else None
+        if both:
+            names.append(both[1])
+            titles.append(clean(both[2]))
+            continue
         into = names if names and is_numeration(found, code, value) else titles
         into.append(clean(value, stop=code != NUMERATION))
     fuller = [clean(value).strip("()") for value in found.take("q")]

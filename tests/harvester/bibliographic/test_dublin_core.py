@@ -296,6 +296,9 @@ def test_an_unknown_type_beside_a_general_one_leaves_its_kind(genre: str) -> Non
         ("notated music", RecordKind.SCORE),
         ("Recording, musical", RecordKind.MUSIC),
         ("software, multimedia", RecordKind.ELECTRONIC),
+        ("http://purl.org/coar/resource_type/c_6501", RecordKind.ARTICLE),
+        ("http://purl.org/coar/resource_type/c_db06", RecordKind.MANUSCRIPT),
+        ("http://purl.org/coar/resource_type/c_12cc", RecordKind.MAP),
     ],
 )
 def test_types_of_repositories_and_libraries_are_known(written: str, kind: RecordKind) -> None:

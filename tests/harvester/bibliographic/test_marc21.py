@@ -298,6 +298,7 @@ def test_roles_are_read_from_codes_addresses_and_words(subfields: str, roles: tu
     ("heading", "name", "titles", "subject"),
     [
         ("0# $aJan Pavel$bII.,$cpapež,$d1920-2005", "Jan Pavel II.", "papež", "Jan Pavel II., papež"),
+        ("0# $aJan Pavel$bII., papež,$d1920-2005", "Jan Pavel II.", "papež", "Jan Pavel II., papež"),
         ("0# $aJohn Paul$bII,$cPope,$d1920-2005", "John Paul II", "Pope", "John Paul II, Pope"),
         ("0# $aИоанн Павел$bвторой,$d1920-2005", "Иоанн Павел второй", "", "Иоанн Павел второй"),
         ("1# $aHabsburský, Karel$bI.,$d1920-2005", "Habsburský, Karel I.", "", "Habsburský, Karel I."),

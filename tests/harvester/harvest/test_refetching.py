@@ -77,6 +77,16 @@ async def test_a_record_that_is_still_broken_keeps_its_entry(library: Library) -
     assert BROKEN not in library.living()
 
 
+async def test_the_answer_shown_is_the_record_although_its_schema_is_read_later(library: Library) -> None:
+    error = await _with_a_broken_record(library)
+    library.fake.fault = None
+
+    result = await _again(library, error, validation=Level.VERY_STRICT)
+
+    assert "verb=GetRecord" in result.url
+    assert GOOD in result.raw
+
+
 async def test_a_preview_stores_no_record(library: Library) -> None:
     error = await _with_a_broken_record(library)
     library.fake.fault = None

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from harvester.harvest.verdict import Verdict
+from harvester.vocabulary import Verdict
 from oai.errors import ExitCode
 from tests.harvester.hostile.running import truth_of
 from tests.harvester.hostile.scenario import Scenario, Truth

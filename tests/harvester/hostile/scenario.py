@@ -5,8 +5,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
-from harvester.harvest.verdict import Verdict
-from harvester.vocabulary import RunStatus
+from harvester.vocabulary import RunStatus, Verdict
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
 from tests.harvester.fake_repository import Item

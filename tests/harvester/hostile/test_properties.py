@@ -8,8 +8,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from harvester.harvest.verdict import Verdict
-from harvester.vocabulary import Level
+from harvester.vocabulary import Level, Verdict
 from oai.database import Database
 from oai.settings import Settings
 from tests.harvester.fake_repository import Item

@@ -5,8 +5,7 @@ from pathlib import Path
 import pytest
 
 from harvester.harvest.result import received, shares_of
-from harvester.harvest.verdict import Verdict
-from harvester.vocabulary import Level, RunStatus
+from harvester.vocabulary import Level, RunStatus, Verdict
 from oai.database import Database
 from oai.datestamps import parse_datestamp
 from oai.settings import Settings

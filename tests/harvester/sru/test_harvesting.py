@@ -16,10 +16,9 @@ from harvester.client.query_results import MARC21_NAMESPACE
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
 from harvester.harvest.result import RunOutcome
-from harvester.harvest.verdict import Verdict
 from harvester.models import History, Record, Repository
 from harvester.repositories import add_repository
-from harvester.vocabulary import AccessProtocol, Level
+from harvester.vocabulary import AccessProtocol, Level, Verdict
 from oai.database import Database
 from oai.errors import ExitCode
 from oai.settings import Settings

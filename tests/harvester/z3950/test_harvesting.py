@@ -13,10 +13,11 @@ from harvester.client.query_results import QueryCursor
 from harvester.client.selection import Selection
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
-from harvester.harvest.verdict import End, Verdict
+from harvester.harvest.verdict import End
 from harvester.models import History, Record
 from harvester.reading.errors import CannotDisseminateFormatError, OaiError, TransportError, TransportKind
 from harvester.repositories import add_repository
+from harvester.vocabulary import Verdict
 from harvester.z3950 import session
 from harvester.z3950.client import Z3950Client
 from harvester.z3950.session import SessionAnswer

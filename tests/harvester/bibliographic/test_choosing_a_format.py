@@ -1,0 +1,116 @@
+"""Of several harvested formats, the richest one that was received completely is imported."""
+
+from dataclasses import replace
+
+from sqlalchemy import select, text
+
+from harvester.bibliographic.importer import import_after_harvest, run_import
+from harvester.bibliographic.models import BibliographicRow
+from tests.harvester.bibliographic.marc import marcxml
+from tests.harvester.library import Library
+
+OTHERS = '<mods xmlns="http://www.loc.gov/mods/v3"><titleInfo><title>X</title></titleInfo></mods>'
+
+
+def rows(library: Library) -> dict[str, int]:
+    """Return the number of bibliographic rows by format."""
+    with library.database.session() as session:
+        formats = list(session.scalars(select(BibliographicRow.metadata_prefix)))
+    return {prefix: formats.count(prefix) for prefix in formats}
+
+
+def serve(library: Library, metadata: str) -> None:
+    library.fake.items = [replace(item, metadata=metadata) for item in library.fake.items]
+
+
+def follow(library: Library) -> None:
+    import_after_harvest(library.database, library.settings, library.repository_id)
+
+
+async def test_a_sample_in_a_richer_format_replaces_no_complete_harvest(library: Library) -> None:
+    await library.run()
+    follow(library)
+    whole = rows(library)
+
+    serve(library, marcxml("245 10 $aKniha"))
+    await library.run(metadata_prefix="marc21", max_records=2)
+    follow(library)
+    assert list(whole) == ["oai_dc"]
+    assert rows(library) == whole
+
+    await library.run(metadata_prefix="marc21")
+    follow(library)
+    assert rows(library) == {"marc21": whole["oai_dc"]}
+
+
+async def test_a_complete_harvest_replaces_a_sample_in_a_richer_format(library: Library) -> None:
+    serve(library, marcxml("245 10 $aKniha"))
+    await library.run(metadata_prefix="marc21", max_records=2)
+    follow(library)
+    assert rows(library) == {"marc21": 2}
+
+    serve(library, "")
+    await library.run()
+    follow(library)
+    assert list(rows(library)) == ["oai_dc"]
+
+
+async def test_a_set_in_a_richer_format_replaces_no_whole_repository(library: Library) -> None:
+    first, *others = library.fake.items
+    library.fake.items = [replace(first, sets=("books:old",)), *others]
+    await library.run()
+    follow(library)
+
+    serve(library, marcxml("245 10 $aKniha"))
+    await library.run(metadata_prefix="marc21", set_spec="books")
+    follow(library)
+    assert list(rows(library)) == ["oai_dc"]
+
+
+async def test_a_set_includes_the_sets_below_it(library: Library) -> None:
+    library.fake.items = [replace(item, sets=("books:old",)) for item in library.fake.items]
+    await library.run(set_spec="books:old")
+    follow(library)
+
+    serve(library, marcxml("245 10 $aKniha"))
+    await library.run(metadata_prefix="marc21", set_spec="books")
+    follow(library)
+    assert list(rows(library)) == ["marc21"]
+
+
+async def test_a_format_received_since_a_day_replaces_none_received_completely(library: Library) -> None:
+    await library.run()
+    follow(library)
+
+    serve(library, marcxml("245 10 $aKniha"))
+    await library.run(metadata_prefix="marc21", harvest_from="2023-01-01")
+    follow(library)
+    assert list(rows(library)) == ["oai_dc"]
+
+
+async def test_a_repository_without_dates_is_received_completely_too(library: Library) -> None:
+    await library.run()
+    follow(library)
+    serve(library, marcxml("245 10 $aKniha"))
+    await library.run(metadata_prefix="marc21")
+    with library.database.session() as session:
+        session.execute(text("UPDATE oai_harvest SET watermark = NULL, run_response_date = NULL"))
+        session.commit()
+    follow(library)
+    assert list(rows(library)) == ["marc21"]
+
+
+async def test_while_files_are_away_rows_stay_whatever_other_formats_there_are(library: Library) -> None:
+    await library.run()
+    follow(library)
+    whole = rows(library)
+    serve(library, OTHERS)
+    await library.run(metadata_prefix="mods")
+
+    away = library.folder.rename(library.folder.with_name("away"))
+    done = run_import(library.database, library.settings, library.repository_id, started_by="me")
+    assert (done.deleted, rows(library)) == (0, whole)
+
+    away.rename(library.folder)
+    done = run_import(library.database, library.settings, library.repository_id, started_by="me")
+    assert (done.deleted, done.new, rows(library)) == (0, 0, whole)
