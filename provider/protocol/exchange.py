@@ -1,7 +1,8 @@
 """A request with everything needed to answer it, and a handler's result."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from sqlalchemy.orm import Session
 
@@ -12,6 +13,9 @@ from provider.protocol.catalogue import Catalogue
 from provider.protocol.formats.format import Site
 from provider.protocol.requests import Request
 from provider.protocol.tokens import Tokens
+
+_SOON: Final = timedelta(minutes=10)
+"""More than large changes are dated ahead of the clock; what is dated later was so by a wrong clock."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,11 +37,25 @@ class Exchange:
         """The provider's settings."""
         return self.site.settings
 
+    @property
+    def soon(self) -> datetime:
+        """The upper bound of the datestamps of records that were just changed and are not due yet."""
+        return self.mark + _SOON
+
     def absence(self, *errors: ProtocolError) -> Exception:
         """Return the refusal because something is not there; on a replica, a reason to ask another server."""
         if self.is_primary:
             return self.request.refusal(*errors)
         return MarkBehindError("the replica may not have it yet")
+
+
+def just_changed() -> MarkBehindError:
+    """Return the reason not to answer that a record does not exist that will be there again within seconds.
+
+    A change gives a record a datestamp some seconds ahead of the clock (`holdings.publication`). The record
+    before the change is gone then, but a harvester would take its absence for a deletion.
+    """
+    return MarkBehindError("a record was changed some seconds ago and is still being published")
 
 
 @dataclass(frozen=True, kw_only=True)

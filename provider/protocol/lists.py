@@ -10,7 +10,7 @@ from oai.vocabulary import ErrorCode
 from provider.holdings.mark import MarkBehindError
 from provider.protocol import answers
 from provider.protocol.catalogue import Extent
-from provider.protocol.exchange import Content, Exchange, ListPosition
+from provider.protocol.exchange import Content, Exchange, ListPosition, just_changed
 from provider.protocol.requests import shown, unknown_format
 from provider.protocol.tokens import ItemList, Position, SetList, bad_token
 
@@ -60,6 +60,8 @@ def _list_items(
         # What was left has moved to later dates. Harvesters take noRecordsMatch here for a failure, and no
         # list may be empty: a record that the next harvest brings, or that was sent, ends this list.
         found = extent.page(from_=state.from_, until=exchange.mark, after=None, limit=1)
+        if not found and extent.page(from_=state.from_, until=exchange.soon, after=None, limit=1):
+            raise just_changed()
     if not found:
         raise exchange.request.refusal(
             ProtocolError(ErrorCode.NO_RECORDS_MATCH, "no records match the set and the dates")

@@ -19,8 +19,8 @@ from oai.vocabulary import (
 )
 from oai.xml import escape
 from provider.protocol import answers
-from provider.protocol.catalogue import Identity
-from provider.protocol.exchange import Content, Exchange
+from provider.protocol.catalogue import CataloguedItem, Identity
+from provider.protocol.exchange import Content, Exchange, just_changed
 from provider.protocol.lists import list_identifiers, list_records, list_sets
 from provider.protocol.requests import shown, unknown_format
 
@@ -118,6 +118,9 @@ def get_record(exchange: Exchange) -> Content:
         faults.append(_unknown_item(identifier))
     record = None if item is None or faults else item.record(prefix)
     if record is None:
+        coming = _coming(exchange, identifier)
+        if coming is not None and coming.record(prefix) is not None:
+            raise just_changed()
         raise exchange.request.refusal(*faults or [_not_in_format(identifier, prefix)])
     return Content(xml=answers.verb_element(Verb.GET_RECORD, [record]))
 
@@ -130,10 +133,17 @@ def list_metadata_formats(exchange: Exchange) -> Content:
     else:
         item = exchange.catalogue.item(exchange.session, identifier, exchange.mark)
         if item is None:
+            if _coming(exchange, identifier) is not None:
+                raise just_changed()
             raise exchange.request.refusal(_unknown_item(identifier))
         formats = item.formats()
     elements = [answers.metadata_format(format_) for format_ in formats]
     return Content(xml=answers.verb_element(Verb.LIST_METADATA_FORMATS, elements))
+
+
+def _coming(exchange: Exchange, identifier: str) -> CataloguedItem | None:
+    """Return the item, also if it was changed some seconds ago and is not due yet."""
+    return exchange.catalogue.item(exchange.session, identifier, exchange.soon)
 
 
 def _unknown_item(identifier: str) -> ProtocolError:

@@ -12,6 +12,7 @@ from oai.database import Database
 from provider.aggregate.catalogue import UnreadablePageError
 from provider.aggregate.stored_records import MissingFolderError, read_stored
 from provider.aggregate.update import Updater, notice_unreadable, updater
+from provider.holdings.mark import MarkBehindError
 from tests.plans import work_of
 from tests.provider.aggregate.harvested_rows import OAI, Harvested
 from tests.provider.served import until
@@ -56,7 +57,14 @@ def walk(harvested: Harvested, database: Database) -> Walk:
             arguments = [("resumptionToken", token)]
 
     last = [("verb", "GetRecord"), ("metadataPrefix", "oai_dc"), ("identifier", f"oai:one:{RECORDS - 2}")]
-    until(lambda: not harvested.repository().answer(last).errors)
+
+    def is_published() -> bool:
+        try:
+            return not harvested.repository().answer(last).errors
+        except MarkBehindError:
+            return False
+
+    until(is_published)
     return listed
 
 

@@ -236,6 +236,22 @@ async def test_a_list_whose_remaining_records_changed_ends_with_an_earlier_recor
     assert (second.codes, second.identifiers, second.token) == ([], expected[:1], "")
 
 
+async def test_a_list_of_which_all_is_being_published_is_continued_later(
+    provider: Provider, archive: Archive
+) -> None:
+    expected = archive.add_many(4)
+    until = format_datestamp(BEGINNING + timedelta(seconds=3))
+    first = await provider.ask(verb="ListRecords", metadataPrefix="oai_dc", until=until)
+    for identifier in expected:
+        archive.redate(identifier, utc_now() + timedelta(seconds=30))
+    token = {"verb": "ListRecords", "resumptionToken": first.token or ""}
+    response = await provider.client.get("/oai", params=token)
+    assert (response.status, "Retry-After" in response.headers) == (503, True)
+    for identifier in expected:
+        archive.redate(identifier, BEGINNING + timedelta(seconds=10))
+    assert (await provider.ask(**token)).identifiers == expected[:1]
+
+
 async def test_a_document_is_not_listed_before_its_datestamp(provider: Provider, archive: Archive) -> None:
     due = archive.add()
     archive.add(datestamp=LATER)

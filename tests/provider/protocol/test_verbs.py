@@ -23,6 +23,17 @@ async def test_a_record_with_a_future_datestamp_gets_id_does_not_exist(
         assert answer.request == {**arguments, "identifier": identifier}
 
 
+async def test_a_record_that_was_just_changed_is_asked_for_later(
+    provider: Provider, archive: Archive
+) -> None:
+    identifier = archive.add(datestamp=datetime.now(UTC) + timedelta(seconds=30))
+    for arguments in ({"verb": "GetRecord", "metadataPrefix": "oai_dc"}, {"verb": "ListMetadataFormats"}):
+        response = await provider.client.get("/oai", params={**arguments, "identifier": identifier})
+        assert (response.status, "Retry-After" in response.headers) == (503, True)
+    unknown = await provider.ask(verb="GetRecord", identifier=identifier, metadataPrefix="marcxml")
+    assert unknown.codes == ["cannotDisseminateFormat", "idDoesNotExist"]
+
+
 async def test_every_record_is_available_in_every_format(provider: Provider, archive: Archive) -> None:
     for identifier in (archive.add(), archive.add(deleted=True)):
         everywhere = await provider.ask(verb="ListMetadataFormats")
