@@ -6,6 +6,7 @@ A harvest that was interrupted and resumed is one run, that of its last process;
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from itertools import groupby
 from statistics import median
 from typing import Any, Final
 
@@ -61,6 +62,7 @@ WORST_FIRST: Final = (
     RunStatus.NO_CHANGES,
 )
 _LIKE_IT: Final = 10
+_SUMMED: Final = ("runs", "troubled", "records", "new", "changed")
 _WITHOUT_DETAILS: Final = tuple(
     defer(column, raiseload=True)
     for column in (History.warnings, History.warning_failures, History.evidence, History.pace)
@@ -99,12 +101,9 @@ class RunFilter:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Day:
-    """The runs that ended on one day in a time zone."""
+class Totals:
+    """Sums over some runs."""
 
-    day: date
-    worst: str
-    """The worst of their statuses."""
     runs: int
     """Runs that were missed or skipped are not counted."""
     troubled: int
@@ -119,8 +118,26 @@ class Day:
         return self.new + self.changed
 
 
+@dataclass(frozen=True, kw_only=True)
+class Day(Totals):
+    """The runs that ended on one day in a time zone."""
+
+    day: date
+    worst: str
+    """The worst of their statuses."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source(Totals):
+    """The runs of a repository in one format."""
+
+    repository_id: int
+    repository_name: str
+    metadata_prefix: str
+
+
 _Part = tuple[str, int, int, int, int]
-"""Status, runs, records, new and changed ones of a day's runs with this status."""
+"""Status, runs, records, new and changed ones of some runs with this status."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -174,6 +191,35 @@ def days_of(session: Session, choice: RunFilter, *, zone: str) -> list[Day]:
     for status, runs, records, new, changed, day in session.execute(query):
         found.setdefault(day, []).append((status, runs, int(records), int(new), int(changed)))
     return [_day(day, parts) for day, parts in found.items()]
+
+
+def months_of(days: Sequence[Day]) -> dict[date, Totals]:
+    """Return the sums of the days, oldest first, by the first day of their month."""
+    months = groupby(days, key=lambda one: one.day.replace(day=1))
+    return {
+        month: Totals(**{name: sum(getattr(day, name) for day in found) for name in _SUMMED})
+        for month, found in ((month, list(found)) for month, found in months)
+    }
+
+
+def sources_of(session: Session, choice: RunFilter) -> list[Source]:
+    """Return the sums by repository and format of those with runs, those with most changes first."""
+    by = (History.repository_id, Repository.display_name, func.coalesce(History.metadata_prefix, ""))
+    query = (
+        _sums(choice)
+        .join(Repository, Repository.repository_id == History.repository_id)
+        .add_columns(*by)
+        .group_by(*by)
+    )
+    found: dict[tuple[int, str, str], list[_Part]] = {}
+    for status, runs, records, new, changed, *source in session.execute(query):
+        found.setdefault(tuple(source), []).append((status, runs, int(records), int(new), int(changed)))
+    sources = [
+        Source(repository_id=number, repository_name=name, metadata_prefix=prefix, **_summed(parts))
+        for (number, name, prefix), parts in found.items()
+        if any(status not in NOT_RUN for status, *_ in parts)
+    ]
+    return sorted(sources, key=lambda one: (-one.changes, one.repository_name, one.metadata_prefix))
 
 
 def _run_by_run(choice: RunFilter, zone: str) -> Any:  # noqa: ANN401 a SELECT
@@ -313,15 +359,18 @@ def _recurring(run: History) -> Select[int]:
 def _day(day: date, parts: Sequence[_Part]) -> Day:
     present = {status for status, *_ in parts}
     worst = next((status.value for status in WORST_FIRST if status in present), next(iter(present)))
-    return Day(
-        day=day,
-        worst=worst,
-        runs=sum(runs for status, runs, *_ in parts if status not in NOT_RUN),
-        troubled=sum(runs for status, runs, *_ in parts if status in TROUBLED),
-        records=sum(records for _, _, records, _, _ in parts),
-        new=sum(new for *_, new, _ in parts),
-        changed=sum(changed for *_, changed in parts),
-    )
+    return Day(day=day, worst=worst, **_summed(parts))
+
+
+def _summed(parts: Sequence[_Part]) -> dict[str, int]:
+    """Return the values of `Totals`."""
+    return {
+        "runs": sum(runs for status, runs, *_ in parts if status not in NOT_RUN),
+        "troubled": sum(runs for status, runs, *_ in parts if status in TROUBLED),
+        "records": sum(records for _, _, records, _, _ in parts),
+        "new": sum(new for *_, new, _ in parts),
+        "changed": sum(changed for *_, changed in parts),
+    }
 
 
 def _conditions(choice: RunFilter) -> list[ColumnElement[bool]]:

@@ -41,6 +41,7 @@ PAGES: Final = (
     "/runs",
     "/runs?view=timeline",
     "/runs?view=calendar",
+    "/runs?view=totals",
     "/runs/1",
     "/runs/1/log",
     "/runs/1/log?level=error",

@@ -7,6 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from lxml import html
 from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
@@ -274,7 +275,7 @@ async def test_filters_are_kept_from_page_to_page(server: Server, viewer: Browse
 
 @pytest.mark.parametrize("day", ["0001-01-02", "9999-12-30"])
 async def test_days_at_the_ends_of_the_calendar_are_refused(viewer: Browser, day: str) -> None:
-    for view in ("", "timeline", "calendar"):
+    for view in ("", "timeline", "calendar", "totals"):
         assert (await viewer.get(f"/runs?view={view}&since={day}&until={day}"))[0] == 422
 
 
@@ -299,6 +300,42 @@ async def test_calendar_and_timeline_link_to_days_and_runs(server: Server, viewe
     assert 'href="/runs/1"' in timeline
     assert "Show as a table" in timeline
     assert "planned" not in timeline
+
+
+def _rows(page: str) -> list[list[str]]:
+    """Return the texts of the cells of all tables."""
+    tree: Any = html.fromstring(page)
+    return [[" ".join(" ".join(cell.itertext()).split()) for cell in row] for row in tree.xpath("//tbody/tr")]
+
+
+async def test_totals_are_by_month_in_the_readers_time_zone_and_by_repository_and_format(
+    server: Server, viewer: Browser
+) -> None:
+    counts = {"record_count": 1200, "new_count": 30, "updated_count": 2, "deleted_count": 1}
+    at_night = datetime(2026, 9, 30, 22, 30, tzinfo=UTC)  # 1 October in Prague
+    with server.database.session() as session:
+        telc, trebic = a_repository(session), a_repository(session, "Třebíč", "trebic")
+        for day, repository, more in (
+            (at_night - timedelta(days=1), telc, {}),
+            (at_night, telc, {}),
+            (at_night, telc, {"metadata_prefix": "marc21", "status": RunStatus.FAILED}),
+            (at_night, trebic, {"status": RunStatus.MISSED, **dict.fromkeys(counts, 0)}),
+        ):
+            ended = {"harvest_start_time": day, "harvest_end_time": day}
+            a_run(session, repository, **{**counts, "metadata_prefix": "oai_dc", **ended, **more})
+        session.commit()
+    await viewer.post("/account/time-zone", {"time_zone": "Europe/Prague"})
+
+    _, page = await viewer.get("/runs?view=totals&since=2026-09-01")
+
+    assert _rows(page) == [
+        ["October 2026", "2", "1", "2,400", "60", "6"],
+        ["September 2026", "1", "0", "1,200", "30", "3"],
+        ["Library of Telč oai_dc", "2", "0", "2,400", "60", "6"],
+        ["Library of Telč marc21", "1", "1", "1,200", "30", "3"],
+    ]
+    assert 'href="/runs?since=2026-10-01&amp;until=2026-10-31"' in page
+    assert 'href="/runs?repository=1&amp;format=marc21&amp;since=2026-09-01&amp;view=totals"' in page
 
 
 async def test_the_timeline_shows_planned_runs_of_the_next_day(server: Server, viewer: Browser) -> None:

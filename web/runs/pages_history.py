@@ -1,5 +1,6 @@
-"""History (UIUC tab 3): finished harvests as list, timeline and calendar; export and removal."""
+"""History (UIUC tab 3): finished harvests as list, timeline, calendar and sums; export and removal."""
 
+from calendar import monthrange
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ from sqlalchemy.orm import Session
 
 from harvester.models import History, Repository
 from harvester.vocabulary import RunStatus
-from manager.jobs.runs import TROUBLED, RunFilter, count_runs, days_of, find_runs
+from manager.jobs.runs import TROUBLED, RunFilter, count_runs, days_of, find_runs, months_of, sources_of
 from manager.jobs.views import HistoryView, remove_history
 from manager.schedules.calendar import ScheduleName, due_groups, due_times, schedule_names
 from oai.datestamps import utc_now
@@ -46,6 +47,8 @@ _PAGE: Final = 25
 _TIMELINE_DAYS: Final = 7
 _MOST_PLANNED: Final = 300
 """Planned runs on the timeline."""
+_SOURCES: Final = 500
+"""Repositories and formats in the table of sums."""
 _TIMES_A_DAY: Final = 24
 """Runs of one schedule that are drawn one by one."""
 _COLUMNS: Final = {**columns_of("repository_name"), **columns_of(
@@ -123,7 +126,7 @@ def filters_of(request: web.Request) -> Filters:
 
 
 async def listing(request: web.Request) -> web.Response:
-    """Show the selected runs: a list with the newest first, a week's timeline, or a year's calendar."""
+    """Show the selected runs: the newest first, a week's timeline, a year's calendar, or sums by month."""
     return await _page(request)
 
 
@@ -135,13 +138,15 @@ async def _page(request: web.Request, fault: str = "") -> web.Response:
     database, repositories = database_of(request), await repository_choices(request)
     shared: dict[str, Any] = {
         "filters": filters,
-        "view": view if view in {"timeline", "calendar"} else "",
+        "view": view if view in {"timeline", "calendar", "totals"} else "",
         "repositories": repositories,
         "statuses": [TROUBLE, *RunStatus],
         "trouble": TROUBLE,
     }
     if view == "calendar":
         return render(request, "runs_calendar.html", **shared, **await _calendar(request, filters))
+    if view == "totals":
+        return render(request, "runs_totals.html", **shared, **await _totals(request, filters))
     if view == "timeline":
         return render(
             request, "runs_timeline.html", **shared, **await _timeline(request, filters, dict(repositories))
@@ -227,6 +232,22 @@ async def _calendar(request: web.Request, filters: Filters) -> dict[str, Any]:
         label=_("Days of the year, by the worst outcome of their runs"),
     )
     return {"days": days, "plot": plot}
+
+
+async def _totals(request: web.Request, filters: Filters) -> dict[str, Any]:
+    """Return the sums of the chosen time, otherwise of this month and the twelve before it."""
+    this_month = today().replace(day=1)
+    since = filters.since or this_month.replace(year=this_month.year - 1)
+    choice = filters.choice(request)
+    choice, database = choice.within(midnight(since), choice.until), database_of(request)
+    days = await database.run(days_of, choice, zone=here().key)
+    sources = await database.run(sources_of, choice)
+    months = [
+        (month, month.replace(day=monthrange(month.year, month.month)[1]), totals)
+        for month, totals in months_of(days).items()
+    ]
+    shown = sources[:_SOURCES]
+    return {"since": since, "zone": here().key, "months": months, "sources": shown, "every": len(sources)}
 
 
 async def _timeline(request: web.Request, filters: Filters, names: Mapping[int, str]) -> dict[str, Any]:
