@@ -12,6 +12,7 @@ from harvester.bibliographic.converters import CONVERTERS
 from harvester.bibliographic.importer import import_after_harvest
 from harvester.bibliographic.models import Import
 from harvester.bibliographic.sources import save_source, source_settings
+from harvester.store.rebuild import Rebuilder
 from tests.harvester.bibliographic.conftest import Catalogue
 from tests.plans import work_of
 
@@ -40,6 +41,34 @@ async def test_records_are_searchable_after_a_harvest_without_any_setting(catalo
     assert imports_of(catalogue) == [(True, 3), (False, 1)]
     assert catalogue.titles() == ["The Czech Language", "Knihy opravené"]
     assert catalogue.imported().state == "no changes", "a comparison of all records finds nothing left"
+
+
+def rebuild(catalogue: Catalogue) -> None:
+    Rebuilder(
+        database=catalogue.database,
+        repository_id=catalogue.repository_id,
+        folder=catalogue.folder,
+        plain_prefix="marc21",
+    ).run()
+
+
+async def test_records_that_a_rebuild_of_the_store_adds_or_drops_are_followed(catalogue: Catalogue) -> None:
+    follow(catalogue)
+    with catalogue.database.session() as session:
+        session.execute(text("DELETE FROM oai_record WHERE identifier = 'oai:fake.example:1'"))
+        session.commit()
+    catalogue.imported()
+    names = catalogue.rows("SELECT filename FROM oai_record WHERE identifier = 'oai:fake.example:2'")
+    (catalogue.folder / names[0][0]).unlink()
+
+    rebuild(catalogue)
+    follow(catalogue)
+    assert catalogue.titles() == ["The Czech Language", "Knihy kacířů"]
+    whole = imports_of(catalogue)
+
+    rebuild(catalogue)
+    follow(catalogue)
+    assert imports_of(catalogue) == whole, "a rebuild that changes nothing causes no import"
 
 
 async def test_a_harvest_that_ends_during_an_import_is_imported_after_it(catalogue: Catalogue) -> None:
