@@ -282,34 +282,41 @@ _log = logging.getLogger("harvester.bibliographic.following")
 STARTER: Final = "harvest"
 
 
+def is_import_due(database: Database, settings: Settings, repository_id: int) -> bool:
+    """Return whether records changed since the last import, and the settings allow imports after harvests."""
+    if not settings.harvester.import_after_harvest:
+        return False
+    with database.session() as session:
+        folder = base_folder(get_repository(session, repository_id), settings)
+        following = after_harvest(session, repository_id, folder)
+        if following is None:
+            return False
+        chooser = _chooser(session, following.set_id)
+        return _changed_keys(session, repository_id, following.prefix, chooser) != []
+
+
 def import_after_harvest(
     database: Database,
     settings: Settings,
     repository_id: int,
     showing: Callable[[], contextlib.AbstractContextManager[Progress]] = _showing_nothing,
+    *,
+    started_by: str = STARTER,
 ) -> None:
-    """Import the records that a harvest changed, unless the repository's settings forbid it.
+    """Import the records that a harvest or the release of a held run changed, if an import is due.
 
     `showing` shows the progress while the import runs. Errors are in the import's row and in the log: the
     harvest's result is unaffected, and the next import finds what is left.
     """
-    if not settings.harvester.import_after_harvest:
-        return
-    with database.session() as session:
-        folder = base_folder(get_repository(session, repository_id), settings)
-        following = after_harvest(session, repository_id, folder)
-        if following is None:
-            return
-        chooser = _chooser(session, following.set_id)
-        if _changed_keys(session, repository_id, following.prefix, chooser) == []:
-            return  # Most harvests change nothing, and would fill the list of imports.
+    if not is_import_due(database, settings, repository_id):
+        return  # Most harvests change nothing, and would fill the list of imports.
     try:
         with showing() as on_progress:
             done = run_import(
                 database,
                 settings,
                 repository_id,
-                started_by=STARTER,
+                started_by=started_by,
                 all_records=False,
                 on_progress=on_progress,
             )
