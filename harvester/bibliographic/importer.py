@@ -30,10 +30,11 @@ from harvester.bibliographic.candidates import (
     forget_omissions,
     has_changed_since,
     read_candidates,
+    read_unreadable,
 )
 from harvester.bibliographic.conditions import Conditions, Match
 from harvester.bibliographic.conversion_processes import convert_all, processes_for
-from harvester.bibliographic.converters import Candidate
+from harvester.bibliographic.converters import Candidate, is_readable
 from harvester.bibliographic.filtering_sets import set_by_id
 from harvester.bibliographic.imports import ImportBusyError, ImportFacts, only_import
 from harvester.bibliographic.row_writer import Table
@@ -55,8 +56,10 @@ _FORGOTTEN: Final = 5000
 _CHANGES: Final = ("new", "updated", "deleted")
 _MOST_CHANGED: Final = 5000
 """Changed records up to which an import after a harvest looks only at these."""
+_MOST_UNREADABLE: Final = 200
+"""Records without a readable file of which an import after a harvest tries the files again."""
 _WHOLE_WITHIN: Final = timedelta(days=7)
-"""At least so often, all records are compared: files that could not be read are tried again, for example."""
+"""At least so often, all records are compared."""
 
 Progress = Callable[[Counter[str], int | None], None]
 """Called with the counts so far, and the number of records to process."""
@@ -138,7 +141,7 @@ class _Work:
                 anew=anew,
                 keys=None
                 if all_records
-                else _changed_keys(session, self.repository_id, prefix or "", chooser),
+                else _changed_keys(session, self.repository_id, prefix or "", chooser, folder),
             )
             import_id = imports.begin_import(
                 session,
@@ -254,11 +257,22 @@ class _Work:
 
 
 def _changed_keys(
-    session: Session, repository_id: int, prefix: str, chooser: Chooser
+    session: Session, repository_id: int, prefix: str, chooser: Chooser, folder: Path
 ) -> list[uuid.UUID] | None:
-    """Return the records changed since the last import; None if all records have to be compared."""
+    """Return the records changed since the last import, and those whose files can be read again.
+
+    None if all records have to be compared.
+    """
     last = imports.last_complete(session, repository_id, prefix, _basis(chooser), whole_within=_WHOLE_WITHIN)
-    return None if last is None else changed_since(session, repository_id, prefix, last, most=_MOST_CHANGED)
+    if last is None:
+        return None
+    changed = changed_since(session, repository_id, prefix, last, most=_MOST_CHANGED)
+    basis, most = chooser.basis(None), _MOST_UNREADABLE
+    unreadable = read_unreadable(session, repository_id, prefix, basis=basis, most=most)
+    restored = [one.key for one in unreadable if is_readable(folder, one)]
+    if changed is None or len(restored) == most:
+        return None
+    return list({*changed, *restored})
 
 
 def _are_changes_left(database: Database, done: ImportFacts) -> bool:
@@ -292,7 +306,7 @@ def is_import_due(database: Database, settings: Settings, repository_id: int) ->
         if following is None:
             return False
         chooser = _chooser(session, following.set_id)
-        return _changed_keys(session, repository_id, following.prefix, chooser) != []
+        return _changed_keys(session, repository_id, following.prefix, chooser, folder) != []
 
 
 def import_after_harvest(

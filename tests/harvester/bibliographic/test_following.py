@@ -107,6 +107,40 @@ async def test_an_import_fails_below_the_minimum_of_free_disk_space_for_harvests
     assert len(catalogue.titles()) == 3
 
 
+async def test_a_record_whose_missing_file_a_harvest_restored_is_imported(catalogue: Catalogue) -> None:
+    names = catalogue.rows("SELECT filename FROM oai_record ORDER BY identifier LIMIT 2")
+    lost, altered = (catalogue.folder / name for (name,) in names)
+    lost.unlink()
+    altered.write_bytes(b"<altered/>")
+    follow(catalogue)
+    follow(catalogue)
+    assert imports_of(catalogue) == [(True, 3)], "the same files cannot be read"
+
+    await catalogue.harvest()
+    follow(catalogue)
+    follow(catalogue)
+    assert imports_of(catalogue) == [(True, 3), (False, 1)]
+    assert catalogue.titles() == ["The Czech Language", "Knihy kacířů"]
+    assert catalogue.rows("SELECT kind FROM bibliographic_omission") == [("unreadable",)]
+
+
+async def test_all_records_are_compared_if_the_files_of_many_can_be_read_again(catalogue: Catalogue) -> None:
+    for number in range(4, 201):
+        catalogue.put(number, f"245 10 $aKniha {number}")
+    await catalogue.harvest()
+    away = catalogue.folder.rename(catalogue.folder.with_name("away"))
+    with catalogue.database.session() as session:
+        save_source(session, source_settings(session, catalogue.repository_id))
+        session.commit()
+    follow(catalogue)
+    follow(catalogue)
+    away.rename(catalogue.folder)
+    follow(catalogue)
+
+    assert imports_of(catalogue) == [(True, 200), (True, 200)]
+    assert len(catalogue.titles()) == 200
+
+
 async def test_an_open_transaction_does_not_cause_repeated_imports(catalogue: Catalogue) -> None:
     follow(catalogue)
     catalogue.put(4, "245 10 $aKniha čtvrtá", datestamp=LATER)
