@@ -7,6 +7,7 @@ from sqlalchemy import func, select, text
 
 from harvester.bibliographic.importer import import_after_harvest
 from harvester.bibliographic.models import BibliographicRow
+from harvester.models import MetadataFormat, PrefixMapping
 from tests.harvester.bibliographic.conftest import Catalogue, catalogue
 from tests.harvester.bibliographic.marc import marcxml
 from tests.harvester.library import Library
@@ -86,6 +87,26 @@ async def test_an_import_as_after_a_harvest_reads_what_changed_and_obeys_the_set
         assert (code, expected in out + err) == (0, True)
         await catalogue.command("import", "source", "1", "--after-harvest", "no")
     assert catalogue.rows("SELECT whole FROM bibliographic_import ORDER BY import_id") == [(True,), (False,)]
+
+
+async def test_only_a_format_that_is_harvested_or_announced_is_chosen(catalogue: Catalogue) -> None:
+    with catalogue.database.session() as session:
+        announced = MetadataFormat(metadata_prefix="mods")
+        session.add(announced)
+        session.flush()
+        session.add(PrefixMapping(repository_id=catalogue.repository_id, prefix_id=announced.prefix_id))
+        session.commit()
+    for prefix, expected in (("marxml", 2), ("mods", 0), ("marc21", 0)):
+        code, _, err = await catalogue.command("import", "source", "1", "--format", prefix)
+        assert (code, prefix) == (expected, prefix), err
+        if expected:
+            assert "repository 1 has no format 'marxml'; its formats: marc21, mods" in err
+
+    with catalogue.database.session() as session:
+        session.execute(text("DELETE FROM oai_record"))
+        session.commit()
+    code, _, _ = await catalogue.command("import", "source", "1", "--after-harvest", "no")
+    assert code == 0, "a format that was chosen before stays possible"
 
 
 async def test_anew_rewrites_rows_of_an_earlier_version_and_removes_those_of_other_kinds(

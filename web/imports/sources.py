@@ -13,7 +13,13 @@ from sqlalchemy.orm import Session
 
 from harvester.bibliographic.imports import ImportFacts, last_imports
 from harvester.bibliographic.models import FilteringSet, ImportSource
-from harvester.bibliographic.sources import SourceSettings, check_template, save_source, source_settings
+from harvester.bibliographic.sources import (
+    SourceSettings,
+    UnknownFormatError,
+    check_template,
+    save_source,
+    source_settings,
+)
 from harvester.harvest_plan import PREFIX
 from harvester.listing import find_repositories
 from harvester.models import Repository
@@ -197,12 +203,20 @@ def find_source(session: Session, repository_id: int) -> SourceView:
 
 
 def change_source(session: Session, who: SignedIn, repository_id: int, wanted: SourceForm) -> None:
-    """Store the settings. Raises UsageError for a set that does not exist or that the user may not see."""
+    """Store the settings.
+
+    Raises UsageError for a set that does not exist or that the user may not see, and as `save_source` does.
+    """
     present = source_settings(session, repository_id).set_id
     choices = {one.set_id for one in choices_for(session, who, present)}
     if wanted.set_id is not None and wanted.set_id not in choices:
         raise UsageError(_("The filtering set does not exist; it may have been removed."))
     save_source(session, SourceSettings(repository_id=repository_id, **wanted.model_dump()))
+
+
+def field_of(error: Exception) -> str:
+    """Return the field that an error of `change_source` is about."""
+    return "metadata_prefix" if isinstance(error, UnknownFormatError) else "set_id"
 
 
 def with_running_import(view: SourceView, processes: ImportProcesses) -> SourceView:
