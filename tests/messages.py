@@ -42,7 +42,7 @@ _SPEAKING: Final = {
     "harvester/bibliographic/condition_trial.py": "UsageError",
     "harvester/bibliographic/conditions.py": "UsageError",
     "harvester/bibliographic/filtering_sets.py": "UsageError",
-    "harvester/bibliographic/sources.py": "UsageError",
+    "harvester/bibliographic/sources.py": "UsageError UnknownFormatError",
     "harvester/access.py": "SelectionError",
     "harvester/recognition.py": "UsageError",
     "harvester/probing/report.py": "translate",

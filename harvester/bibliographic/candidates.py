@@ -59,6 +59,24 @@ _SAMPLE = text(
     ORDER BY identifier_key LIMIT :most
     """
 )
+# A filtering set may have omitted most records, so they are searched only if imports since the last one that
+# compared all records had errors. LIMIT as above.
+_UNREADABLE = text(
+    """
+    SELECT harvested.* FROM bibliographic_omission AS omission
+    CROSS JOIN LATERAL (
+        SELECT identifier_key, identifier, filename, datestamp, digest, NULL, NULL, NULL FROM oai_record
+        WHERE repository_id = omission.repository_id AND metadata_prefix = omission.metadata_prefix
+          AND identifier_key = omission.identifier_key AND status = 'active' LIMIT 1) AS harvested
+    WHERE repository_id = :repository_id AND metadata_prefix = :prefix
+      AND kind = 'unreadable' AND basis = :basis
+      AND EXISTS (
+          SELECT FROM bibliographic_import
+          WHERE repository_id = :repository_id AND state = 'completed with errors' AND import_id >= (
+              SELECT max(import_id) FROM bibliographic_import WHERE repository_id = :repository_id AND whole))
+    LIMIT :most
+    """
+)
 # OFFSET makes each lookup use the whole key: a join would be planned with statistics, which the tables of a
 # first import do not have.
 _HARVESTED: Final = """
@@ -194,6 +212,14 @@ def read_sample(
     """
     values = {"repository_id": repository_id, "prefix": metadata_prefix, "most": most, "after": after}
     return [Candidate._make(row) for row in session.execute(_SAMPLE, values)]
+
+
+def read_unreadable(
+    session: Session, repository_id: int, metadata_prefix: str, *, basis: str, most: int
+) -> list[Candidate]:
+    """Return at most so many records that the imports omitted as unreadable with this basis."""
+    values = {"repository_id": repository_id, "prefix": metadata_prefix, "basis": basis, "most": most}
+    return [Candidate._make(row) for row in session.execute(_UNREADABLE, values)]
 
 
 def departed(session: Session, scope: ImportScope, *, most: int) -> Iterator[Sequence[int]]:

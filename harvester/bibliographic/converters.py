@@ -114,6 +114,17 @@ def read_metadata(folder: Path, candidate: Candidate) -> etree._Element:
     return metadata_in(data, source=candidate.filename)
 
 
+def is_readable(folder: Path, candidate: Candidate) -> bool:
+    """Return whether `read_metadata` can read the record's file, with or without metadata."""
+    try:
+        read_metadata(folder, candidate)
+    except (UnreadableFileError, MemoryError):
+        return False
+    except NoMetadataError:
+        pass
+    return True
+
+
 def metadata_in(data: bytes, *, source: str) -> etree._Element:
     """Return the root element of the metadata in a record's file; errors name `source`.
 

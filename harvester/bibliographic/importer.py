@@ -30,10 +30,11 @@ from harvester.bibliographic.candidates import (
     forget_omissions,
     has_changed_since,
     read_candidates,
+    read_unreadable,
 )
 from harvester.bibliographic.conditions import Conditions, Match
 from harvester.bibliographic.conversion_processes import convert_all, processes_for
-from harvester.bibliographic.converters import Candidate
+from harvester.bibliographic.converters import Candidate, is_readable
 from harvester.bibliographic.filtering_sets import set_by_id
 from harvester.bibliographic.imports import ImportBusyError, ImportFacts, only_import
 from harvester.bibliographic.row_writer import Table
@@ -55,8 +56,10 @@ _FORGOTTEN: Final = 5000
 _CHANGES: Final = ("new", "updated", "deleted")
 _MOST_CHANGED: Final = 5000
 """Changed records up to which an import after a harvest looks only at these."""
+_MOST_UNREADABLE: Final = 200
+"""Records without a readable file of which an import after a harvest tries the files again."""
 _WHOLE_WITHIN: Final = timedelta(days=7)
-"""At least so often, all records are compared: files that could not be read are tried again, for example."""
+"""At least so often, all records are compared."""
 
 Progress = Callable[[Counter[str], int | None], None]
 """Called with the counts so far, and the number of records to process."""
@@ -138,7 +141,7 @@ class _Work:
                 anew=anew,
                 keys=None
                 if all_records
-                else _changed_keys(session, self.repository_id, prefix or "", chooser),
+                else _changed_keys(session, self.repository_id, prefix or "", chooser, folder),
             )
             import_id = imports.begin_import(
                 session,
@@ -254,11 +257,22 @@ class _Work:
 
 
 def _changed_keys(
-    session: Session, repository_id: int, prefix: str, chooser: Chooser
+    session: Session, repository_id: int, prefix: str, chooser: Chooser, folder: Path
 ) -> list[uuid.UUID] | None:
-    """Return the records changed since the last import; None if all records have to be compared."""
+    """Return the records changed since the last import, and those whose files can be read again.
+
+    None if all records have to be compared.
+    """
     last = imports.last_complete(session, repository_id, prefix, _basis(chooser), whole_within=_WHOLE_WITHIN)
-    return None if last is None else changed_since(session, repository_id, prefix, last, most=_MOST_CHANGED)
+    if last is None:
+        return None
+    changed = changed_since(session, repository_id, prefix, last, most=_MOST_CHANGED)
+    basis, most = chooser.basis(None), _MOST_UNREADABLE
+    unreadable = read_unreadable(session, repository_id, prefix, basis=basis, most=most)
+    restored = [one.key for one in unreadable if is_readable(folder, one)]
+    if changed is None or len(restored) == most:
+        return None
+    return list({*changed, *restored})
 
 
 def _are_changes_left(database: Database, done: ImportFacts) -> bool:
@@ -282,34 +296,41 @@ _log = logging.getLogger("harvester.bibliographic.following")
 STARTER: Final = "harvest"
 
 
+def is_import_due(database: Database, settings: Settings, repository_id: int) -> bool:
+    """Return whether records changed since the last import, and the settings allow imports after harvests."""
+    if not settings.harvester.import_after_harvest:
+        return False
+    with database.session() as session:
+        folder = base_folder(get_repository(session, repository_id), settings)
+        following = after_harvest(session, repository_id, folder)
+        if following is None:
+            return False
+        chooser = _chooser(session, following.set_id)
+        return _changed_keys(session, repository_id, following.prefix, chooser, folder) != []
+
+
 def import_after_harvest(
     database: Database,
     settings: Settings,
     repository_id: int,
     showing: Callable[[], contextlib.AbstractContextManager[Progress]] = _showing_nothing,
+    *,
+    started_by: str = STARTER,
 ) -> None:
-    """Import the records that a harvest changed, unless the repository's settings forbid it.
+    """Import the records that a harvest or the release of a held run changed, if an import is due.
 
     `showing` shows the progress while the import runs. Errors are in the import's row and in the log: the
     harvest's result is unaffected, and the next import finds what is left.
     """
-    if not settings.harvester.import_after_harvest:
-        return
-    with database.session() as session:
-        folder = base_folder(get_repository(session, repository_id), settings)
-        following = after_harvest(session, repository_id, folder)
-        if following is None:
-            return
-        chooser = _chooser(session, following.set_id)
-        if _changed_keys(session, repository_id, following.prefix, chooser) == []:
-            return  # Most harvests change nothing, and would fill the list of imports.
+    if not is_import_due(database, settings, repository_id):
+        return  # Most harvests change nothing, and would fill the list of imports.
     try:
         with showing() as on_progress:
             done = run_import(
                 database,
                 settings,
                 repository_id,
-                started_by=STARTER,
+                started_by=started_by,
                 all_records=False,
                 on_progress=on_progress,
             )

@@ -165,7 +165,8 @@ class Omission(Base):
 
     filtered: by the filtering set; refused: no converter reads it, or it is not bibliographic (MARC holdings,
     authority, classification or community information data); unreadable: the file is missing or was altered,
-    or the converter failed on it; each import tries it again.
+    or the converter failed on it; each import of all records tries it again, and one after a harvest if the
+    file can be read again.
     """
     reason: Mapped[str] = mapped_column(Text, server_default="")
 

@@ -46,6 +46,12 @@ _PREFIXES: Final = text(
     SELECT metadata_prefix FROM walk WHERE metadata_prefix IS NOT NULL
     """
 )
+_ANNOUNCED: Final = text(
+    """
+    SELECT metadata_prefix FROM oai_metadata_format JOIN oai_prefix_mapping USING (prefix_id)
+    WHERE repository_id = :id
+    """
+)
 _SAMPLE: Final = 5
 _NAMESPACES = text(
     """
@@ -53,6 +59,10 @@ _NAMESPACES = text(
     WHERE repository_id = :id AND metadata_prefix = :prefix
     """
 )
+
+
+class UnknownFormatError(UsageError):
+    """A format of which the repository has no harvested records, and which it does not announce."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,8 +89,14 @@ def _settings(row: ImportSource | None, repository_id: int) -> SourceSettings:
 
 
 def save_source(session: Session, settings: SourceSettings) -> None:
-    """Store the settings; the caller commits. Raises UsageError if the template cannot be used."""
-    get_repository(session, settings.repository_id)
+    """Store the settings; the caller commits.
+
+    Raises UsageError if the template cannot be used, and UnknownFormatError for a new format that the
+    repository does not have.
+    """
+    present = source_settings(session, settings.repository_id)
+    if settings.metadata_prefix not in {None, present.metadata_prefix}:
+        _check_format(session, settings.repository_id, settings.metadata_prefix or "")
     if settings.record_url_template is not None:
         check_template(settings.record_url_template)
     session.merge(ImportSource(**asdict(settings)))
@@ -90,6 +106,23 @@ def save_source(session: Session, settings: SourceSettings) -> None:
 def harvested_prefixes(session: Session, repository_id: int) -> list[str]:
     """Return the formats in which records of the repository were harvested, ordered by name."""
     return list(session.scalars(_PREFIXES, {"id": repository_id}))
+
+
+def known_prefixes(session: Session, repository_id: int) -> list[str]:
+    """Return the formats that were harvested or are announced, ordered by name."""
+    announced = session.scalars(_ANNOUNCED, {"id": repository_id})
+    return sorted({*harvested_prefixes(session, repository_id), *announced})
+
+
+def _check_format(session: Session, repository_id: int, prefix: str) -> None:
+    # All rows of another format are removed, so a mistyped one would remove all.
+    known = known_prefixes(session, repository_id)
+    if prefix not in known:
+        raise UnknownFormatError(
+            "repository %(repository_id)s has no format %(prefix)s; its formats: %(known)s; to read new "
+            "ones, run `zatva repository refresh %(repository_id)s`",
+            repository_id=repository_id, prefix=repr(prefix), known=", ".join(known) or "-",
+        )  # fmt: skip
 
 
 def check_template(template: str) -> str:

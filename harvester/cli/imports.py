@@ -11,7 +11,7 @@ from harvester.bibliographic import filtering_sets, imports
 from harvester.bibliographic.condition_trial import Trial, never_true, try_conditions
 from harvester.bibliographic.conditions import Conditions, Match, parse_condition
 from harvester.bibliographic.filtering_sets import NamedSet
-from harvester.bibliographic.importer import run_import
+from harvester.bibliographic.importer import is_import_due, run_import
 from harvester.bibliographic.imports import ImportFacts, list_omissions
 from harvester.bibliographic.record_view import FoundRecord, get_record
 from harvester.bibliographic.search import Hit, Search, SearchOrder, count_facets, search
@@ -56,6 +56,9 @@ def run(invocation: Invocation) -> ExitCode:
     with open_database(invocation.settings) as database:
         troubled = False
         for repository_id in _chosen(database, arguments.repository, all_=arguments.all):
+            if arguments.after_harvest and not is_import_due(database, invocation.settings, repository_id):
+                invocation.console.note(f"repository {repository_id}: no import is due")
+                continue
             done = _run_one(invocation, database, repository_id, arguments.by or account_name() or "")
             troubled |= done.state == RunStatus.COMPLETED_WITH_ERRORS
             invocation.console.result(asdict(done), _in_words(done))
@@ -135,6 +138,7 @@ def _run_one(invocation: Invocation, database: Database, repository_id: int, by:
             repository_id,
             started_by=by,
             anew=invocation.arguments.anew,
+            all_records=not invocation.arguments.after_harvest,
             on_progress=on_progress,
         )
 

@@ -35,7 +35,13 @@ def _add_run(group: "Subcommands") -> None:
     run = add_command(group, "run", help="import new and changed records", handler=f"{_IMPORTS}run")
     _add_repositories(run)
     run.add_argument("--all", action="store_true", help="import from all repositories")
-    run.add_argument("--anew", action="store_true", help="convert all records again")
+    which = run.add_mutually_exclusive_group()
+    which.add_argument("--anew", action="store_true", help="convert all records again")
+    which.add_argument(
+        "--after-harvest",
+        action="store_true",
+        help="as after a harvest: only what it changed, and nothing if the settings turn these imports off",
+    )
     run.add_argument("--by", metavar="NAME", help="name of the user who starts it (default: the system user)")
     status = add_command(group, "status", help="show running and recent imports", handler=f"{_IMPORTS}status")
     status.add_argument("--repository", type=int, metavar="ID", help="only of this repository")

@@ -13,10 +13,12 @@ from sqlalchemy import select
 from sqlalchemy.orm import Session
 
 from harvester import repositories
+from harvester.bibliographic.importer import STARTER
 from harvester.harvest import approval
 from harvester.harvest.approval import HoldKind
 from harvester.harvest.checkpoint import is_held, only_harvest
 from harvester.harvest.models import Hold
+from harvester.harvest.process import import_changes
 from harvester.harvest.quarantine import get_quarantined, quarantined
 from harvester.harvest.result import get_history
 from harvester.models import Repository
@@ -28,7 +30,7 @@ from harvester.store.models import RecordChange, StoreAudit
 from harvester.store.rebuild import Rebuilder, Rebuilt, files_below
 from harvester.store.records import RunKey
 from oai.child import end_with_input
-from oai.cli import Invocation
+from oai.cli import Invocation, account_name
 from oai.console import Console, checked_output, counted, export_stream
 from oai.database import Database, open_database
 from oai.datestamps import format_datestamp
@@ -348,10 +350,12 @@ def release(invocation: Invocation) -> None:
             session.rollback()
         with only_harvest(database, repository_id):
             hold, deleted, restarts = approval.release(database, invocation.settings, history_id)
-    words = _words(hold, deleted)
-    if restarts:
-        words += "; the next harvest requests all records, and stores again what has come back"
-    invocation.console.result(_facts(hold, deleted), words)
+        words = _words(hold, deleted)
+        if restarts:
+            words += "; the next harvest requests all records, and stores again what has come back"
+        invocation.console.result(_facts(hold, deleted), words)
+        if deleted:
+            import_changes(invocation, database, repository_id, started_by=account_name() or STARTER)
 
 
 def _facts(hold: Hold, deleted: int) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from functools import partial
 
-from harvester.bibliographic.importer import Progress, import_after_harvest
+from harvester.bibliographic.importer import STARTER, Progress, import_after_harvest
 from harvester.client.exchange import Send
 from harvester.harvest.harvest import harvest
 from harvester.harvest.request import HarvestRequest
@@ -55,10 +55,21 @@ def run_harvest(
                 )
 
         outcome = asyncio.run(main())
-    import_after_harvest(
-        database, invocation.settings, outcome.repository_id, partial(_importing, invocation)
-    )
+    import_changes(invocation, database, outcome.repository_id)
     return outcome
+
+
+def import_changes(
+    invocation: Invocation, database: Database, repository_id: int, *, started_by: str = STARTER
+) -> None:
+    """Import what changed, as `import_after_harvest` does, with progress on standard error."""
+    import_after_harvest(
+        database,
+        invocation.settings,
+        repository_id,
+        partial(_importing, invocation),
+        started_by=started_by,
+    )
 
 
 @contextlib.contextmanager

@@ -57,6 +57,13 @@ _FROM_THE_START = text(
     WHERE repository_id = :repository_id
     """
 )
+# The change feed, from which imports after harvests read what changed, lists none of the rows written here.
+_COMPARE_ALL = text(
+    """
+    UPDATE bibliographic_import SET feed_mark = NULL
+    WHERE repository_id = :repository_id AND feed_mark IS NOT NULL
+    """
+)
 
 
 @dataclass(kw_only=True)
@@ -81,6 +88,11 @@ class Rebuilt:
     def needs_full_harvest(self) -> bool:
         """Whether the next harvest has to request all records, since newer ones may have been lost."""
         return bool(self.changed or self.dropped or self.refused)
+
+    @property
+    def needs_whole_import(self) -> bool:
+        """Whether the next bibliographic import has to compare all records."""
+        return bool(self.added or self.changed or self.dropped or self.doubted)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -147,6 +159,8 @@ class Rebuilder:
                 # On a case-insensitive system, the file may exist under another spelling.
                 self._let_go(session, [row for row in gone if not self._is_there(row.filename)], rebuilt)
                 self._save_folders(session)
+                if rebuilt.needs_whole_import:
+                    session.execute(_COMPARE_ALL, {"repository_id": self.repository_id})
                 session.commit()
                 self.on_progress(rebuilt.files)
             self._save_folders(session)

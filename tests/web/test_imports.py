@@ -162,14 +162,16 @@ async def test_only_users_with_rights_to_a_repository_import_it(
     assert not server.app[IMPORTS].waits(repository, 0)
 
 
-async def test_a_source_is_configured_and_an_invalid_url_template_is_refused(
+async def test_a_source_is_configured_and_invalid_settings_are_refused(
     server: Server, owner: Browser, repository: int
 ) -> None:
     template = "https://telc.example/records/{local}"
     wish = {"after_harvest": "yes", "set_id": "", "metadata_prefix": "", "record_url_template": template}
     _, _, target = await owner.post(f"/imports/{repository}", wish)
     status, page, _ = await owner.post(f"/imports/{repository}", {**wish, "record_url_template": "nowhere"})
+    wrong, refused, _ = await owner.post(f"/imports/{repository}", {**wish, "metadata_prefix": "marxml"})
 
+    assert (wrong, "has no format &#39;marxml&#39;; its formats: marc21;" in refused) == (422, True)
     assert target == f"/imports/{repository}?done=import-changed"
     with server.database.session() as session:
         found = source_settings(session, repository)

@@ -9,12 +9,15 @@ from harvester.harvest.request import HarvestRequest
 from harvester.listing import find_records
 from harvester.models import Repository
 from manager.replays import request_for
+from web.auth.access import who_asks
+from web.imports.sources import IMPORTS
 from web.repositories.explorer import EXPLORATIONS
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 from web.site.timeouts import with_short_timeouts
 
-_IN_STORE = frozenset({RefetchState.STORED, RefetchState.UNCHANGED, RefetchState.DELETED})
+_CHANGED = frozenset({RefetchState.STORED, RefetchState.DELETED})
+_IN_STORE = _CHANGED | {RefetchState.UNCHANGED}
 
 
 async def refetch(
@@ -22,7 +25,8 @@ async def refetch(
 ) -> tuple[Refetched, int | None]:
     """Return the result and the id of the record if it is in the store.
 
-    If no schedule determines the rules, the record is checked but not stored. Raises UsageError and
+    If no schedule determines the rules, the record is checked but not stored. An import follows a change of
+    the store. Raises UsageError and
     TryLaterError like `fetch_again` and `Explorations.check`.
     """
     settings, database = with_short_timeouts(request.config_dict[SETTINGS]), database_of(request)
@@ -34,6 +38,8 @@ async def refetch(
     result = await fetch_again(
         database.database, settings, error, by_schedule or plain, store=by_schedule is not None
     )
+    if result.fate in _CHANGED:
+        request.config_dict[IMPORTS].follow(error.repository_id, by=who_asks(request).name)
     return result, await database.run(_stored, error) if result.fate in _IN_STORE else None
 
 

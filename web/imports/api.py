@@ -25,6 +25,7 @@ from web.imports.sources import (
     SourceForm,
     SourceView,
     change_source,
+    field_of,
     find_source,
     list_sources,
     with_running_import,
@@ -140,7 +141,7 @@ async def _change(call: Call) -> ImportSourceOut:
     try:
         await call.database.run(change_source, call.who, repository.repository_id, call.sent(SourceChange))
     except UsageError as error:
-        fault = FieldFault(pointer="/set_id", detail=str(error))
+        fault = FieldFault(pointer=f"/{field_of(error)}", detail=str(error))
         raise ApiError(422, str(error), errors=[fault]) from None
     return _shown(call, await call.database.run(find_source, repository.repository_id))
 

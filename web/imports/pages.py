@@ -8,7 +8,7 @@ from aiohttp import web
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.imports import ImportFacts, OmissionFacts, list_imports, list_omissions
-from harvester.bibliographic.sources import SourceSettings, harvested_prefixes, source_settings
+from harvester.bibliographic.sources import SourceSettings, known_prefixes, source_settings
 from harvester.models import Repository
 from oai.audit import last_change
 from oai.errors import UsageError
@@ -28,6 +28,7 @@ from web.imports.sources import (
     SourceView,
     TypedSource,
     change_source,
+    field_of,
     find_source,
     list_sources,
     with_running_import,
@@ -99,7 +100,7 @@ async def change(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(work)
     except (StaleFormError, UsageError) as error:
-        return await _source(request, number, form.refused(error, "set_id"))
+        return await _source(request, number, form.refused(error, field_of(error)))
     raise web.HTTPSeeOther(f"/imports/{number}?done=import-changed")
 
 
@@ -167,7 +168,7 @@ def _facts(session: Session, repository_id: int) -> tuple[list[ImportFacts], lis
     return (
         list_imports(session, repository_id=repository_id, limit=_HISTORY),
         list_omissions(session, repository_id=repository_id, limit=_LEFT_OUT),
-        harvested_prefixes(session, repository_id),
+        known_prefixes(session, repository_id),
     )
 
 

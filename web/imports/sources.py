@@ -13,7 +13,13 @@ from sqlalchemy.orm import Session
 
 from harvester.bibliographic.imports import ImportFacts, last_imports
 from harvester.bibliographic.models import FilteringSet, ImportSource
-from harvester.bibliographic.sources import SourceSettings, check_template, save_source, source_settings
+from harvester.bibliographic.sources import (
+    SourceSettings,
+    UnknownFormatError,
+    check_template,
+    save_source,
+    source_settings,
+)
 from harvester.harvest_plan import PREFIX
 from harvester.listing import find_repositories
 from harvester.models import Repository
@@ -32,6 +38,8 @@ _log = logging.getLogger("web.import_processes")
 _COMMAND: Final = module_command("zatva", "import", "run")
 _AT_ONCE: Final = 2
 _NOTED: Final = frozenset({ExitCode.DONE, ExitCode.RECORDS_REFUSED})
+_FOLLOWED: Final = _NOTED | {ExitCode.TRY_LATER}
+"""A running import of the repository also imports what changes meanwhile."""
 
 
 @dataclass(kw_only=True)
@@ -44,16 +52,18 @@ class ImportProcesses(Background):
     settings: Settings
     database: DatabaseExecutor
     command: Sequence[str] = _COMMAND
-    """The command; the repository's id and the user's name are appended."""
+    """The command; the repository's id, the user's name and options are appended."""
     _asked: dict[int, int] = field(default_factory=dict)
     """By repository whose import waits or runs: the id of its preceding import, 0 for none."""
     _failed: dict[int, tuple[int, str]] = field(default_factory=dict)
+    _following: set[int] = field(default_factory=set)
+    """Repositories with an import of changes that has not started."""
     _turn: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
 
     @property
     def under_way(self) -> bool:
         """Return whether any import waits or runs."""
-        return bool(self._asked)
+        return bool(self._tasks)
 
     def waits(self, repository_id: int, last_import: int) -> bool:
         """Return whether a requested import has not started; `last_import` is the repository's last one."""
@@ -77,6 +87,20 @@ class ImportProcesses(Background):
             self._begin(self._run(repository_id, by))
         return begun
 
+    def follow(self, repository_id: int, *, by: str) -> None:
+        """Start an import of what a user's action changed in the store, as after a harvest."""
+        if repository_id not in self._following:
+            self._following.add(repository_id)
+            self._begin(self._follow(repository_id, by))
+
+    async def _follow(self, repository_id: int, by: str) -> None:
+        async with self._turn:
+            self._following.discard(repository_id)
+            command = [*self._command(repository_id, by), "--after-harvest"]
+            outcome = await run_to_end(command, self.settings)
+        if outcome.exit_code not in _FOLLOWED:
+            _log.error("the import of repository %d: %s", repository_id, outcome.last_line)
+
     async def _run(self, repository_id: int, by: str) -> None:
         try:
             async with self._turn:
@@ -89,9 +113,11 @@ class ImportProcesses(Background):
 
     async def _process(self, repository_id: int, by: str) -> str | None:
         """Run the process to its end; return its last output if it failed."""
-        command = [*self.command, f"--repository={repository_id}", f"--by={by}"]
-        outcome = await run_to_end(command, self.settings)
+        outcome = await run_to_end(self._command(repository_id, by), self.settings)
         return None if outcome.exit_code in _NOTED else outcome.last_line
+
+    def _command(self, repository_id: int, by: str) -> list[str]:
+        return [*self.command, f"--repository={repository_id}", f"--by={by}"]
 
 
 def _last_numbers(session: Session, repository_ids: Sequence[int]) -> dict[int, int]:
@@ -177,12 +203,20 @@ def find_source(session: Session, repository_id: int) -> SourceView:
 
 
 def change_source(session: Session, who: SignedIn, repository_id: int, wanted: SourceForm) -> None:
-    """Store the settings. Raises UsageError for a set that does not exist or that the user may not see."""
+    """Store the settings.
+
+    Raises UsageError for a set that does not exist or that the user may not see, and as `save_source` does.
+    """
     present = source_settings(session, repository_id).set_id
     choices = {one.set_id for one in choices_for(session, who, present)}
     if wanted.set_id is not None and wanted.set_id not in choices:
         raise UsageError(_("The filtering set does not exist; it may have been removed."))
     save_source(session, SourceSettings(repository_id=repository_id, **wanted.model_dump()))
+
+
+def field_of(error: Exception) -> str:
+    """Return the field that an error of `change_source` is about."""
+    return "metadata_prefix" if isinstance(error, UnknownFormatError) else "set_id"
 
 
 def with_running_import(view: SourceView, processes: ImportProcesses) -> SourceView:

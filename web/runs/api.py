@@ -9,21 +9,17 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from harvester.cli.store import run_of
-from harvester.harvest.approval import get_hold, release
-from harvester.harvest.checkpoint import only_harvest
-from harvester.harvest.models import Hold
 from harvester.models import History, Repository
 from harvester.store.changes import ChangeLine, read_changes
 from harvester.vocabulary import RunStatus
 from manager.jobs.runs import RunFilter, find_runs, pieces_of
 from manager.jobs.views import HistoryView, remove_history
-from oai.database import Database
 from oai.rights import Right
-from oai.settings import Settings
 from web.api.operations import Call, Operations
 from web.api.paging import after, page_of
 from web.api.shapes import Moment, Out, Page, Paged
 from web.auth.access import visible_repositories
+from web.runs.pages import release_run
 from web.site.paging import LARGEST_BIGINT
 
 OPERATIONS: Final = Operations("runs")
@@ -162,16 +158,8 @@ async def _changes(call: Call) -> Page[ChangeOut]:
 async def _release(call: Call) -> Released:
     """Approve a run that the mass-change guard holds."""
     row = await call.row(History, "run")
-    hold, deleted, _ = await call.database.run_apart(_released, call.settings, row.history_id)
+    hold, deleted, _ = await release_run(call.request, row)
     return Released.from_row(hold, run_id=hold.history_id, deleted=deleted)
-
-
-def _released(database: Database, settings: Settings, number: int) -> tuple[Hold, int, bool]:
-    with database.session() as session:
-        _, repository_id = get_hold(session, number)
-        session.rollback()
-    with only_harvest(database, repository_id):
-        return release(database, settings, number)
 
 
 def attachment(data: bytes, name: str) -> web.Response:

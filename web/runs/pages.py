@@ -31,6 +31,7 @@ from oai.failures import FailureCode
 from oai.settings import Settings
 from web.auth.access import Right, asked_for, needs, visible_repositories, who_asks
 from web.errors.letter import concerns_repository, letter_about_run, letter_part
+from web.imports.sources import IMPORTS
 from web.runs.log import Level, Line, as_text, at_least, counts_of, line_of, lines_of
 from web.runs.words import evidence_of, shares, summary
 from web.schedules.forms import FURTHER
@@ -213,10 +214,19 @@ async def confirm_release(request: web.Request) -> web.Response:
 async def release(request: web.Request) -> web.Response:
     """Release a held run."""
     run, _shared = await run_page(request)
-    settings = request.config_dict[SETTINGS]
-    restarts = await database_of(request).run_apart(_release, settings, run)
+    _hold, _deleted, restarts = await release_run(request, run)
     done = "run-released-all" if restarts else "run-released"
     raise web.HTTPSeeOther(f"/runs/{run.history_id}?done={done}")
+
+
+async def release_run(request: web.Request, run: History) -> tuple[Hold, int, bool]:
+    """Approve a held run, as `approval.release` does, and start the import of what it deleted."""
+    hold, deleted, restarts = await database_of(request).run_apart(
+        _release, request.config_dict[SETTINGS], run
+    )
+    if deleted:
+        request.config_dict[IMPORTS].follow(run.repository_id, by=who_asks(request).name)
+    return hold, deleted, restarts
 
 
 async def run_page(request: web.Request) -> tuple[History, dict[str, Any]]:
@@ -247,9 +257,9 @@ def _sample(session: Session, run: History, hold: Hold) -> list[TitledRecord]:
     return titled(session, run.repository_id, run.metadata_prefix or "", hold.sample)
 
 
-def _release(database: Database, settings: Settings, run: History) -> bool:
+def _release(database: Database, settings: Settings, run: History) -> tuple[Hold, int, bool]:
     with only_harvest(database, run.repository_id):
-        return approval.release(database, settings, run.history_id)[2]
+        return approval.release(database, settings, run.history_id)
 
 
 def _kept_requests(file: Path | None) -> list[Any] | None:

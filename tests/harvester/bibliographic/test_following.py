@@ -12,6 +12,7 @@ from harvester.bibliographic.converters import CONVERTERS
 from harvester.bibliographic.importer import import_after_harvest
 from harvester.bibliographic.models import Import
 from harvester.bibliographic.sources import save_source, source_settings
+from harvester.store.rebuild import Rebuilder
 from tests.harvester.bibliographic.conftest import Catalogue
 from tests.plans import work_of
 
@@ -40,6 +41,34 @@ async def test_records_are_searchable_after_a_harvest_without_any_setting(catalo
     assert imports_of(catalogue) == [(True, 3), (False, 1)]
     assert catalogue.titles() == ["The Czech Language", "Knihy opravené"]
     assert catalogue.imported().state == "no changes", "a comparison of all records finds nothing left"
+
+
+def rebuild(catalogue: Catalogue) -> None:
+    Rebuilder(
+        database=catalogue.database,
+        repository_id=catalogue.repository_id,
+        folder=catalogue.folder,
+        plain_prefix="marc21",
+    ).run()
+
+
+async def test_records_that_a_rebuild_of_the_store_adds_or_drops_are_followed(catalogue: Catalogue) -> None:
+    follow(catalogue)
+    with catalogue.database.session() as session:
+        session.execute(text("DELETE FROM oai_record WHERE identifier = 'oai:fake.example:1'"))
+        session.commit()
+    catalogue.imported()
+    names = catalogue.rows("SELECT filename FROM oai_record WHERE identifier = 'oai:fake.example:2'")
+    (catalogue.folder / names[0][0]).unlink()
+
+    rebuild(catalogue)
+    follow(catalogue)
+    assert catalogue.titles() == ["The Czech Language", "Knihy kacířů"]
+    whole = imports_of(catalogue)
+
+    rebuild(catalogue)
+    follow(catalogue)
+    assert imports_of(catalogue) == whole, "a rebuild that changes nothing causes no import"
 
 
 async def test_a_harvest_that_ends_during_an_import_is_imported_after_it(catalogue: Catalogue) -> None:
@@ -76,6 +105,40 @@ async def test_an_import_fails_below_the_minimum_of_free_disk_space_for_harvests
 
     follow(catalogue)
     assert len(catalogue.titles()) == 3
+
+
+async def test_a_record_whose_missing_file_a_harvest_restored_is_imported(catalogue: Catalogue) -> None:
+    names = catalogue.rows("SELECT filename FROM oai_record ORDER BY identifier LIMIT 2")
+    lost, altered = (catalogue.folder / name for (name,) in names)
+    lost.unlink()
+    altered.write_bytes(b"<altered/>")
+    follow(catalogue)
+    follow(catalogue)
+    assert imports_of(catalogue) == [(True, 3)], "the same files cannot be read"
+
+    await catalogue.harvest()
+    follow(catalogue)
+    follow(catalogue)
+    assert imports_of(catalogue) == [(True, 3), (False, 1)]
+    assert catalogue.titles() == ["The Czech Language", "Knihy kacířů"]
+    assert catalogue.rows("SELECT kind FROM bibliographic_omission") == [("unreadable",)]
+
+
+async def test_all_records_are_compared_if_the_files_of_many_can_be_read_again(catalogue: Catalogue) -> None:
+    for number in range(4, 201):
+        catalogue.put(number, f"245 10 $aKniha {number}")
+    await catalogue.harvest()
+    away = catalogue.folder.rename(catalogue.folder.with_name("away"))
+    with catalogue.database.session() as session:
+        save_source(session, source_settings(session, catalogue.repository_id))
+        session.commit()
+    follow(catalogue)
+    follow(catalogue)
+    away.rename(catalogue.folder)
+    follow(catalogue)
+
+    assert imports_of(catalogue) == [(True, 200), (True, 200)]
+    assert len(catalogue.titles()) == 200
 
 
 async def test_an_open_transaction_does_not_cause_repeated_imports(catalogue: Catalogue) -> None:

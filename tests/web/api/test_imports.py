@@ -24,13 +24,17 @@ async def test_a_source_is_configured_and_its_filtering_set_cannot_be_removed(pr
     wish = {"after_harvest": True, "set_id": 1}
     changed = await program.ask("PUT", "/repositories/1/import-source", wish)
     missing = await program.ask("PUT", "/repositories/1/import-source", {"set_id": 99})
+    mistyped = await program.ask("PUT", "/repositories/1/import-source", {"metadata_prefix": "marxml"})
     kept = await program.ask("DELETE", "/filtering-sets/1")
     await program.ask("PUT", "/repositories/1/import-source", {})
     removed = await program.ask("DELETE", "/filtering-sets/1")
 
     assert changed.body["set_name"] == "dictionaries"
     assert changed.body["settings"]["after_harvest"] is True
-    assert (missing.status, kept.status, removed.status) == (422, 409, 204)
+    assert [one["pointer"] for one in missing.body["errors"]] == ["/set_id"]
+    assert [one["pointer"] for one in mistyped.body["errors"]] == ["/metadata_prefix"]
+    assert "its formats: " in mistyped.body["errors"][0]["detail"]
+    assert (missing.status, mistyped.status, kept.status, removed.status) == (422, 422, 409, 204)
 
 
 @pytest.mark.usefixtures("one_of_each")
