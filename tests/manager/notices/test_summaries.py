@@ -5,10 +5,9 @@ from zoneinfo import ZoneInfo
 
 import pytest
 
-from manager.notices import delivery
-from manager.notices.delivery import summarise
 from manager.notices.letters import render
 from manager.notices.models import Occasion
+from manager.notices.summaries import summarise
 from oai.database import Database
 from tests.manager.notices.conftest import Announcer
 
@@ -221,7 +220,7 @@ def test_a_summary_keeps_its_time_of_day_when_clocks_are_changed(
     moment = datetime.fromisoformat(now)
     last = datetime(moment.year, moment.month, moment.day - 1, 6, tzinfo=ZoneInfo("Europe/Prague"))
     announcer.tables("UPDATE notice_rule SET summarised = :last", last=last)
-    monkeypatch.setattr(delivery, "database_now", lambda _: moment)
+    monkeypatch.setattr("manager.notices.summaries.database_now", lambda _: moment)
     assert summaries(database) == (expected is not None)
     assert announcer.tables.one("SELECT summarised FROM notice_rule") == (
         datetime.fromisoformat(expected) if expected else last
