@@ -40,9 +40,11 @@ def summarise(session: Session, zone: ZoneInfo) -> int:
         for rule in session.scalars(due.with_for_update(skip_locked=True)).all():
             # Within one zone, Python computes with the clock on the wall: a day may have 23 or 25 hours.
             last = rule.summarised.astimezone(zone)
-            until = last + (now - last) // period * period
+            periods = (now - last) // period
+            until = last + periods * period
             if until > last:
-                session.add_all(notices_for(rule, Occasion.SUMMARY, _facts(session, rule, until)))
+                facts = {**_facts(session, rule, until), "periods": periods}
+                session.add_all(notices_for(rule, Occasion.SUMMARY, facts))
                 written += 1
             # Earlier if the clock was ahead.
             rule.summarised = until
@@ -64,6 +66,7 @@ def _facts(session: Session, rule: NoticeRule, until: datetime) -> Facts:
         "since": moment(rule.summarised),
         "until": moment(until),
         **_figures(session, window),
+        "missed": _missed(session, rule, until),
         **_failing(session, rule, window, until),
     }
 
@@ -82,6 +85,31 @@ def _figures(session: Session, window: tuple[ColumnElement[bool], ...]) -> Facts
         "statuses": statuses,
         **{name.removesuffix("_count"): int(number) for name, number in zip(columns, sums, strict=True)},
     }
+
+
+def _missed(session: Session, rule: NoticeRule, until: datetime) -> Facts | None:
+    """Return how many due times were missed, with the first and the last one; None if there are none.
+
+    The manager writes their rows after an outage, so those are counted that it has written in the period,
+    although the due times may be earlier.
+    """
+    facts = History.failure_facts
+    count, more, first, last = session.execute(
+        select(
+            func.sum(func.coalesce(facts["count"].as_integer(), 1)),
+            func.bool_or(facts["more"].as_boolean()),
+            func.min(History.harvest_start_time),
+            func.max(History.harvest_end_time),
+        ).where(
+            History.status == RunStatus.MISSED,
+            History.announced >= rule.summarised,
+            History.announced < until,
+            *_only(rule, History.repository_id, History.recurring_id),
+        )
+    ).one()
+    if count is None:
+        return None
+    return {"count": int(count), "more": bool(more), "first": moment(first), "last": moment(last)}
 
 
 def _failing(
