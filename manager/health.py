@@ -46,7 +46,7 @@ class Figures:
     lag: float
     """Seconds since the due time of the job that has been waiting longest, except for its repository."""
     ended: Mapping[str, int]
-    """Harvests that ended in the last 24 hours, by status."""
+    """Harvests that ended in the last 24 hours, and rows about due times not run, by status."""
     notices: Mapping[str, int]
     """Notices that are waiting or could not be sent, by state."""
     retried: int
@@ -167,7 +167,7 @@ def _add_figures(registry: CollectorRegistry, figures: Figures) -> None:
     for name, meaning, label, counts in (
         ("jobs", "Jobs by status.", "status", figures.status.jobs),
         ("schedules", "Schedules by state.", "state", figures.status.schedules),
-        ("ended", "Harvests that ended in the last 24 hours.", "status", figures.ended),
+        ("ended", "Harvests that ended, and due times not run, in 24 hours.", "status", figures.ended),
         ("notices", "Notifications that are waiting or could not be sent.", "state", figures.notices),
     ):
         gauge = Gauge(f"zatva_manager_{name}", meaning, (label,), registry=registry)

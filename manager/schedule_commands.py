@@ -83,7 +83,7 @@ def _show_forecast(invocation: Invocation, session: Session, schedule: Recurring
     lines = [
         f"not added; it would run {', '.join(f'{due:%Y-%m-%d %H:%M}Z' for due in dues[:_SHOWN_RUNS])}"
         if dues
-        else "not added; it would not run in the coming week",
+        else "not added; it would not run",
         f"a run takes about {size.seconds:,.0f} s, {counted(size.requests, 'request')},"
         f" {counted(size.records, 'record')}"
         if size

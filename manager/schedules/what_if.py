@@ -70,7 +70,7 @@ class WhatIf:
     largest: RunSize | None
     """The run with most records, if that is far more than usual."""
     clashes: Sequence[Clash]
-    """In the coming week, the first of each schedule."""
+    """At the due times looked at, the first of each schedule."""
     hours: Mapping[int, float]
     """Seconds for each request, by the hour of the day in the plan's time zone, as far as known."""
 
@@ -130,12 +130,13 @@ def forecast(
 ) -> tuple[list[datetime], WhatIf]:
     """Return the due times (UTC) of a schedule in the coming week, and what it would mean.
 
-    The schedule need not have been added.
+    If there are none in that week, the first later one is returned. The schedule need not have been added.
 
     Raises UsageError if the schedule cannot be read.
     """
     plan = read_plan(schedule, partner_minutes=partner_minutes)
-    dues = due_times(plan.runs(since=schedule.date_added if schedule.id else now), now)
+    since = schedule.date_added if schedule.id else now
+    dues = due_times(plan.runs(since=since), now) or list(islice(plan.runs(since=since), 1))
     found = what_if(
         session,
         schedule.repository_id,

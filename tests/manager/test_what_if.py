@@ -148,6 +148,25 @@ def test_a_dry_run_says_that_the_duration_of_the_first_run_is_not_known(
     assert "\nhow long a run takes is not known before the first complete run" in forecast.stdout
 
 
+@pytest.mark.parametrize(
+    ("options", "runs", "words"),
+    [
+        (
+            ("--start", "2124-04-20T12:00:00Z"),
+            ["2124-04-21T02:30:00+00:00"],
+            "it would run 2124-04-21 02:30Z\n",
+        ),
+        (("--start", "2025-01-01", "--end", "2025-02-01"), [], "it would not run\n"),
+    ],
+)
+def test_a_dry_run_names_the_first_due_time_however_late_it_is(
+    repository: int, environment: dict[str, str], options: tuple[str, ...], runs: list[str], words: str
+) -> None:
+    asked = ("schedule", "add", str(repository), "--frequency", "daily at 02:30", *options, "--dry-run")
+    assert f"not added; {words}" in zatva(environment, *asked).stdout
+    assert json.loads(zatva(environment, *asked, "--json").stdout)["runs"] == runs
+
+
 @pytest.mark.copied_database("it changes a setting of the database")
 def test_a_dry_run_shows_the_forecast_and_writes_nothing(
     database: Database, repository: int, environment: dict[str, str]

@@ -12,6 +12,7 @@ import yaml
 from aiohttp import web
 from prometheus_client import CollectorRegistry
 
+from harvester.vocabulary import NOT_RUN, RunStatus
 from manager.health import read_figures, registry_of
 from oai.connections import ConnectionLimits, Connections
 from oai.database import Database
@@ -88,6 +89,13 @@ def test_every_alert_says_what_happened_and_what_to_do() -> None:
     for rule in found:
         assert rule["labels"]["severity"] in {"critical", "warning", "info"}
         assert all(rule["annotations"][part].endswith(".") for part in ("summary", "description"))
+
+
+def test_the_share_of_failed_harvests_leaves_out_due_times_without_a_harvest() -> None:
+    (expression,) = (rule["expr"] for rule in rules() if rule["alert"] == "ZatvaHarvestsFail")
+    _, every = expression.split(" / ")
+    (left_out,) = re.findall(r'zatva_manager_ended\{status!~"([^"]+)"\}', every)
+    assert {status for status in RunStatus if re.fullmatch(left_out, status)} == NOT_RUN
 
 
 def test_no_two_panels_overlap() -> None:

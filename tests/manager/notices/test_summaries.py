@@ -1,14 +1,16 @@
 """Daily and weekly summaries."""
 
-from datetime import datetime
+import json
+from datetime import UTC, datetime, timedelta
+from typing import Any
 from zoneinfo import ZoneInfo
 
 import pytest
 
-from manager.notices import delivery
-from manager.notices.delivery import summarise
+from manager.leader.planner import MOST
 from manager.notices.letters import render
 from manager.notices.models import Occasion
+from manager.notices.summaries import summarise
 from oai.database import Database
 from tests.manager.notices.conftest import Announcer
 
@@ -221,7 +223,7 @@ def test_a_summary_keeps_its_time_of_day_when_clocks_are_changed(
     moment = datetime.fromisoformat(now)
     last = datetime(moment.year, moment.month, moment.day - 1, 6, tzinfo=ZoneInfo("Europe/Prague"))
     announcer.tables("UPDATE notice_rule SET summarised = :last", last=last)
-    monkeypatch.setattr(delivery, "database_now", lambda _: moment)
+    monkeypatch.setattr("manager.notices.summaries.database_now", lambda _: moment)
     assert summaries(database) == (expected is not None)
     assert announcer.tables.one("SELECT summarised FROM notice_rule") == (
         datetime.fromisoformat(expected) if expected else last
@@ -236,3 +238,101 @@ def test_a_summary_of_a_repository_counts_only_its_runs(database: Database, anno
     announcer.tables("UPDATE oai_history SET harvest_end_time = now() - interval '1 hour'")
     assert summaries(database) == 1
     assert announcer.tables.one("SELECT facts FROM notice")["runs"] == 0
+
+
+def a_gap(announcer: Announcer, *, count: int, days: int, **columns: Any) -> None:
+    """Add a row about due times at 01:00 UTC that were not run, as the manager writes it."""
+    last = datetime(2026, 11, 30, 1, tzinfo=UTC)
+    announcer.run(
+        "missed",
+        harvest_start_time=last - timedelta(days=days),
+        harvest_end_time=last,
+        failure_code="run_missed",
+        failure_facts=json.dumps({"count": count, "more": count == MOST}),
+        announced=datetime.now(UTC) - timedelta(hours=6),
+        **columns,
+    )
+
+
+@pytest.mark.parametrize(
+    ("language", "subject", "line"),
+    [
+        (
+            "en",
+            "Daily summary: 0 harvests, 0 failing sources, 68 missed due times",
+            "Missed due times: 68 (1 Oct 2026 01:00 to 30 Nov 2026 01:00)",
+        ),
+        (
+            "cs",
+            "Denní souhrn: 0 sklizní, 0 selhávajících zdrojů, 68 zmeškaných termínů",
+            "Zmeškané termíny: 68 (od 1. 10. 2026 1:00 do 30. 11. 2026 1:00)",
+        ),
+        (
+            "sk",
+            "Denný súhrn: 0 zberov, 0 zlyhávajúcich zdrojov, 68 zmeškaných termínov",
+            "Zmeškané termíny: 68 (od 1. 10. 2026 1:00 do 30. 11. 2026 1:00)",
+        ),
+    ],
+)
+def test_a_summary_names_the_due_times_that_were_found_missed_in_its_period(
+    database: Database, announcer: Announcer, language: str, subject: str, line: str
+) -> None:
+    announcer.rule(kind="daily", repository_id=announcer.repository)
+    other = announcer.tables.repository("https://example.net/oai")
+    announcer.tables("UPDATE notice_rule SET summarised = now() - interval '26 hours'")
+    a_gap(announcer, count=60, days=60)
+    a_gap(announcer, count=8, days=7)
+    a_gap(announcer, count=500, days=600, repository_id=other)
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    letter = render(Occasion.SUMMARY, language, facts, dashboard=None)
+    assert letter.subject.removesuffix(" (City Library)") == subject
+    assert line in letter.body
+
+    announcer.tables("UPDATE notice_rule SET summarised = now() - interval '26 hours'")
+    announcer.tables("UPDATE oai_history SET announced = now() - interval '30 hours'")
+    assert summaries(database) == 1
+    assert announcer.tables.one("SELECT facts FROM notice WHERE notice_id = 2")["missed"] is None
+
+
+@pytest.mark.parametrize(
+    ("language", "number"),
+    [("en", "at least 1,060 "), ("cs", "nejméně 1\u00a0060 "), ("sk", "najmenej 1\u00a0060 ")],
+)
+def test_a_summary_of_due_times_that_were_not_all_counted_says_so(
+    database: Database, announcer: Announcer, language: str, number: str
+) -> None:
+    announcer.rule(kind="daily")
+    announcer.tables("UPDATE notice_rule SET summarised = now() - interval '26 hours'")
+    a_gap(announcer, count=MOST, days=60)
+    a_gap(announcer, count=60, days=60)
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    assert f": {number}(" in render(Occasion.SUMMARY, language, facts, dashboard=None).body
+
+
+@pytest.mark.parametrize(
+    ("kind", "days", "language", "subject", "why"),
+    [
+        ("daily", 60, "en", "Summary of 60 days: 0 harvests", "was not running"),
+        ("daily", 3, "cs", "Souhrn za 3 dny: 0 sklizní", "Zatva neběžela"),
+        ("daily", 5, "sk", "Súhrn za 5 dní: 0 zberov", "Zatva nebežala"),
+        ("weekly", 56, "en", "Summary of 8 weeks: 0 harvests", "was not running"),
+        ("weekly", 14, "cs", "Souhrn za 2 týdny: 0 sklizní", "Zatva neběžela"),
+        ("weekly", 56, "sk", "Súhrn za 8 týždňov: 0 zberov", "Zatva nebežala"),
+    ],
+)
+def test_a_late_summary_says_how_many_periods_it_covers_and_why(
+    database: Database, announcer: Announcer, kind: str, days: int, language: str, subject: str, why: str
+) -> None:
+    announcer.rule(kind=kind)
+    announcer.tables(
+        "UPDATE notice_rule SET summarised = now() - :days * interval '24 hours'", days=days + 0.1
+    )
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    letter = render(Occasion.SUMMARY, language, facts, dashboard=None)
+    assert letter.subject.startswith(f"{subject}, ")
+    assert why in letter.body
+    once = render(Occasion.SUMMARY, language, {**facts, "periods": 1}, dashboard=None)
+    assert why not in once.body
