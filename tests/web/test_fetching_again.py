@@ -14,6 +14,7 @@ from harvester.harvest.harvest import harvest
 from harvester.harvest.models import Quarantined
 from harvester.harvest.request import HarvestRequest
 from harvester.models import History, Record, Repository
+from oai.audit import AuditEntry
 from oai.errors import required
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
@@ -176,6 +177,29 @@ async def test_accepting_a_repair_stores_the_record_and_repairs_later_ones(
         assert session.get_one(Repository, 1).repairs == []
 
 
+async def test_the_audit_log_has_a_repair_at_its_repository_and_a_fetched_record(
+    server: Server, administrator: Browser, fake: FakeRepository
+) -> None:
+    _schedule(server)
+    fake.fault = None
+
+    await administrator.post("/errors/1/repair")
+    await administrator.post("/errors/1/again")
+
+    fetched = ("error.fetch", "error", "1", "oai:fake.example:1")
+    with server.database.session() as session:
+        repaired, *rest = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id))
+        assert (repaired.action, repaired.object_kind, repaired.object_id) == (
+            "repository.repair",
+            "repository",
+            "1",
+        )
+        assert repaired.object_name == session.get_one(Repository, 1).display_name
+        assert (repaired.before, repaired.after) == ({"repairs": []}, {"repairs": ["ampersand"]})
+        found = [(one.action, one.object_kind, one.object_id, one.object_name) for one in rest]
+        assert found == [fetched, fetched]
+
+
 async def test_no_repair_is_proposed_for_a_record_that_no_repair_makes_readable(
     server: Server, administrator: Browser, fake: FakeRepository
 ) -> None:
@@ -213,6 +237,8 @@ async def test_a_record_is_not_fetched_while_its_repository_is_being_harvested(
 
     assert status == 200
     assert "The repository is being harvested" in page
+    with server.database.session() as session:
+        assert session.scalars(select(AuditEntry)).all() == [], "nothing was changed"
 
 
 @pytest.mark.usefixtures("fake")

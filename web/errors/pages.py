@@ -4,6 +4,7 @@ import asyncio
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from aiohttp import web
@@ -15,9 +16,11 @@ from harvester.listing import find_errors
 from harvester.models import Repository
 from harvester.reading.errors import RepositoryBusyError
 from harvester.repositories import change_repository
+from oai.audit import Subject
 from oai.errors import TryLaterError, UsageError
 from oai.failures import Failure, FailureCode
 from web.auth.access import Right, asked_for, needs
+from web.auth.audit import change_one
 from web.errors.letter import letter_about, letter_part
 from web.errors.raw_bytes import RawView, view_of
 from web.errors.refetch import refetch, sentence
@@ -89,8 +92,11 @@ async def again(request: web.Request) -> web.Response:
         raise web.HTTPConflict(
             text=_("The identifier of the record is unknown, so it cannot be fetched separately.")
         )
+    subject = Subject(
+        kind="error", number=str(error.quarantine_id), name=error.identifier, action="error.fetch"
+    )
     try:
-        result, record = await refetch(request, repository, error)
+        result, record = await change_one(request, subject, partial(refetch, request, repository, error))
     except RepositoryBusyError:
         text = _("The repository is being harvested. Try again when the harvest has ended.")
         return await _page(request, Fetched(problem=text))
@@ -114,9 +120,9 @@ async def repair(request: web.Request) -> web.StreamResponse:
     if proposal is None:
         raise web.HTTPConflict(text=_("No repair makes this record readable."))
     chosen = [*repository.repairs, *proposal.repairs]
-    await database_of(request).run(
-        lambda session: change_repository(session, repository.repository_id, repairs=chosen)
-    )
+    subject = Subject(kind="repository", number=str(repository.repository_id), name=repository.display_name)
+    change = partial(database_of(request).run, change_repository, repository.repository_id, repairs=chosen)
+    await change_one(request, subject, change)
     if not error.identifier:
         raise web.HTTPSeeOther(f"/errors/{error.quarantine_id}?done=repair-chosen")
     return await again(request)
