@@ -9,20 +9,22 @@ from typing import Any, Final
 
 from aiohttp import web
 from aiohttp.typedefs import Handler
+from psycopg import Cursor
 from sqlalchemy import Connection, Engine, event
 
 from oai.actions import action_of_route
 from web.auth.access import canonical, is_api
 
-_WRITTEN: Final = re.compile(r"(?<!FOR )\b(INSERT INTO|UPDATE|DELETE FROM) (\w+)")
+_WRITTEN: Final = re.compile(r"(?<!FOR )\b(INSERT INTO|UPDATE|DELETE FROM) (?!SET )(\w+)")
 _AUDIT: Final = "web_audit"
-_OF_NO_ACTION: Final = frozenset({"web_session"})
-"""Tables that each request may write."""
+_OF_NO_ACTION: Final = frozenset({"web_session", "web_api_token"})
+"""Tables in which any request may write when a session or token was last used."""
 _statements: ContextVar[list[tuple[str, str]] | None] = ContextVar("statements", default=None)
 
 
-def _executed(connection: Connection, _cursor: object, statement: str, *_rest: object) -> None:
-    connection.info.setdefault("written", []).extend(_WRITTEN.findall(statement))
+def _executed(connection: Connection, cursor: Cursor[Any], statement: str, *_rest: object) -> None:
+    if cursor.rowcount:
+        connection.info.setdefault("written", []).extend(_WRITTEN.findall(statement))
 
 
 def _committed(connection: Connection) -> None:
@@ -37,7 +39,7 @@ def _undone(connection: Connection) -> None:
 
 def watch(engine: Engine) -> None:
     """Note the statements that write, of the requests that `unrecorded_changes` follows, once committed."""
-    listeners = {"before_cursor_execute": _executed, "commit": _committed, "rollback": _undone}
+    listeners = {"after_cursor_execute": _executed, "commit": _committed, "rollback": _undone}
     for name, listener in listeners.items():
         if not event.contains(engine, name, listener):
             event.listen(engine, name, listener)
