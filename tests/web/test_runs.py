@@ -688,6 +688,19 @@ async def test_the_letter_repeats_the_request_that_failed(server: Server, admini
     assert "verb=ListRecords" in unnamed.partition('id="letter"')[2]
 
 
+async def test_the_letter_about_a_strict_run_does_not_count_the_record_that_ended_it(
+    server: Server, administrator: Browser
+) -> None:
+    failed = {"status": RunStatus.FAILED, "verdict": "failed", "failure_code": "records_refused"}
+    with server.database.session() as session:
+        a_run(session, a_repository(session), **failed, record_count=0, invalid_count=1)
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+
+    assert "Records received before: 0" in page.partition('id="letter"')[2]
+
+
 async def test_a_run_with_rejected_records_leads_to_them(server: Server, administrator: Browser) -> None:
     with server.database.session() as session:
         telc = a_repository(session)

@@ -39,7 +39,11 @@ def _undone(connection: Connection) -> None:
 
 def watch(engine: Engine) -> None:
     """Note the statements that write, of the requests that `unrecorded_changes` follows, once committed."""
-    listeners = {"after_cursor_execute": _executed, "commit": _committed, "rollback": _undone}
+    listeners: dict[str, Any] = {
+        "after_cursor_execute": _executed,
+        "commit": _committed,
+        "rollback": _undone,
+    }
     for name, listener in listeners.items():
         if not event.contains(engine, name, listener):
             event.listen(engine, name, listener)

@@ -117,12 +117,14 @@ def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
     failure = of_run(run)
     opening = _("we harvest your repository %(name)s over OAI-PMH. The last harvest failed.")
     subject, received = _("%(name)s cannot be harvested"), _("Records received before: %(records)s")
+    records = run.record_count
     if run.status == RunStatus.COMPLETED_WITH_ERRORS:
         opening = _(
             "we harvest your repository %(name)s over OAI-PMH. "
             "The last harvest may have received only some of the records."
         )
         subject, received = _("%(name)s cannot be harvested completely"), _("Records received: %(records)s")
+        records += run.invalid_count
     lines = [
         opening % {"name": name},
         "",
@@ -131,7 +133,7 @@ def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
         _("Metadata format: %(prefix)s") % {"prefix": run.metadata_prefix},
         *([_("Set: %(set)s") % {"set": run.set_spec}] if run.set_spec else []),
         *([_("Error message: %(reason)s") % {"reason": run.failure_reason}] if run.failure_reason else []),
-        received % {"records": number(run.record_count + run.invalid_count)},
+        received % {"records": number(records)},
         _("The request can be repeated with:"),
         f"    {curl}",
         "",

@@ -143,8 +143,11 @@ async def repair(request: web.Request) -> web.StreamResponse:
         raise web.HTTPConflict(text=_("No repair makes this record readable."))
     chosen = [*repository.repairs, *proposal.repairs]
     subject = Subject(kind="repository", number=str(repository.repository_id), name=repository.display_name)
-    change = partial(database_of(request).run, change_repository, repository.repository_id, repairs=chosen)
-    await change_one(request, subject, change)
+
+    def change(session: Session) -> None:
+        change_repository(session, repository.repository_id, repairs=chosen)
+
+    await change_one(request, subject, partial(database_of(request).run, change))
     if not error.identifier:
         raise web.HTTPSeeOther(f"/errors/{error.quarantine_id}?done=repair-chosen")
     return await again(request)
