@@ -156,7 +156,7 @@ def _send_again(
 
 def _choose_again(request: web.Request, to_sign_in: web.HTTPException) -> web.StreamResponse:
     """Return a page that says that a form with a file was not applied; a page cannot keep the file."""
-    text = f"{request[UNSENT]} {_('Sign in, and choose the file again.')}"
+    text = " ".join((request[UNSENT], _("Sign in, and choose the file again.")))
     return _answer(request, 401, text, {}, (to_sign_in.headers["Location"], _("Sign in")))
 
 
