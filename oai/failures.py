@@ -14,7 +14,16 @@ from typing import Any, Final, Self
 
 from oai.failure_codes import FailureCode
 
-__all__ = ["SENTENCES", "Explanation", "Failure", "FailureCode", "explained", "failure_columns"]
+__all__ = [
+    "SENTENCES",
+    "CodedText",
+    "Explanation",
+    "Failure",
+    "FailureCode",
+    "explained",
+    "failure_columns",
+    "failure_in",
+]
 
 _TRANSLATIONS: Final = Path(__file__).parent / "translations"
 _TIMES: Final = frozenset({"at", "first", "last", "until", "end"})
@@ -63,6 +72,7 @@ _CODES_OF_KINDS: Final = {
         " place_unusable other job_stopped job_paused job_restarted manager_ended process_stopped"
         " process_paused process_deleted process_killed process_restarted process_ended_with_manager"
         " import_lost run_skipped run_missed schedule_failing schedule_over waiting rules_changed"
+        " answer_in_parts list_continued list_restarted"
     ),
 }
 _KINDS: Final[Mapping[FailureCode, str]] = {
@@ -279,6 +289,24 @@ def explained(
         facts["times"] = _times(failure, facts)
     shown = _Shown(facts, fact)
     return Explanation(what=words.what % shown, todo=words.todo % shown, who=words.who)
+
+
+class CodedText(str):
+    """A technical text that also has the failure that explains it to users."""
+
+    __slots__ = ("failure",)
+    failure: Failure | None
+
+    def __new__(cls, text: str, failure: Failure | None = None) -> Self:
+        """Return the text with its failure."""
+        made = super().__new__(cls, text)
+        made.failure = failure
+        return made
+
+
+def failure_in(text: str) -> Failure | None:
+    """Return the failure of a `CodedText`; None for any other text."""
+    return text.failure if isinstance(text, CodedText) else None
 
 
 def failure_columns(failure: Failure | None) -> dict[str, Any]:

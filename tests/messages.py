@@ -147,7 +147,7 @@ def _of_other_parts() -> Iterator[str]:
 def _doctors_words() -> set[str]:
     wordings = doctor.SENTENCES.values()
     words = {wording.text for wording in wordings} | {wording.advice for wording in wordings}
-    return words | set(SUBJECTS.values()) | set(report.METHODS) | set(report.LEVELS)
+    return words | set(SUBJECTS.values()) | {*report.METHODS, *report.LEVELS, *report.OWN_VALUES}
 
 
 def places(text: str) -> set[str]:

@@ -41,6 +41,7 @@ from harvester.reading.errors import (
 from harvester.rules.validation import open_validator
 from harvester.vocabulary import Level
 from oai.errors import StrictCheckError, failure_of
+from oai.failures import CodedText, Failure, FailureCode
 from oai.vocabulary import Granularity, Verb
 
 _TRIES_WHILE_SEARCHING = 1
@@ -342,7 +343,8 @@ class ListHarvester:
         await self._change(lambda state: state.in_days(overlap), words)
 
     async def _begin_again(self, window: Window, error: ClientError) -> None:
-        words = f"the list was started again: {error}"
+        restarted = Failure(code=FailureCode.LIST_RESTARTED)
+        words = CodedText(f"the list was started again: {error}", restarted)
         await self._change(lambda state: state.begin_again(begin_again(window)), words, again=True)
 
     async def _take_up(self, window: Window, error: ClientError) -> None:
@@ -351,7 +353,8 @@ class ListHarvester:
         if later is None:
             await self._begin_again(window, error)
             return
-        words = f"the list was continued {later.in_words()}: {error}"
+        continued = Failure(code=FailureCode.LIST_CONTINUED, facts={"start": later.from_})
+        words = CodedText(f"the list was continued {later.in_words()}: {error}", continued)
         await self._change(lambda state: state.take_up(later), words)
 
     async def _divide(self, window: Window, error: ClientError, *, unanswered: bool = False) -> End:

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from oai.failures import Failure
+from oai.failures import Failure, failure_in
 
 _MOST = 1000
 _LONGEST = 2000
@@ -33,12 +33,12 @@ class Warnings:
         """Add a warning about an oddity that many answers share, with the place of the first one."""
         if oddity not in self._odd and len(self._odd) < _MOST:
             self._odd.add(oddity)
-            self.warn(f"{where}: {oddity}")
+            self.warn(f"{where}: {oddity}", failure_in(oddity))
 
     def warn(self, warning: str, failure: Failure | None = None) -> None:
-        """Add a warning, and log it."""
+        """Add a warning, and log it; a `CodedText` has its failure itself."""
         _log.warning("%s", warning)
-        self.keep(Note(text=warning, failure=failure))
+        self.keep(Note(text=warning, failure=failure or failure_in(warning)))
 
     def keep(self, note: Note) -> None:
         """Add a warning without logging it."""

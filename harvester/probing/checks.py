@@ -10,6 +10,7 @@ from harvester.probing.case import Case, error_in, short
 from harvester.reading.answers import Header, Identity, Page, ResumptionToken
 from harvester.reading.errors import ClientError, NoRecordsMatchError, NoSetHierarchyError
 from harvester.reading.replies import answer_date
+from harvester.reading.salvage import identifiers
 from oai.datestamps import Datestamp, format_datestamp, in_utc, parse_datestamp, read_moment
 from oai.vocabulary import PROTOCOL_VERSION, DeletedRecord, ErrorCode, Granularity, Verb
 
@@ -159,7 +160,7 @@ def _look_at_form(case: Case, page: Page) -> None:
     case.note("gzip", "well" if exchange.reply.compression else "none")
     slow = exchange.seconds > _SLOW_SECONDS
     case.note("speed", "slow" if slow else "well", seconds=round(exchange.seconds, 2))
-    count = len(page.headers)
+    count = len(page.headers) + len(page.faults)
     if page.next_token:
         case.note("page size", "small" if count < _SMALL_PAGE else "well", count=count)
         declared = page.complete_list_size is not None
@@ -204,10 +205,7 @@ async def look_at_identifiers(case: Case) -> None:
     except ClientError as error:
         case.note("identifiers", "failed", text=short(error))
     else:
-        # The pages of the two lists may differ in size.
-        pairs = zip(listed.headers, page.headers, strict=False)
-        same = all(one.identifier == other.identifier for one, other in pairs)
-        case.note("identifiers", "same" if same else "other")
+        _compare_lists(case, listed, page)
     wanted = next((header for header in page.headers if not header.deleted), page.headers[0])
     try:
         record = await case.client.get_record(wanted.identifier, case.metadata_prefix, loose=True)
@@ -215,6 +213,20 @@ async def look_at_identifiers(case: Case) -> None:
         case.note("get record", "failed", text=short(error))
     else:
         case.note("get record", "well" if record.header.identifier == wanted.identifier else "other")
+
+
+def _compare_lists(case: Case, listed: Page, page: Page) -> None:
+    """Compare the readable records of both lists; the pages of the lists may differ in size."""
+    faults = (*listed.faults, *page.faults)
+    unread = {next(identifiers(fault.raw), "") for fault in faults}
+    both = [
+        [header.identifier for header in one.headers if header.identifier not in unread]
+        for one in (listed, page)
+    ]
+    if all(one == other for one, other in zip(*both, strict=False)):
+        case.note("identifiers", "same")
+    elif "" not in unread:  # otherwise the records that only one list has may be the unreadable ones
+        case.note("identifiers", "other")
 
 
 def _look_at_expiry(case: Case, token: ResumptionToken) -> None:
@@ -305,7 +317,7 @@ async def look_before_earliest(case: Case) -> None:
     except ClientError as error:
         case.note("before earliest", "odd", text=short(error))
     else:
-        case.note("before earliest", "odd", text=f"{len(page.headers)} records")
+        case.note("before earliest", "listed", count=len(page.headers))
 
 
 async def look_at_sets(case: Case) -> None:

@@ -4,7 +4,6 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from babel.dates import format_date
 from sqlalchemy import update
 from sqlalchemy.orm import Session
 
@@ -12,7 +11,7 @@ from harvester.models import Repository
 from harvester.probing.case import SUBJECTS
 from harvester.probing.findings import Fact, Grade, Profile, Report
 from oai.console import counted
-from oai.languages import SOURCE, conventions
+from oai.languages import SOURCE, minute_in_utc
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -156,7 +155,7 @@ SENTENCES: Final[Mapping[str, Wording]] = {
     "records.none": _unknown("There are no records yet, so most checks were not possible."),
     "records.faulty": _bad(
         "%(count)s of the records on the first page cannot be read; the first: %(text)s",
-        "Correct these records; their raw bytes are stored with the harvester's run.",
+        "Correct these records.",
     ),
     "records.failed": _bad("Records cannot be listed: %(text)s", "Correct ListRecords (section 4.5)."),
     "encoding.well": _good("Answers are in UTF-8."),
@@ -255,6 +254,10 @@ SENTENCES: Final[Mapping[str, Wording]] = {
         "Requests before the earliest datestamp are answered with %(text)s.",
         "Answer noRecordsMatch and set a correct earliestDatestamp.",
     ),
+    "before earliest.listed": _odd(
+        "Requests before the earliest datestamp are answered with records (%(count)s).",
+        "Answer noRecordsMatch and set a correct earliestDatestamp.",
+    ),
     "sets.some": _good("The repository has %(count)s sets."),
     "sets.many": _good("The repository has more than %(count)s sets."),
     "sets.none": _good("The repository has no sets and answers noSetHierarchy."),
@@ -291,6 +294,10 @@ SENTENCES: Final[Mapping[str, Wording]] = {
 """By subject and finding."""
 
 
+OWN_VALUES: Final = ("a list", "nothing")
+"""Values that are not the repository's words, and are translated."""
+
+
 def grade_of(fact: Fact) -> Grade:
     """Return the fact's grade; unknown if a newer version wrote the fact."""
     wording = SENTENCES.get(fact.key)
@@ -300,7 +307,8 @@ def grade_of(fact: Fact) -> Grade:
 def in_words(fact: Fact, translate: Callable[[str], str] = str) -> str:
     """Return the fact as a sentence; `translate` translates the sentence before its values are filled in."""
     wording = SENTENCES.get(fact.key)
-    return translate(wording.text) % _Values(fact.values) if wording else fact.key
+    values = {name: translate(value) if value in OWN_VALUES else value for name, value in fact.values.items()}
+    return translate(wording.text) % _Values(values) if wording else fact.key
 
 
 def advice_for(fact: Fact, translate: Callable[[str], str] = str) -> str:
@@ -336,7 +344,7 @@ def letter(report: Report, translate: Translate = str, language: str = SOURCE) -
     """
     found = troubles(report)
     opening = translate("On %(day)s we tested how the repository %(url)s answers harvesters.") % {
-        "day": format_date(report.examined, "medium", conventions(language)),
+        "day": minute_in_utc(report.examined, language),
         "url": report.base_url,
     }
     if not found:

@@ -14,6 +14,7 @@ from typing import Final
 
 from harvester.reading.salvage import Piece, SplitAnswer, cut, escaped_ampersands, identifiers, only_child
 from oai.errors import MalformedXmlError
+from oai.failures import CodedText, Failure, FailureCode
 from oai.limits import DEFAULT_LIMITS, AnswerLimits
 from oai.vocabulary import OAI_NAMESPACE, REPAIRED_NAMESPACE, Verb
 
@@ -132,7 +133,8 @@ def repaired_piece(
 def note_of(found: Repaired) -> str:
     """Return the warning for a repaired record."""
     named = next(identifiers(found.raw), "?")
-    return f"record {named!r} was repaired on arrival: {', '.join(found.repairs)}"
+    repaired = Failure(code=FailureCode.RECORD_REPAIRED, facts={"identifier": named})
+    return CodedText(f"record {named!r} was repaired on arrival: {', '.join(found.repairs)}", repaired)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,15 @@ from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError, 
 from harvester.reading.list_elements import HEADER, RECORD, TOKEN, read_header, read_record, read_token
 from harvester.reading.prolog import trimmed
 from harvester.reading.repairs import Repair, repaired_answer
-from harvester.reading.salvage import Piece, SplitAnswer, cut, escaped_ampersands, fault_in, only_child
+from harvester.reading.salvage import (
+    Piece,
+    SplitAnswer,
+    cut,
+    escaped_ampersands,
+    fault_in,
+    only_child,
+    read_in_parts,
+)
 from harvester.reading.splitting import LargeAnswer, Part, Splitting, split
 from harvester.reading.spooled import Body, Spooled
 from harvester.reading.strictness import check_header, check_list, check_record, check_token
@@ -256,7 +264,7 @@ class _PageReader:
     def salvage(self, cut_up: SplitAnswer, *, size: int, error: _Broken) -> Page:
         """Return the page that can be read from the pieces of an answer broken by the error."""
         reason = error.failure.sentence() if isinstance(error, AnswerTooLargeError) else error.reason
-        self.notes.append(f"{reason}; its parts were read one by one")
+        self.notes.append(read_in_parts(reason))
         for piece in cut_up.pieces:
             element = self._alone(cut_up, piece)
             if element is not None:

@@ -17,7 +17,7 @@ from lxml import etree
 from harvester.reading.answers import Fault
 from harvester.reading.envelope import local_name
 from oai.errors import MalformedXmlError
-from oai.failures import Failure, FailureCode
+from oai.failures import CodedText, Failure, FailureCode
 from oai.limits import AnswerLimits
 from oai.vocabulary import DC_NAMESPACE, OAI_DC_NAMESPACE, XSI_NAMESPACE, Verb
 from oai.xml import parse
@@ -379,6 +379,11 @@ def only_child(cut_up: SplitAnswer, piece: Piece, verb: Verb, limits: AnswerLimi
     if local_name(container) != verb or len(container) != 1:
         raise MalformedXmlError("record", "not exactly one element")
     return SalvagedElement(container[0], fragment.notes)
+
+
+def read_in_parts(reason: str) -> CodedText:
+    """Return the note about a broken answer whose pieces are read alone."""
+    return CodedText(f"{reason}; its parts were read one by one", Failure(code=FailureCode.ANSWER_IN_PARTS))
 
 
 def fault_of(cut_up: SplitAnswer, piece: Piece, verb: Verb, limits: AnswerLimits) -> Fault | None:

@@ -21,7 +21,7 @@ from harvester.reading.envelope import Envelope, local_name, open_envelope
 from harvester.reading.errors import AnswerTooLargeError, MalformedAnswerError
 from harvester.reading.list_elements import read_header, read_record, read_token
 from harvester.reading.repairs import Repair, note_of, repaired_piece
-from harvester.reading.salvage import SplitAnswer, cut, fault_of
+from harvester.reading.salvage import SplitAnswer, cut, fault_of, read_in_parts
 from harvester.reading.spooled import Spooled
 from harvester.reading.strictness import check_header, check_record
 from oai.errors import MalformedXmlError
@@ -360,7 +360,7 @@ def _salvaged(
     if hasattr(mmap, "MADV_DONTNEED"):
         mapped.madvise(mmap.MADV_DONTNEED)  # pages that were scanned can be read again from the file
     reason = error.failure.sentence() if isinstance(error, AnswerTooLargeError) else error.reason
-    notes = (*notes, f"{reason}; its parts were read one by one")
+    notes = (*notes, read_in_parts(reason))
     return Splitting(token="", parts=_sound_parts(cut_up, large, notes, error))
 
 

@@ -10,7 +10,7 @@ from lxml import etree
 
 from harvester.reading.salvage import WELL_KNOWN
 from harvester.rule_lab.rows import Namespace
-from oai.vocabulary import OAI_NAMESPACE
+from oai.vocabulary import OAI_NAMESPACE, REPAIRED_NAMESPACE
 
 _PREFIXES: Final[Mapping[str, str]] = {
     **{uri: prefix for prefix, uri in WELL_KNOWN.items()},
@@ -74,6 +74,8 @@ def _field_of(element: etree._Element) -> Field | None:
     uri = name.namespace or ""
     if uri == OAI_NAMESPACE:
         return _field("setSpec", "//oai:setSpec", "oai", uri) if name.localname == "setSpec" else None
+    if uri == REPAIRED_NAMESPACE:  # our own mark, no field of the repository
+        return None
     if uri == _MARC:
         return _field_of_marc(element, name.localname)
     if not uri:

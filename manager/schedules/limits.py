@@ -67,9 +67,9 @@ def check_run(
 ) -> None:
     """Raise LimitError if a partner's run of the repository would be due too soon after another run.
 
-    That is the last successful one, and one that is due or under way, except what the same transaction asks
-    for and what the schedule `besides` plans. Runs that failed or were interrupted do not count: whoever has
-    corrected the cause may try at once, unless the last success is so recent.
+    That is the last one that did not fail, and one that is due or under way, except what the same
+    transaction asks for and what the schedule `besides` plans. Runs that failed or were interrupted do not
+    count: whoever has corrected the cause may try at once, unless the last success is so recent.
     """
     # Requests at the same time wait for each other here: the second one sees the job of the first.
     locked = select(Repository.repository_id).where(Repository.repository_id == repository_id)
@@ -82,8 +82,8 @@ def check_run(
     ).one()
     if last is not None and due - last < floor:
         raise LimitError(
-            "The last successful harvest of the repository began at %(last)s, and %(least)s minutes must be "
-            "between two runs. The next run is possible at %(next)s.",
+            "The last harvest that stored records began at %(last)s, and %(least)s minutes must be between "
+            "two runs. The next run is possible at %(next)s.",
             last=last,
             least=least,
             # Messages have minutes: that of the moment itself would be too early.

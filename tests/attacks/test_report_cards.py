@@ -13,6 +13,7 @@ from harvester.models import Repository
 from harvester.vocabulary import RunStatus
 from manager.notices.digests import offer_digest
 from manager.notices.models import Language, Notice, NoticeDigest
+from oai.audit import AuditEntry
 from oai.datestamps import utc_now
 from oai.outgoing import MailSettings
 from oai.owners import RepositoryOwner
@@ -202,3 +203,8 @@ async def test_a_stranger_can_subscribe_only_published_addresses_to_the_digest(
         assert (await stranger.post(link, {"do": step}, token=token))[0] == expected
     assert (await stranger.get(link))[0] == 404
     assert (await stranger.get(f"/digests/{'x' * 22}"))[0] == 404
+    with server.database.session() as session:
+        answers = select(AuditEntry.object_kind, AuditEntry.object_id, AuditEntry.object_name)
+        found = session.execute(answers.where(AuditEntry.action == "digest.answer")).all()
+        name = session.scalars(select(Repository)).one().display_name
+    assert found == [("repository", "1", name)] * 2, "the log has no token of a link"

@@ -23,6 +23,7 @@ from tests.chromium import PATIENCE
 from tests.forked_isolated import forked
 from tests.manager.conftest import QUICK, manager_process
 from tests.reused_database import backends, reused, settings
+from tests.web.unrecorded import unrecorded_changes, watch
 from web.app import create_app
 from web.auth.sessions import hashed, start_session
 from web.auth.sign_in import make_link
@@ -186,12 +187,16 @@ async def server(
         session.execute(_STANDING_USERS)
         session.commit()
     app = create_app(settings, database, poll_seconds=poll_seconds, page_sizes=page_sizes)
+    unrecorded = set[str]()
+    watch(database.engine)
+    app.middlewares.insert(0, unrecorded_changes(unrecorded))
     runner = web.AppRunner(app, shutdown_timeout=1, max_line_size=LONGEST_LINE)
     await runner.setup()
     await web.TCPSite(runner, "127.0.0.1", 0).start()
     port = runner.addresses[0][1]
     yield Server(app=app, base_url=f"http://127.0.0.1:{port}", settings=settings, database=database)
     await runner.cleanup()
+    assert unrecorded == set(), "the audit log has no entry: use `change_one`, or redirect"
 
 
 _STANDING_USERS = text(

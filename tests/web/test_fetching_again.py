@@ -1,12 +1,13 @@
 """A broken record's page fetches it again: it stays broken, or is stored by its schedule's rules."""
 
 import asyncio
+import re
 from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
 from lxml import html
-from sqlalchemy import select, update
+from sqlalchemy import func, select, update
 
 from harvester.harvest import checkpoint
 from harvester.harvest.checkpoint import only_harvest
@@ -14,6 +15,7 @@ from harvester.harvest.harvest import harvest
 from harvester.harvest.models import Quarantined
 from harvester.harvest.request import HarvestRequest
 from harvester.models import History, Record, Repository
+from oai.audit import AuditEntry
 from oai.errors import required
 from tests.harvester.fake_repository import FakeRepository, many, serve
 from tests.web.conftest import Browser, Server
@@ -154,6 +156,53 @@ async def test_a_letter_is_signed_with_the_full_name_of_the_organisation(
     assert root.xpath("string(//pre[@id='letter'])").endswith("Kind regards\nOlga, Moravian Library\n")
 
 
+def _letter(page: str) -> str:
+    root: Any = html.fromstring(page)
+    return str(root.xpath("string(//pre[@id='letter'])"))
+
+
+async def test_one_letter_has_all_rejected_records_of_a_run_by_kind(
+    server: Server, administrator: Browser, fake: FakeRepository
+) -> None:
+    _schedule(server)
+    fake.items += many(12, size=8)[3:]
+    fake.fault = lambda _, body: re.sub(rb"Title ([1-8])\b", rb"Title & \1", body).replace(
+        b"Title 9", b"Title \x01 9"
+    )
+    request = HarvestRequest(repository_id=1, full=True)
+    await harvest(server.database, server.settings, request, stop=asyncio.Event())
+    with server.database.session() as session:
+        run = session.scalars(select(func.max(History.history_id))).one()
+        session.execute(update(Quarantined).values(history_id=run))
+        session.commit()
+
+    _, page = await administrator.get(f"/runs/{run}/errors")
+    _, in_czech = await administrator.get(f"/runs/{run}/errors?letter=cs")
+
+    letter = _letter(page)
+    assert letter.count("(8)") == letter.count("(1)") == 1
+    assert letter.count("    oai:fake.example:") == 6, "five of the first kind"
+    assert letter.count("Title &amp; ") == 1, "one worked example of each kind"
+    assert "verb=GetRecord&identifier=oai%3Afake.example%3A" in letter
+    assert "mailto:admin@fake.example" in page
+    assert _letter(in_czech).startswith("Vážen")
+
+
+async def test_a_run_without_unread_records_has_no_letter(
+    server: Server, administrator: Browser, fake: FakeRepository
+) -> None:
+    assert fake.items
+    with server.database.session() as session:
+        run = session.scalars(select(Quarantined.history_id)).one()
+        session.execute(update(Quarantined).values(resolved=func.now()))
+        session.commit()
+
+    status, page = await administrator.get(f"/runs/{run}/errors")
+
+    assert (status, _letter(page)) == (200, "")
+    assert "mailto:" not in page
+
+
 async def test_accepting_a_repair_stores_the_record_and_repairs_later_ones(
     server: Server, administrator: Browser, viewer: Browser, fake: FakeRepository
 ) -> None:
@@ -174,6 +223,29 @@ async def test_accepting_a_repair_stores_the_record_and_repairs_later_ones(
     assert (await administrator.post("/repositories/1/settings", form))[0] == 303
     with server.database.session() as session:
         assert session.get_one(Repository, 1).repairs == []
+
+
+async def test_the_audit_log_has_a_repair_at_its_repository_and_a_fetched_record(
+    server: Server, administrator: Browser, fake: FakeRepository
+) -> None:
+    _schedule(server)
+    fake.fault = None
+
+    await administrator.post("/errors/1/repair")
+    await administrator.post("/errors/1/again")
+
+    fetched = ("error.fetch", "error", "1", "oai:fake.example:1")
+    with server.database.session() as session:
+        repaired, *rest = session.scalars(select(AuditEntry).order_by(AuditEntry.audit_id))
+        assert (repaired.action, repaired.object_kind, repaired.object_id) == (
+            "repository.repair",
+            "repository",
+            "1",
+        )
+        assert repaired.object_name == session.get_one(Repository, 1).display_name
+        assert (repaired.before, repaired.after) == ({"repairs": []}, {"repairs": ["ampersand"]})
+        found = [(one.action, one.object_kind, one.object_id, one.object_name) for one in rest]
+        assert found == [fetched, fetched]
 
 
 async def test_no_repair_is_proposed_for_a_record_that_no_repair_makes_readable(
@@ -213,6 +285,8 @@ async def test_a_record_is_not_fetched_while_its_repository_is_being_harvested(
 
     assert status == 200
     assert "The repository is being harvested" in page
+    with server.database.session() as session:
+        assert session.scalars(select(AuditEntry)).all() == [], "nothing was changed"
 
 
 @pytest.mark.usefixtures("fake")

@@ -11,7 +11,7 @@ from multidict import MultiDict
 from harvester.harvest_plan import Surface, carried
 from provider.holdings.collections import add_collection
 from tests.web.conftest import Browser, Server, browser_of
-from tests.web.rows import a_repository
+from tests.web.rows import a_repository, a_schedule
 from tests.web.standing import a_world
 from web.api.shapes import In
 from web.schedules.forms import ScheduleForm
@@ -275,6 +275,26 @@ async def test_an_outdated_form_undoes_another_change_only_after_confirmation(
     assert shown[second[0]] == second[1], "the form keeps what was entered"
     assert (await administrator.post(path + end, shown))[0] == 303, "whoever saves again means it"
     assert (await _filled_in(administrator, path, end))[second[0]] == second[1]
+
+
+async def test_the_frequency_that_another_user_chose_is_in_words(
+    server: Server, administrator: Browser
+) -> None:
+    with server.database.session() as session:
+        number = a_schedule(session, a_repository(session), metadata_prefix="oai_dc").id
+        session.commit()
+    path = f"/schedules/{number}/edit"
+    tab = await _filled_in(administrator, path, "")
+    theirs = {name: value for name, value in tab.items() if name != "when"}
+    status, page, _ = await administrator.post(path, {**theirs, "frequency": "weekly on saturday at 04:15"})
+    assert status == 303, page
+
+    await administrator.post("/account/language", {"language": "cs"})
+    status, page, _ = await administrator.post(path, {**tab, "metadata_prefix": "marc21"})
+
+    assert status == 409
+    assert "weekly on saturday" not in "".join(re.findall("Nyní: [^<]*", page))
+    assert "Nyní: každý týden v sobotu v 04:15" in page
 
 
 async def test_a_sign_in_does_not_count_as_a_change_of_the_user(

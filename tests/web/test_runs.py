@@ -81,8 +81,10 @@ async def test_a_date_range_that_could_not_be_listed_is_shown_with_its_cause(
     assert "The repository reports an internal error." in summary
     assert "2 date ranges could not be listed; see Errors." in summary
     assert "The next harvest requests it again" in summary
-    assert listed.count("A part of the list could not be read") == 2, "one group for each cause"
-    assert listed.count(span) == 2
+    groups, _, letter = listed.partition('id="letter"')
+    for part in (groups, letter):
+        assert part.count("A part of the list could not be read") == 2, "one group for each cause"
+        assert part.count(span) == 2
     assert f"Records of {span}" in page
     assert "A part of its list cannot be read." in page
     assert "One of its records" not in page
@@ -721,6 +723,19 @@ async def test_the_letter_repeats_the_request_that_failed(server: Server, admini
     assert command in page.partition('id="letter"')[2]
     assert command in parameters
     assert "verb=ListRecords" in unnamed.partition('id="letter"')[2]
+
+
+async def test_the_letter_about_a_strict_run_does_not_count_the_record_that_ended_it(
+    server: Server, administrator: Browser
+) -> None:
+    failed = {"status": RunStatus.FAILED, "verdict": "failed", "failure_code": "records_refused"}
+    with server.database.session() as session:
+        a_run(session, a_repository(session), **failed, record_count=0, invalid_count=1)
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+
+    assert "Records received before: 0" in page.partition('id="letter"')[2]
 
 
 async def test_a_run_with_rejected_records_leads_to_them(server: Server, administrator: Browser) -> None:

@@ -77,6 +77,17 @@ def _names(server: Server) -> list[str]:
 
 
 @pytest.mark.usefixtures("archive")
+async def test_a_file_that_is_sent_after_the_session_ended_is_said_not_to_be_imported(
+    stranger: Browser,
+) -> None:
+    status, page, _ = await _send(stranger, {"source": "library"}, _lines(_title("a")))
+
+    assert status == 401
+    assert "Your session has ended, so the form was not saved." in page
+    assert "choose the file again" in page
+    assert 'href="/sign-in' in page
+
+
 async def test_a_plan_changes_nothing_and_the_import_applies_it(server: Server, curator: Browser) -> None:
     titles = _lines(
         _title("1", "http://www.a.example/", publisher="Nakladatelství Čas"),

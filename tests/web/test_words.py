@@ -186,7 +186,9 @@ async def test_diagnostics_are_in_the_readers_language_and_the_letter_in_the_cho
     _, czech = await administrator.get("/repositories/1/doctor")
     _, slovak = await administrator.get("/repositories/1/doctor?letter=sk")
 
-    assert _letter(czech).startswith("Vážená kolegyně, vážený kolego,\n\ndne 2. 1. 2026 jsme zkoušeli")
+    assert _letter(czech).startswith(
+        "Vážená kolegyně, vážený kolego,\n\ndne 2. 1. 2026 3:04 UTC jsme zkoušeli"
+    )
     assert _letter(czech).endswith("S pozdravem\nAlena\n")
     assert "přerušená sklizeň musí začít znovu" in _letter(czech)
     assert "prerušený zber sa musí začať odznova" in _letter(slovak)

@@ -128,7 +128,8 @@ async def change_one(
     action = _action(request)
     if action is None:
         raise RuntimeError(f"{request.path}: no action in oai.actions")
-    begun = await database_of(request).run(begin, action.verb, actor(request), subject)
+    verb = subject.action or action.verb
+    begun = await database_of(request).run(begin, verb, actor(request), subject)
     request[_EACH] = [*request.get(_EACH, []), begun.audit_id]
     status = _NO_RESPONSE
     try:

@@ -45,6 +45,8 @@ _NO_LETTER: Final = NOT_STARTED | {
     FailureCode.SERVER_BUSY,
 }
 """Failures about which a repository's administrator can do nothing, or that pass by themselves."""
+_EXAMPLES: Final = 5
+"""Records of each kind that a letter names."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,6 +55,16 @@ class Letter:
 
     subject: str
     lines: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Evidence:
+    """What letters show of a record that was rejected, and its page, too."""
+
+    address: str | None
+    """Requests the record alone, if its identifier is known."""
+    view: RawView
+    proposal: Proposal | None
 
 
 async def letter_part(
@@ -105,12 +117,14 @@ def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
     failure = of_run(run)
     opening = _("we harvest your repository %(name)s over OAI-PMH. The last harvest failed.")
     subject, received = _("%(name)s cannot be harvested"), _("Records received before: %(records)s")
+    records = run.record_count
     if run.status == RunStatus.COMPLETED_WITH_ERRORS:
         opening = _(
             "we harvest your repository %(name)s over OAI-PMH. "
             "The last harvest may have received only some of the records."
         )
         subject, received = _("%(name)s cannot be harvested completely"), _("Records received: %(records)s")
+        records += run.invalid_count
     lines = [
         opening % {"name": name},
         "",
@@ -119,7 +133,7 @@ def letter_about_run(run: History, repository: Repository, curl: str) -> Letter:
         _("Metadata format: %(prefix)s") % {"prefix": run.metadata_prefix},
         *([_("Set: %(set)s") % {"set": run.set_spec}] if run.set_spec else []),
         *([_("Error message: %(reason)s") % {"reason": run.failure_reason}] if run.failure_reason else []),
-        received % {"records": number(run.record_count + run.invalid_count)},
+        received % {"records": number(records)},
         _("The request can be repeated with:"),
         f"    {curl}",
         "",
@@ -137,18 +151,10 @@ def letter_about_report(report: Report) -> Letter:
     )
 
 
-def letter_about(
-    error: Quarantined,
-    repository: Repository,
-    *,
-    address: str | None,
-    view: RawView,
-    proposal: Proposal | None,
-) -> Letter:
-    """Return the letter about a record; `address` requests it alone, if its identifier is known."""
+def letter_about(error: Quarantined, repository: Repository, known: Evidence) -> Letter:
+    """Return the letter about a record."""
     name = repository.display_name
     words = in_words(error.failure)
-    faulty = next((line for line in view.lines if line.faulty), None)
     opening = _("we harvest your repository %(name)s over OAI-PMH. One of its records cannot be read.")
     subject = _("A record of %(name)s cannot be harvested")
     which = _("Record: %(identifier)s") % {"identifier": error.identifier or "-"}
@@ -161,8 +167,37 @@ def letter_about(
         "",
         words.what,
         which,
+        *_evidence(error, known),
+        "",
+        _("We would be glad if you could correct it."),
+    ]
+    return Letter(subject=subject % {"name": name}, lines=lines)
+
+
+def letter_about_errors(
+    groups: Sequence[tuple[Sequence[Quarantined], Evidence]], repository: Repository
+) -> Letter:
+    """Return the letter about the errors of a run, by kind, each with what is known of its first one."""
+    name = repository.display_name
+    lines = [_("we harvest your repository %(name)s over OAI-PMH. Some of its records cannot be read.")]
+    for errors, evidence in groups:
+        shown = [error.identifier or error.date_range or "-" for error in errors[:_EXAMPLES]]
+        more = [_("and more")] if len(errors) > len(shown) else []
+        lines += ["", f"{in_words(errors[0].failure).what} ({number(len(errors))})"]
+        lines += [f"    {text}" for text in (*shown, *more)]
+        lines += [_("The first of them:"), *_evidence(errors[0], evidence)]
+    lines += ["", _("We would be glad if you could correct them.")]
+    subject = _("Records of %(name)s cannot be harvested")
+    return Letter(subject=subject % {"name": name}, lines=[lines[0] % {"name": name}, *lines[1:]])
+
+
+def _evidence(error: Quarantined, known: Evidence) -> list[str]:
+    """Return where the fault is, and what corrects it."""
+    view, proposal = known.view, known.proposal
+    faulty = next((line for line in view.lines if line.faulty), None)
+    lines = [
         _("Metadata format: %(prefix)s") % {"prefix": error.metadata_prefix},
-        _("Request: %(address)s") % {"address": address or error.url},
+        _("Request: %(address)s") % {"address": known.address or error.url},
         _("Error message: %(reason)s") % {"reason": view.reason(error.reason)},
     ]
     if faulty is not None:
@@ -174,5 +209,4 @@ def letter_about(
         for change in proposal.changes:
             lines += [f"    {change.before}{text}{change.after}" for text in (change.old, change.new)]
         lines += [f"    {_('and more')}"] if proposal.more else []
-    lines += ["", _("We would be glad if you could correct it.")]
-    return Letter(subject=subject % {"name": name}, lines=lines)
+    return lines

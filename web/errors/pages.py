@@ -2,11 +2,13 @@
 
 import asyncio
 import shlex
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import Any, Final
 
 from aiohttp import web
+from sqlalchemy.orm import Session
 
 from harvester.client.transport import request_url
 from harvester.harvest.models import Quarantined
@@ -15,10 +17,12 @@ from harvester.listing import find_errors
 from harvester.models import Repository
 from harvester.reading.errors import RepositoryBusyError
 from harvester.repositories import change_repository
+from oai.audit import Subject
 from oai.errors import TryLaterError, UsageError
 from oai.failures import Failure, FailureCode
 from web.auth.access import Right, asked_for, needs
-from web.errors.letter import letter_about, letter_part
+from web.auth.audit import change_one
+from web.errors.letter import Evidence, letter_about, letter_about_errors, letter_part
 from web.errors.raw_bytes import RawView, view_of
 from web.errors.refetch import refetch, sentence
 from web.errors.repairs import proposal_for, repair_words
@@ -30,6 +34,8 @@ from web.site.params import BIG_NUMBER
 from web.site.render import render
 
 _MOST: Final = 500
+_KINDS: Final = 10
+"""Kinds of errors in a letter, the most frequent ones."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +66,26 @@ async def listing(request: web.Request) -> web.Response:
     """List the errors of a run by kind."""
     run, shared = await run_page(request)
     errors = await database_of(request).run(find_errors, limit=_MOST, run=run.history_id, resolved=True)
-    return render(request, "run_errors.html", **shared, groups=grouped(errors), count=len(errors), most=_MOST)
+    groups = grouped(errors)
+    shared |= await _letter_of_run(request, groups, shared["repository"])
+    return render(request, "run_errors.html", **shared, groups=groups, count=len(errors), most=_MOST)
+
+
+async def _letter_of_run(
+    request: web.Request, groups: Sequence[Group], repository: Repository
+) -> Mapping[str, Any]:
+    """Return the letter about what is still unread, each kind with the bytes of one record only."""
+    known = []
+    for group in groups[:_KINDS]:
+        unread = [error for error in group.errors if error.resolved is None]
+        first = None
+        if unread:
+            first = await database_of(request).run(Session.get, Quarantined, unread[0].quarantine_id)
+        if first is not None:
+            known.append((unread, await asyncio.to_thread(_evidence, first, repository)))
+    if not known:
+        return {"letter": "", "mail": None}
+    return await letter_part(request, repository.admin_email, lambda: letter_about_errors(known, repository))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -89,8 +114,11 @@ async def again(request: web.Request) -> web.Response:
         raise web.HTTPConflict(
             text=_("The identifier of the record is unknown, so it cannot be fetched separately.")
         )
+    subject = Subject(
+        kind="error", number=str(error.quarantine_id), name=error.identifier, action="error.fetch"
+    )
     try:
-        result, record = await refetch(request, repository, error)
+        result, record = await change_one(request, subject, partial(refetch, request, repository, error))
     except RepositoryBusyError:
         text = _("The repository is being harvested. Try again when the harvest has ended.")
         return await _page(request, Fetched(problem=text))
@@ -114,9 +142,12 @@ async def repair(request: web.Request) -> web.StreamResponse:
     if proposal is None:
         raise web.HTTPConflict(text=_("No repair makes this record readable."))
     chosen = [*repository.repairs, *proposal.repairs]
-    await database_of(request).run(
-        lambda session: change_repository(session, repository.repository_id, repairs=chosen)
-    )
+    subject = Subject(kind="repository", number=str(repository.repository_id), name=repository.display_name)
+
+    def change(session: Session) -> None:
+        change_repository(session, repository.repository_id, repairs=chosen)
+
+    await change_one(request, subject, partial(database_of(request).run, change))
     if not error.identifier:
         raise web.HTTPSeeOther(f"/errors/{error.quarantine_id}?done=repair-chosen")
     return await again(request)
@@ -125,6 +156,28 @@ async def repair(request: web.Request) -> web.StreamResponse:
 async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Response:
     error = await asked_for(request, Quarantined)
     repository = await asked_for(request, Repository, error.repository_id)
+    plain = in_words(error.failure).what
+    known = await asyncio.to_thread(_evidence, error, repository)
+    return render(
+        request,
+        "error.html",
+        error=error,
+        repository=repository,
+        name=repository.display_name,
+        plain=plain,
+        view=known.view,
+        **await letter_part(request, repository.admin_email, lambda: letter_about(error, repository, known)),
+        again=known.address,
+        fetched=fetched,
+        repairs={value: label for value, label in repair_words() if value in repository.repairs},
+        proposal=known.proposal,
+        words=dict(repair_words()),
+        curl=f"curl --compressed {shlex.quote(known.address or error.url)}",
+    )
+
+
+def _evidence(error: Quarantined, repository: Repository) -> Evidence:
+    """Return what the bytes of the record show; looking for a repair takes a moment."""
     alone = None
     if error.identifier:
         arguments = [
@@ -133,29 +186,8 @@ async def _page(request: web.Request, fetched: Fetched | None = None) -> web.Res
             ("metadataPrefix", error.metadata_prefix),
         ]
         alone = request_url(repository.base_url, arguments)
-    plain = in_words(error.failure).what
     view = view_of(error.raw, line=int(error.failure.facts.get("line", 0)))
-    proposal = await asyncio.to_thread(proposal_for, error.raw, error.raw_size)
-    return render(
-        request,
-        "error.html",
-        error=error,
-        repository=repository,
-        name=repository.display_name,
-        plain=plain,
-        view=view,
-        **await letter_part(
-            request,
-            repository.admin_email,
-            lambda: letter_about(error, repository, address=alone, view=view, proposal=proposal),
-        ),
-        again=alone,
-        fetched=fetched,
-        repairs={value: label for value, label in repair_words() if value in repository.repairs},
-        proposal=proposal,
-        words=dict(repair_words()),
-        curl=f"curl --compressed {shlex.quote(alone or error.url)}",
-    )
+    return Evidence(address=alone, view=view, proposal=proposal_for(error.raw, error.raw_size))
 
 
 async def raw(request: web.Request) -> web.Response:

@@ -9,6 +9,7 @@ import secrets
 import time
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Any, Final
 
 from aiohttp import web
@@ -22,10 +23,12 @@ from harvester.probing.findings import Report
 from harvester.probing.report import letter
 from manager.notices.digests import addresses_of, confirm_digest, find_digest, offer_digest, stop_digest
 from manager.notices.models import Language
+from oai.audit import Subject
 from oai.datestamps import utc_now
 from oai.errors import UsageError
 from web.alerts.forms import language_choices
 from web.auth.access import Right, about, asked_for, needs
+from web.auth.audit import change_one
 from web.auth.sessions import hashed
 from web.models import ReportCard
 from web.repositories.diagnostics import DIAGNOSTICS, facts_in_words
@@ -266,10 +269,17 @@ async def show_digest(request: web.Request) -> web.Response:
 async def change_digest(request: web.Request) -> web.Response:
     """Confirm or stop the digest."""
     token, stops = request.match_info["digest"], (await request.post()).get("do") == "stop"
+    found = await database_of(request).run(find_digest, token)
+    if found is not None:
+        # Not by the path, whose token is a secret.
+        number, name = str(found[1].repository_id), found[1].display_name
+        subject = Subject(kind="repository", number=number, name=name)
+        work = partial(database_of(request).run, stop_digest if stops else confirm_digest, token)
+        await change_one(request, subject, work)
     if stops:
-        await database_of(request).run(stop_digest, token)
         return render(request, "digest_stopped.html", headers=_HEADERS)
-    await database_of(request).run(confirm_digest, token)
+    if found is None:
+        raise web.HTTPNotFound(text=_("No digest is sent by this link."), headers=_HEADERS)
     raise web.HTTPSeeOther(f"{request.path}?done=digest-confirmed")
 
 

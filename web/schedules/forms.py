@@ -28,7 +28,7 @@ from oai.owners import owner_of
 from web.auth.access import visible_repositories, who_asks
 from web.schedules.rules import RULES, rule_chosen
 from web.schedules.timing import NO_TIME, NO_WEEKDAY, When, often, timing_in, weekday_names
-from web.site.forms import Form, FormModel, empty_is_none, read_time
+from web.site.forms import Form, FormModel, StaleFormError, empty_is_none, read_time
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
 
@@ -222,6 +222,16 @@ def values_of(schedule: RecurringJob) -> dict[str, str]:
             yes, no = ("true", "false") if one.form else ("yes", "")
             values[one.column] = yes if values[one.column] else no
     return {name: "" if value is None else str(value) for name, value in values.items()}
+
+
+def refused(form: Form, error: UsageError | StaleFormError) -> Form:
+    """Return the form to show again after a change failed; a frequency that others chose is in words."""
+    if isinstance(error, UsageError):
+        return form.with_error(field_of(error), error_text(error))
+    if "frequency" not in error.form.errors:
+        return error.form
+    now = _("Now: %(value)s") % {"value": often(str(error.form.stored["frequency"]))}
+    return error.form.with_error("frequency", now)
 
 
 def unchanged_times(schedule: RecurringJob, columns: Mapping[str, Any], form: Form) -> dict[str, Any]:

@@ -48,6 +48,7 @@ from web.schedules.forms import (
     is_owned,
     options,
     partner_minutes,
+    refused,
     run_spacing,
     unchanged_times,
     values_of,
@@ -270,12 +271,8 @@ async def change(request: web.Request) -> web.Response:
     try:
         data = request.config_dict[SETTINGS].data
         await database_of(request).run(_change, data, schedule.id, columns, form)
-    except StaleFormError as error:
-        return await _form(request, details, error.form, schedule=schedule)
-    except UsageError as error:
-        return await _form(
-            request, details, form.with_error(field_of(error), error_text(error)), schedule=schedule
-        )
+    except (StaleFormError, UsageError) as error:
+        return await _form(request, details, refused(form, error), schedule=schedule)
     raise web.HTTPSeeOther(await page_after(request, schedule.id, "schedule-changed"))
 
 

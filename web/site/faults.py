@@ -65,6 +65,8 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         if fields := await fields_to_send_again(request):
             return _send_again(request, error, fields)
         if error.status < 400:  # noqa: PLR2004 a redirect
+            if UNSENT in request and request.content_type.startswith("multipart/"):
+                return _choose_again(request, error)
             raise
         return _raised(request, error, await _typed(request, error.status))
     except web.RequestPayloadError:
@@ -150,6 +152,12 @@ def _send_again(
         to_sign_in=to_sign_in,
         fields=fields,
     )
+
+
+def _choose_again(request: web.Request, to_sign_in: web.HTTPException) -> web.StreamResponse:
+    """Return a page that says that a form with a file was not applied; a page cannot keep the file."""
+    text = " ".join((request[UNSENT], _("Sign in, and choose the file again.")))
+    return _answer(request, 401, text, {}, (to_sign_in.headers["Location"], _("Sign in")))
 
 
 def _title(status: int) -> str:

@@ -597,6 +597,8 @@ async def test_a_record_is_repaired_as_configured_and_stays_unchanged(
     assert (outcome.verdict, outcome.status, counts(outcome)["new"]) == ("complete", "completed", 25)
     (warning,) = library.history()[0].warnings
     assert warning.endswith("record 'oai:fake.example:12' was repaired on arrival: ampersand")
+    (failure,) = library.history()[0].warning_failures
+    assert failure == {"code": "record_repaired", "identifier": "oai:fake.example:12"}
     (file,) = [path for path in library.folder.rglob("*.xml") if b"This &amp; that" in path.read_bytes()]
     assert b'<repaired xmlns="urn:zatva:repaired:1">ampersand</repaired>' in file.read_bytes()
     outcome = await library.run(validation=validation, full=True)

@@ -417,6 +417,8 @@ async def test_an_ordered_list_continues_from_its_last_page_when_the_token_expir
     outcome = await library.run()
     assert (library.numbers(), outcome.verdict) == (ALL, "complete")
     assert (outcome.evidence.taken_up, outcome.evidence.restarts) == (1, 0)
+    (note,) = outcome.notes
+    assert note.failure == Failure(code=FailureCode.LIST_CONTINUED, facts={"start": "2024-01-21T06:29:00Z"})
     assert library.windows()[-1] == ("2024-01-21T06:29:00Z", None)
 
 
@@ -426,6 +428,8 @@ async def test_an_unordered_list_restarts_when_the_token_expires(library: Librar
     outcome = await library.run()
     assert (library.numbers(), outcome.verdict) == (ALL, "complete")
     assert (outcome.evidence.taken_up, outcome.evidence.restarts) == (0, 1)
+    (note,) = outcome.notes
+    assert note.failure == Failure(code=FailureCode.LIST_RESTARTED)
 
 
 async def test_a_list_that_turns_out_to_be_unordered_restarts_after_all(library: Library) -> None:

@@ -362,3 +362,58 @@ def test_foreign_values_in_the_row_are_not_a_report() -> None:
 
 def test_every_sentence_belongs_to_a_subject() -> None:
     assert {key.partition(".")[0] for key in SENTENCES} == set(SUBJECTS)
+
+
+_WITH_AMPERSAND = _once("ListRecords", lambda body: body.replace(b"Title 7 ", b"Title & 7 "))
+_WITHOUT_IDENTIFIER = _once(
+    "ListRecords",
+    lambda body: body.replace(b"<identifier>oai:fake.example:7</identifier>", b"<identifier/>&"),
+)
+
+
+async def test_unreadable_records_are_neither_missing_in_the_list_of_identifiers_nor_on_the_page() -> None:
+    report = await _examined(FakeRepository(items=many(120), page_size=60, fault=_WITH_AMPERSAND))
+
+    facts = {fact.subject: fact for fact in report.facts}
+    assert (facts["records"].key, facts["records"].values["count"]) == ("records.faulty", 1)
+    assert facts["identifiers"].key == "identifiers.same"
+    assert facts["page size"].values["count"] == 60
+
+
+async def test_other_identifiers_are_found_beside_an_unreadable_record() -> None:
+    def fault(arguments: Arguments, body: bytes) -> bytes | None:
+        if arguments.get("verb") == "ListIdentifiers":
+            return body.replace(b"oai:fake.example:3<", b"oai:fake.example:other<")
+        return _WITH_AMPERSAND(arguments, body)
+
+    assert _found(await _examined(FakeRepository(items=many(9), fault=fault)))["identifiers"] == "other"
+
+
+async def test_nothing_is_said_of_the_list_of_identifiers_if_an_unreadable_record_has_none() -> None:
+    report = await _examined(FakeRepository(items=many(9), fault=_WITHOUT_IDENTIFIER))
+
+    assert "identifiers" not in _found(report)
+
+
+def test_our_own_words_among_the_values_are_translated() -> None:
+    words = {"a list": "seznam", "nothing": "(nic)"}
+    facts = {
+        "seznam": Fact(subject="bad verb", found="other", values={"text": "a list", "code": "badVerb"}),
+        "(nic)": Fact(subject="content type", found="other", values={"type": "nothing"}),
+    }
+
+    for expected, fact in facts.items():
+        assert expected in in_words(fact, lambda text: words.get(text, text))
+
+
+async def test_records_before_the_earliest_datestamp_are_counted() -> None:
+    repository = FakeRepository(items=many(3))
+
+    def deaf(arguments: Arguments, _body: bytes) -> bytes | None:
+        rest = {name: value for name, value in arguments.items() if name != "until"}
+        return repository.answer(rest).encode() if rest != arguments else None
+
+    repository.fault = deaf
+
+    fact = next(fact for fact in (await _examined(repository)).facts if fact.subject == "before earliest")
+    assert (fact.key, fact.values) == ("before earliest.listed", {"count": 3})

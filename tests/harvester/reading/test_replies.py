@@ -16,6 +16,7 @@ from harvester.reading.errors import (
 )
 from harvester.reading.facts import read_identity
 from harvester.reading.replies import read_page
+from oai.failures import Failure, FailureCode, failure_in
 from oai.vocabulary import Verb
 from tests.harvester.fake_repository import FakeRepository, Item, many
 
@@ -142,6 +143,13 @@ def test_a_salvaged_record_has_the_same_bytes_as_one_parsed_strictly() -> None:
         strict[0],
         strict[2],
     ]
+
+
+def test_the_note_about_a_broken_answer_has_a_code() -> None:
+    page = _read(_body(many(3)).replace(b"Title 1 ", b"Title & 1 "), loose=True)
+    (note,) = page.notes
+    assert note.endswith("its parts were read one by one")
+    assert failure_in(note) == Failure(code=FailureCode.ANSWER_IN_PARTS)
 
 
 def test_the_token_of_a_broken_page_is_found() -> None:

@@ -10,7 +10,7 @@ from harvester.rule_lab.explanation import read_rules
 from harvester.rule_lab.fields import found_fields, values_of_record
 from harvester.rule_lab.operators import Operator
 from harvester.vocabulary import RuleKind
-from oai.vocabulary import OAI_NAMESPACE
+from oai.vocabulary import OAI_NAMESPACE, REPAIRED_NAMESPACE
 
 DC = "http://purl.org/dc/elements/1.1/"
 MARC = "http://www.loc.gov/MARC21/slim"
@@ -126,3 +126,10 @@ def test_the_fields_of_records_have_names_examples_and_counts() -> None:
     ]
     (subfield,) = [one for one in values_of_record(marc(f245a="x")) if one.name == "245 $a"]
     assert subfield.xpath == "//marc:datafield[@tag='245']/marc:subfield[@code='a']"
+
+
+def test_our_mark_of_a_repaired_record_is_no_field() -> None:
+    record = dublin(title="a")
+    about = etree.SubElement(record, f"{{{OAI_NAMESPACE}}}about")
+    etree.SubElement(about, f"{{{REPAIRED_NAMESPACE}}}repaired").text = "ampersand"
+    assert [field.name for field in values_of_record(record)] == ["dc:title"]
