@@ -88,6 +88,7 @@ _SPEAKING: Final = {
     "provider/export/selection.py": "UsageError",
     "provider/indexing/browsing.py": "UsageError",
     "provider/titles/address_lists.py": "EntryError",
+    "provider/titles/cells.py": "EntryError",
     "provider/titles/entries.py": "UsageError EntryError",
     "provider/titles/entry_errors.py": "Phrase",
     "provider/titles/import_steps.py": "UsageError PlanChangedError NeedsApprovalError",

@@ -296,6 +296,45 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("columns", "row", "reason"),
+    [
+        ("seeds,carve_outs", "http://a.cz/;http://b.cz/,", "seeds: separate URLs by blanks, not by ';'"),
+        ("seeds,carve_outs", '"http://a.cz/, HTTPS://b.cz/",', "seeds: separate URLs by blanks, not by ','"),
+        ("seeds,carve_outs", "http://a.cz/;,", "seeds: separate URLs by blanks, not by ';'"),
+        ("seeds,carve_outs", "http://a.cz/ ; http://b.cz/,", "seeds: separate URLs by blanks, not by ';'"),
+        ("seeds,carve_outs", ",http://a.cz/;ftp://a.cz/", "carve_outs: separate URLs by blanks, not by ';'"),
+        ("seeds,collection", "http://a.cz/;http://b.cz/,A", "seeds: separate URLs by blanks, not by ';'"),
+    ],
+)
+def test_urls_that_are_not_separated_by_blanks_are_refused(
+    tmp_path: Path, columns: str, row: str, reason: str
+) -> None:
+    (refused,) = read(tmp_path, "csv", f"key,name,{columns}\n1,A,{row}\n")
+    assert isinstance(refused, Refused)
+    assert reason in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("seeds", "urls"),
+    [
+        ("http://a.cz/b;c?d=1;2", ["http://a.cz/b;c?d=1;2"]),
+        (
+            '"http://a.cz/1,2.html http://b.cz/?u=http://c.cz/"',
+            ["http://a.cz/1,2.html", "http://b.cz/?u=http://c.cz/"],
+        ),
+        (
+            '"[""http://a.cz/b;"", ""http://a.cz/;http://b.cz/""]"',
+            ["http://a.cz/b;", "http://a.cz/;http://b.cz/"],
+        ),
+    ],
+)
+def test_urls_may_contain_separators(tmp_path: Path, seeds: str, urls: list[str]) -> None:
+    (found,) = read(tmp_path, "csv", f"key,name,seeds\n1,A,{seeds}\n")
+    assert isinstance(found, TitleEntry)
+    assert [one.url for one in found.seeds] == urls
+
+
+@pytest.mark.parametrize(
     ("kind", "text", "place", "reason"),
     [
         ("jsonl", JSONL + "{", "line 2", "cannot be read: not JSON"),
