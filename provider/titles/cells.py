@@ -71,6 +71,11 @@ def _several(cell: str, split: Callable[[str], list[Any]]) -> list[Any]:
     return list(of_json(cell.encode())) if _JSON.match(cell) else split(cell)
 
 
+def is_utf_8(content: bytes) -> bool:
+    """Return whether bytes are text in UTF-8; UTF-16 has NUL characters."""
+    return b"\0" not in content and is_unicode(content.decode(errors="surrogateescape"))
+
+
 def is_unicode(text: str) -> bool:
     """Return whether a text has no surrogates, as bytes become that are not in UTF-8."""
     return text.encode(errors="replace").decode() == text

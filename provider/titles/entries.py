@@ -17,9 +17,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from oai.datestamps import utc_now
 from oai.errors import Phrase, UsageError
-from provider.titles.cells import is_unicode, of_json, values_of_row
+from provider.titles.cells import NOT_UTF_8, is_unicode, is_utf_8, of_json, values_of_row
 from provider.titles.entry_errors import SHOWN, EntryError, reason_of
 from provider.titles.models import SeedKind
 
@@ -30,9 +29,7 @@ _LONGEST: Final = 20_000
 _MOST_SEEDS: Final = 10_000
 MOST_COLLECTION_SEEDS: Final = 100_000
 """URLs of a collection; an import divides the keys of the archive among all of them."""
-_ISSN: Final = re.compile(r"(?:ISSN:?\s*)?([0-9]{4})[-\s\u2010-\u2015]?([0-9]{3}[0-9X])", re.IGNORECASE)
-_ISSN_WEIGHTS: Final = range(8, 0, -1)
-_LANGUAGE: Final = re.compile(r"[a-z]{3}")
+ISSN: Final = re.compile(r"(?:ISSN:?\s*)?([0-9]{4})[-\s\u2010-\u2015]?([0-9]{3}[0-9X])", re.IGNORECASE)
 _COLLECTION_COLUMNS: Final = ("collection", "picture", "position")
 _LARGEST_CELL: Final = 2**31 - 1
 """Characters; a title may have ten thousand seeds, and a collection more."""
@@ -103,30 +100,8 @@ class TitleEntry(_Strict):
     @field_validator("issn")
     @classmethod
     def _has_one_spelling(cls, value: str | None) -> str | None:
-        found = _ISSN.fullmatch(value or "")
+        found = ISSN.fullmatch(value or "")
         return f"{found[1]}-{found[2]}".upper() if found else value
-
-    def doubts(self) -> Iterator[str]:
-        """Yield what is published, but is probably wrong."""
-        if self.issn and not _is_issn(self.issn):
-            yield f"the ISSN {self.issn!r} is not valid; it is published as it is"
-        for language in self.languages:
-            if not _LANGUAGE.fullmatch(language):
-                yield (
-                    f"the language {language[:100]!r} is not a code of ISO 639-2, such as 'cze'; "
-                    "it is published as it is"
-                )
-        if self.public and self.contract_to and self.contract_to < utc_now().date():
-            yield f"its contract ended on {self.contract_to}; it stays public, with its licence and access"
-
-
-def _is_issn(text: str) -> bool:
-    """Return whether a text has the form and the check digit of an ISSN."""
-    found = _ISSN.fullmatch(text)
-    if found is None:
-        return False
-    digits = [10 if sign == "X" else int(sign) for sign in found[1] + found[2]]
-    return sum(weight * digit for weight, digit in zip(_ISSN_WEIGHTS, digits, strict=True)) % 11 == 0
 
 
 class CollectionEntry(_Strict):
@@ -159,7 +134,7 @@ class Refused:
     """Something in the source that is not taken, and why; both may be a `Phrase`, which pages translate."""
 
     place: str
-    """Where it is: `line 7`, or the title's key."""
+    """Where it is: `line 7`, `row 7 (key a)`, or the title's key in a database."""
     reason: str
     is_decision: bool = False
     """Whether a rule leaves it out, as for a state that is not archived; otherwise it could not be read."""
@@ -229,11 +204,12 @@ def _bounded(read: Reader) -> Reader:
 
 
 @_bounded
-def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # noqa: ARG001 the readers' shape
+def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield the titles of a file with one JSON object per line, in UTF-8.
 
     An object with `collection` describes a collection.
     """
+    _check_encoding(path, name)
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
@@ -249,27 +225,37 @@ def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
     a field are separated by `;`, the URLs in `seeds` and `carve_outs` only by blanks, or they are a JSON
     list. A subject may begin with its number: `9: Hudba`. A row with a `collection` describes it. An
     apostrophe before a sign that begins a formula is no part of the value. Rows without any value and a first
-    line `sep=;` are skipped. Raises UsageError for a column that does not exist, is missing, or is there twice.
+    line `sep=;` are skipped. Places are the rows that a spreadsheet shows, where a cell may have line breaks.
+    Raises UsageError for a column that does not exist, is missing, or is there twice.
     """
     csv.field_size_limit(_LARGEST_CELL)
+    number = 1
     # Bytes that are not in UTF-8 become surrogates, which `values_of_row` refuses: only their row is lost.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        header, skipped = file.readline(), 0
-        if header.lower().startswith("sep="):  # Excel's hint, which repeats what the next line shows
-            header, skipped = file.readline(), 1
+        header = file.readline()
+        if header.lower().startswith("sep="):  # a hint to Excel, which does not show it as a row
+            header = file.readline()
         delimiter = "," if "," in header or ";" not in header else ";"
         rows = csv.reader(chain([header], file), delimiter=delimiter, strict=True)
         try:
             columns = next(rows, [])
             _check_columns(name or str(path), columns)
-            for row in rows:
+            _check_encoding(path, name)
+            for number, row in enumerate(rows, start=2):
                 # Spreadsheets save the empty rows below their table, too.
                 if any(map(str.strip, row)):
-                    place = Phrase("line %(number)s", number=rows.line_num + skipped)
-                    yield read_entry(place, partial(values_of_row, columns, row))
+                    yield read_entry(_place_of(number, columns, row), partial(values_of_row, columns, row))
         except csv.Error as error:
-            place = Phrase("line %(number)s and all after it", number=rows.line_num + skipped + 1)
+            place = Phrase("row %(row)s and all after it", row=number + 1)
             yield Refused(place=place, reason=Phrase("cannot be read: %(error)s", error=error))
+
+
+def _place_of(number: int, columns: Sequence[str], row: Sequence[str]) -> Phrase:
+    """Return the place of a row, with the title's key if it can be read."""
+    key = dict(zip(columns, row, strict=False)).get("key", "").strip()[:SHOWN]
+    if not key or not is_unicode(key):
+        return Phrase("row %(row)s", row=number)
+    return Phrase("row %(row)s (key %(key)s)", row=number, key=key)
 
 
 @_bounded
@@ -315,6 +301,14 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
         return Refused(place=place, reason=reason if isinstance(reason, str) else str(reason))
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError) as error:
         return Refused(place=place, reason=Phrase("cannot be read: %(error)s", error=error))
+
+
+def _check_encoding(path: Path, name: str | None) -> None:
+    """Raise UsageError if the whole file is in another encoding, which would be a report for each entry."""
+    with path.open("rb") as file:
+        others = [is_utf_8(line) for line in file if b"\0" in line or not line.isascii()]
+    if len(others) > 1 and not any(others):
+        raise UsageError("%(file)s: cannot be read: %(error)s", file=name or path, error=NOT_UTF_8)
 
 
 def _check_columns(file: str, names: Sequence[str]) -> None:

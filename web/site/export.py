@@ -42,11 +42,11 @@ async def export(
     columns: Columns[_Row],
     behind: Callable[[_Row | None], Awaitable[Sequence[_Row]]],
 ) -> web.StreamResponse:
-    """Stream the rows in the format of the path's suffix, in UTF-8; times are UTC.
+    """Stream the rows in the format of the path's suffix, by default CSV, in UTF-8; times are UTC.
 
     `behind` returns some rows after the one given, the first rows for None, and no rows at the end.
     """
-    kind = request.match_info["kind"]
+    kind = request.match_info.get("kind", "csv")
     rows = await behind(None)
     await record_export(request, name, kind)
     response = web.StreamResponse(

@@ -439,9 +439,9 @@ def test_invalid_values_of_a_title_cause_warnings_in_the_plan(titles: Titles, se
         "it means no captures"
     )
     assert plan.warnings == [
-        f"{source}: 'to be agreed' is not a licence that is known; it gets none",
-        f"{source}: the seed 'no url' {no_url}",
-        f"{source}: the carve-out 'also none' {no_url}",
+        f"key {source}: 'to be agreed' is not a licence that is known; it gets none",
+        f"key {source}: the seed 'no url' {no_url}",
+        f"key {source}: the carve-out 'also none' {no_url}",
     ]
 
 
