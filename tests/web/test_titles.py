@@ -104,6 +104,20 @@ async def test_a_plan_changes_nothing_and_the_import_applies_it(server: Server, 
     assert 'value="import"' not in text
 
 
+async def test_the_audit_log_has_the_counts_of_an_import(curator: Browser, administrator: Browser) -> None:
+    await _import(curator, _title("1"), _title("2"), {"key": "3"})
+
+    _, text = await administrator.get("/admin/audit?action=titles.import")
+    _, exported = await administrator.get("/admin/audit.csv?action=titles.import")
+
+    found = html.fromstring(text).xpath("//td[.//data[@value='titles.import']]//span[@class='under']")
+    shown = [one.text_content() for one in found]
+    counts = {"new": 2, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 1}
+    assert shown == ["New: 2", "Changed: 0", "No longer in the source: 0", "Unchanged: 0", "Not taken: 1"]
+    (row,) = csv.DictReader(io.StringIO(exported))
+    assert json.loads(row["after"]) == counts
+
+
 @pytest.mark.usefixtures("archive")
 async def test_titles_are_searched_and_filtered_by_the_reason_why_they_are_not_listed(
     server: Server, curator: Browser

@@ -135,5 +135,7 @@ def _line(values: Iterable[object]) -> str:
 
 def _harmless(value: object) -> object:
     """Prefix text that a spreadsheet would run as a formula with a quote: users choose names."""
+    if isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False)
     text = "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
     return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA) else text
