@@ -8,6 +8,7 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 from aiohttp import web
@@ -314,6 +315,25 @@ async def test_renaming_a_collection_updates_the_datestamps_of_its_documents(
     with server.database.session() as session:
         later = session.scalars(select(Document.url).where(Document.datestamp > _NOW)).all()
     assert later == [_URL]
+
+
+async def test_documents_are_searched_by_day_of_capture(curator: Browser, archive: Archive) -> None:
+    for day in range(1, 29):
+        archive.add("http://news.example.cz/", archived=datetime(2026, 2, day, 12, tzinfo=UTC))
+    await curator.post("/account/time-zone", {"time_zone": "Europe/Prague"})
+
+    for url in ("http://news.example.cz/", "example.cz"):
+        asked = f"url={quote(url, safe='')}&since=2026-02-03&until=2026-02-04"
+        _, page = await curator.get(f"/archive/documents?{asked}")
+        times = html.fromstring(page).xpath("//td[@data-label='Captured']//time/@datetime")
+        assert [one[:10] for one in times] == ["2026-02-03", "2026-02-04"], url
+        assert page.count('name="since" value="2026-02-03"') == 2, "search and larger files"
+        assert "Take these down" not in page, "a take-down has no days"
+        assert "since=2026-02-03&amp;until=2026-02-04" in page
+
+        _, none = await curator.get(f"/archive/documents?url={url}&since=2026-02-04&until=2026-02-03")
+        assert "No archived documents found." in none, url
+    assert (await curator.get("/archive/documents?url=example.cz&since=x"))[0] == 422
 
 
 async def test_captures_are_downloaded_as_warc(
