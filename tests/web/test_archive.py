@@ -325,7 +325,8 @@ async def test_documents_are_searched_by_day_of_capture(curator: Browser, archiv
     for url in ("http://news.example.cz/", "example.cz"):
         asked = f"url={quote(url, safe='')}&since=2026-02-03&until=2026-02-04"
         _, page = await curator.get(f"/archive/documents?{asked}")
-        times = html.fromstring(page).xpath("//td[@data-label='Captured']//time/@datetime")
+        root: Any = html.fromstring(page)
+        times = root.xpath("//td[@data-label='Captured']//time/@datetime")
         assert [one[:10] for one in times] == ["2026-02-03", "2026-02-04"], url
         assert page.count('name="since" value="2026-02-03"') == 2, "search and larger files"
         assert "Take these down" not in page, "a take-down has no days"
