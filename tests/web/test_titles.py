@@ -289,7 +289,7 @@ async def test_what_is_not_taken_can_be_downloaded(server: Server, curator: Brow
         curator, {"source": "library"}, f"key,name,seeds,public\r\n{rows}".encode(), "titles.csv"
     )
     root: Any = html.fromstring(text)
-    assert root.xpath("string(//table/following-sibling::p[@class='hint'])") == "a dalších: 50"
+    assert root.xpath("string(//table/following-sibling::div/p)") == "a dalších: 50"
 
     status, content, _ = await _send(curator, {**_carried(text), "do": "not-taken"})
 
