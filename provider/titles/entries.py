@@ -147,6 +147,7 @@ class Remark:
     place: str
     """The title's key, or another place as in `Refused`."""
     words: str
+    """A `Phrase` if it is about a title."""
 
 
 @dataclass(frozen=True, kw_only=True)

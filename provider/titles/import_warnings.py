@@ -22,9 +22,8 @@ _MOST_NAMED: Final = 20
 
 def title_warnings(entry: TitleEntry, rules: RangeRules, www: WwwRule) -> Iterator[Phrase]:
     """Yield warnings about a title."""
-    place = Phrase("key %(key)s", key=entry.key)
     for warning in (*_value_warnings(entry), *_seed_warnings(entry.seeds, rules, www)):
-        yield _at(place, warning)
+        yield of_title(entry.key, warning)
 
 
 def _value_warnings(entry: TitleEntry) -> Iterator[Phrase]:
@@ -115,6 +114,11 @@ def collection_warnings(
         if wrong[_MOST_NAMED:]:
             more = f"{len(wrong) - _MOST_NAMED:,}"
             yield of_collection(one.collection, Phrase("%(count)s more such URLs", count=more))
+
+
+def of_title(key: str, warning: Phrase) -> Phrase:
+    """Return a warning with the key of the title that it is about."""
+    return _at(Phrase("key %(key)s", key=key), warning)
 
 
 def of_collection(name: str, warning: Phrase) -> Phrase:

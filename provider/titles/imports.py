@@ -33,7 +33,7 @@ from provider.titles.entries import (
     Remark,
     TitleEntry,
 )
-from provider.titles.import_warnings import collection_warnings, title_warnings
+from provider.titles.import_warnings import collection_warnings, of_title, title_warnings
 from provider.titles.licences import licence_of
 from provider.titles.models import Title, TitleSeed
 from provider.titles.publication import publish
@@ -81,7 +81,7 @@ class ImportPlan:
     collections: CollectionChanges = field(default_factory=CollectionChanges)
     refused: list[Refused] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
-    """Those about what a file can have are a `Phrase`, which pages translate."""
+    """Those about titles and collections are a `Phrase`, which pages translate."""
     kept_because: str | None = None
     """Why titles that are missing from the source are kept."""
     stored: int = 0
@@ -219,7 +219,9 @@ def _sorted(plan: ImportPlan, found: Iterable[Read]) -> _Entries:
         if isinstance(one, Refused):
             plan.refused.append(one)
         elif isinstance(one, Remark | NotDescribed):
-            plan.warnings.append(f"{one.place}: {one.words}")
+            place, words = one.place, one.words
+            warning = of_title(place, words) if isinstance(words, Phrase) else f"{place}: {words}"
+            plan.warnings.append(warning)
             entries.is_described &= isinstance(one, Remark)
         elif isinstance(one, CollectionEntry):
             entries.collections.append(one)
