@@ -393,6 +393,7 @@ VERB_TITLES: Final[Mapping[str, str]] = {
     "sets_exports.export": "Export sets",
     "take-downs.export": "Export take-downs",
     "titles.export": "Export titles",
+    "titles-not-taken.export": "Export what an import of titles leaves out",
     "tokens.export": "Export API tokens",
     "users.export": "Export users",
 }

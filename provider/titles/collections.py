@@ -13,7 +13,9 @@ from sqlalchemy import select, update
 from sqlalchemy.dialects.postgresql import insert
 from sqlalchemy.orm import Session
 
+from oai.errors import Phrase
 from provider.titles.entries import CollectionEntry
+from provider.titles.import_warnings import of_collection
 from provider.titles.models import TitleSet
 from provider.titles.sets import collection_spec
 
@@ -46,7 +48,7 @@ class CollectionChanges:
 
 def compare_collections(
     session: Session, source: str, found: Iterable[CollectionEntry], *, complete: bool
-) -> tuple[CollectionChanges, list[str]]:
+) -> tuple[CollectionChanges, list[Phrase]]:
     """Compare descriptions with the stored ones; returns the changes, and warnings.
 
     Unless the source was read completely, descriptions that are missing in it stay.
@@ -58,14 +60,9 @@ def compare_collections(
     for one in found:
         spec = collection_spec(one.collection)
         known = stored.get(spec) if spec else None
-        if not spec:
-            warnings.append(f"collection {one.collection!r}: its name has no letter or digit for a setSpec")
-        elif spec in seen:
-            warnings.append(f"collection {one.collection!r}: {seen[spec]!r} has the same set, {spec}")
-        elif known and known.described_by != source:
-            warnings.append(
-                f"collection {one.collection!r}: the source {known.described_by!r} describes its set, {spec}"
-            )
+        why_not = _why_not_stored(source, spec, seen, known)
+        if why_not is not None:
+            warnings.append(of_collection(one.collection, why_not))
         else:
             seen[spec] = one.collection
             values = _values(one)
@@ -79,6 +76,17 @@ def compare_collections(
         len(set(row.seeds).difference(_seeds_then(row, changes))) for row in mine if row.seeds
     )
     return changes, warnings
+
+
+def _why_not_stored(source: str, spec: str, seen: Mapping[str, str], known: TitleSet | None) -> Phrase | None:
+    if not spec:
+        return Phrase("its name has no letter or digit for a setSpec")
+    if spec in seen:
+        return Phrase("%(other)s has the same set, %(set)s", other=repr(seen[spec]), set=spec)
+    if known and known.described_by != source:
+        other = repr(known.described_by)
+        return Phrase("the source %(source)s describes its set, %(set)s", source=other, set=spec)
+    return None
 
 
 def _is_other(old: object, new: object) -> bool:

@@ -5,7 +5,6 @@ very many of them is refused, because it is probably of another kind.
 """
 
 import csv
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,8 +17,8 @@ from urllib.parse import urlsplit
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator
 
-from oai.datestamps import utc_now
 from oai.errors import Phrase, UsageError
+from provider.titles.cells import NOT_UTF_8, is_unicode, is_utf_8, of_json, values_of_row
 from provider.titles.entry_errors import SHOWN, EntryError, reason_of
 from provider.titles.models import SeedKind
 
@@ -30,17 +29,8 @@ _LONGEST: Final = 20_000
 _MOST_SEEDS: Final = 10_000
 MOST_COLLECTION_SEEDS: Final = 100_000
 """URLs of a collection; an import divides the keys of the archive among all of them."""
-_SEPARATOR: Final = ";"
-_ISSN: Final = re.compile(r"(?:ISSN:?\s*)?([0-9]{4})[-\s\u2010-\u2015]?([0-9]{3}[0-9X])", re.IGNORECASE)
-_ISSN_WEIGHTS: Final = range(8, 0, -1)
-_LANGUAGE: Final = re.compile(r"[a-z]{3}")
-_NOT_UTF_8: Final = Phrase("not in UTF-8; save the file as UTF-8")
-LISTS: Final = ("alternative_names", "languages", "classification", "keywords", "collections")
-"""Fields with any number of texts."""
+ISSN: Final = re.compile(r"(?:ISSN:?\s*)?([0-9]{4})[-\s\u2010-\u2015]?([0-9]{3}[0-9X])", re.IGNORECASE)
 _COLLECTION_COLUMNS: Final = ("collection", "picture", "position")
-FORMULA: Final = re.compile("'*[=+@\uff1d\uff0b\uff0d\uff20-]")
-"""The beginning of a cell that a spreadsheet would run; exports put an apostrophe before it."""
-_JSON: Final = re.compile(r'\[\s*["{]')
 _LARGEST_CELL: Final = 2**31 - 1
 """Characters; a title may have ten thousand seeds, and a collection more."""
 
@@ -110,30 +100,8 @@ class TitleEntry(_Strict):
     @field_validator("issn")
     @classmethod
     def _has_one_spelling(cls, value: str | None) -> str | None:
-        found = _ISSN.fullmatch(value or "")
+        found = ISSN.fullmatch(value or "")
         return f"{found[1]}-{found[2]}".upper() if found else value
-
-    def doubts(self) -> Iterator[str]:
-        """Yield what is published, but is probably wrong."""
-        if self.issn and not _is_issn(self.issn):
-            yield f"the ISSN {self.issn!r} is not valid; it is published as it is"
-        for language in self.languages:
-            if not _LANGUAGE.fullmatch(language):
-                yield (
-                    f"the language {language[:100]!r} is not a code of ISO 639-2, such as 'cze'; "
-                    "it is published as it is"
-                )
-        if self.public and self.contract_to and self.contract_to < utc_now().date():
-            yield f"its contract ended on {self.contract_to}; it stays public, with its licence and access"
-
-
-def _is_issn(text: str) -> bool:
-    """Return whether a text has the form and the check digit of an ISSN."""
-    found = _ISSN.fullmatch(text)
-    if found is None:
-        return False
-    digits = [10 if sign == "X" else int(sign) for sign in found[1] + found[2]]
-    return sum(weight * digit for weight, digit in zip(_ISSN_WEIGHTS, digits, strict=True)) % 11 == 0
 
 
 class CollectionEntry(_Strict):
@@ -166,7 +134,7 @@ class Refused:
     """Something in the source that is not taken, and why; both may be a `Phrase`, which pages translate."""
 
     place: str
-    """Where it is: `line 7`, or the title's key."""
+    """Where it is: `line 7`, `row 7 (key a)`, or the title's key in a database."""
     reason: str
     is_decision: bool = False
     """Whether a rule leaves it out, as for a state that is not archived; otherwise it could not be read."""
@@ -179,6 +147,7 @@ class Remark:
     place: str
     """The title's key, or another place as in `Refused`."""
     words: str
+    """A `Phrase` if it is about a title."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -236,16 +205,17 @@ def _bounded(read: Reader) -> Reader:
 
 
 @_bounded
-def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:  # noqa: ARG001 the readers' shape
+def read_json_lines(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield the titles of a file with one JSON object per line, in UTF-8.
 
     An object with `collection` describes a collection.
     """
+    _check_encoding(path, name)
     with path.open("rb") as file:
         for number, line in enumerate(file, start=1):
             if not line.strip():
                 continue
-            yield read_entry(Phrase("line %(number)s", number=number), partial(_of_json, line))
+            yield read_entry(Phrase("line %(number)s", number=number), partial(of_json, line))
 
 
 @_bounded
@@ -253,30 +223,40 @@ def read_csv(path: Path, name: str | None = None) -> Iterator[Read]:
     """Yield the titles of a CSV file in UTF-8, with the fields of `TitleEntry` as column names.
 
     Columns are separated by commas, or by semicolons if the header has these and no comma. Several values of
-    a field are separated by `;`, the URLs in `seeds` and `carve_outs` by blanks, or they are a JSON list. A
-    subject may begin with its number: `9: Hudba`. A row with a `collection` describes it. An apostrophe
-    before a sign that begins a formula is no part of the value. Rows without any value and a first line
-    `sep=;` are skipped. Raises UsageError for a column that does not exist, is missing, or is there twice.
+    a field are separated by `;`, the URLs in `seeds` and `carve_outs` only by blanks, or they are a JSON
+    list. A subject may begin with its number: `9: Hudba`. A row with a `collection` describes it. An
+    apostrophe before a sign that begins a formula is no part of the value. Rows without any value and a first
+    line `sep=;` are skipped. Places are the rows that a spreadsheet shows, where a cell may have line breaks.
+    Raises UsageError for a column that does not exist, is missing, or is there twice.
     """
     csv.field_size_limit(_LARGEST_CELL)
-    # Bytes that are not in UTF-8 become surrogates, which `_of_columns` refuses: only their row is lost.
+    number = 1
+    # Bytes that are not in UTF-8 become surrogates, which `values_of_row` refuses: only their row is lost.
     with path.open(encoding="utf-8-sig", errors="surrogateescape", newline="") as file:
-        header, skipped = file.readline(), 0
-        if header.lower().startswith("sep="):  # Excel's hint, which repeats what the next line shows
-            header, skipped = file.readline(), 1
+        header = file.readline()
+        if header.lower().startswith("sep="):  # a hint to Excel, which does not show it as a row
+            header = file.readline()
         delimiter = "," if "," in header or ";" not in header else ";"
         rows = csv.reader(chain([header], file), delimiter=delimiter, strict=True)
         try:
             columns = next(rows, [])
             _check_columns(name or str(path), columns)
-            for row in rows:
+            _check_encoding(path, name)
+            for number, row in enumerate(rows, start=2):
                 # Spreadsheets save the empty rows below their table, too.
                 if any(map(str.strip, row)):
-                    place = Phrase("line %(number)s", number=rows.line_num + skipped)
-                    yield read_entry(place, partial(_of_columns, columns, row))
+                    yield read_entry(_place_of(number, columns, row), partial(values_of_row, columns, row))
         except csv.Error as error:
-            place = Phrase("line %(number)s and all after it", number=rows.line_num + skipped + 1)
+            place = Phrase("row %(row)s and all after it", row=number + 1)
             yield Refused(place=place, reason=Phrase("cannot be read: %(error)s", error=error))
+
+
+def _place_of(number: int, columns: Sequence[str], row: Sequence[str]) -> Phrase:
+    """Return the place of a row, with the title's key if it can be read."""
+    key = dict(zip(columns, row, strict=False)).get("key", "").strip()[:SHOWN]
+    if not key or not is_unicode(key):
+        return Phrase("row %(row)s", row=number)
+    return Phrase("row %(row)s (key %(key)s)", row=number, key=key)
 
 
 @_bounded
@@ -287,7 +267,7 @@ def read_archive_it(path: Path, name: str | None = None) -> Iterator[Read]:
     such a list.
     """
     try:
-        seeds = _of_json(path.read_bytes())
+        seeds = of_json(path.read_bytes())
     except ValueError as error:
         raise UsageError("%(file)s: cannot be read: %(error)s", file=name or path, error=error) from None
     if not isinstance(seeds, list):
@@ -302,24 +282,6 @@ READERS: Final[Mapping[str, Reader]] = {
     "archive-it": read_archive_it,
 }
 """By the name of the format."""
-
-
-def _of_json(content: bytes) -> Any:  # noqa: ANN401 any JSON
-    """Return what JSON means. Raises ValueError if it cannot be read."""
-    if b"\0" in content:  # as in UTF-16
-        raise EntryError(_NOT_UTF_8)
-    try:
-        return json.loads(content.decode("utf-8-sig"))
-    except UnicodeDecodeError:
-        raise EntryError(_NOT_UTF_8) from None
-    except json.JSONDecodeError as error:
-        raise EntryError(
-            "not JSON: %(error)s at character %(place)s", error=error.msg, place=f"{error.pos + 1:,}"
-        ) from None
-    except RecursionError:
-        raise EntryError("lists or objects are nested too deeply") from None
-    except ValueError:
-        raise EntryError("a number has too many digits") from None
 
 
 def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEntry | Refused:
@@ -342,8 +304,16 @@ def read_entry(place: str, make: Callable[[], Any]) -> TitleEntry | CollectionEn
         return Refused(place=place, reason=Phrase("cannot be read: %(error)s", error=error))
 
 
+def _check_encoding(path: Path, name: str | None) -> None:
+    """Raise UsageError if the whole file is in another encoding, which would be a report for each entry."""
+    with path.open("rb") as file:
+        others = [is_utf_8(line) for line in file if b"\0" in line or not line.isascii()]
+    if len(others) > 1 and not any(others):
+        raise UsageError("%(file)s: cannot be read: %(error)s", file=name or path, error=NOT_UTF_8)
+
+
 def _check_columns(file: str, names: Sequence[str]) -> None:
-    if "\0" in "".join(names) or not _is_unicode("".join(names)):
+    if "\0" in "".join(names) or not is_unicode("".join(names)):
         raise UsageError("%(file)s: not CSV in UTF-8; save the file as CSV in UTF-8", file=file)
     known = {*TitleEntry.model_fields, "carve_outs", *_COLLECTION_COLUMNS}
     unknown = [name for name in names if name not in known]
@@ -364,57 +334,6 @@ def _check_columns(file: str, names: Sequence[str]) -> None:
         )
     if missing:
         raise UsageError("%(file)s: columns are missing: %(missing)s", file=file, missing=", ".join(missing))
-
-
-def _of_columns(columns: Sequence[str], row: Sequence[str]) -> dict[str, Any]:
-    if len(row) > len(columns):
-        raise EntryError("more values than columns")
-    if len(row) < len(columns):
-        raise EntryError("fewer values than columns, as at the end of a file that was cut off")
-    if not _is_unicode("".join(row)):
-        raise EntryError(_NOT_UTF_8)
-    cells = zip(columns, map(_without_apostrophe, row), strict=True)
-    given: dict[str, Any] = {name: value for name, value in cells if value}
-    if "collection" in given:
-        return {**given, "seeds": _several(given.get("seeds", ""), str.split)}
-    seeds = _several(given.pop("seeds", ""), lambda cell: [{"url": url} for url in cell.split()])
-    seeds += [{"url": url, "kind": "carve-out"} for url in given.pop("carve_outs", "").split()]
-    for name in LISTS:
-        if name in given:
-            given[name] = _several(given[name], values_in)
-    if "subjects" in given:
-        given["subjects"] = _several(given["subjects"], subjects_in)
-    return {**given, "seeds": seeds}
-
-
-def _without_apostrophe(cell: str) -> str:
-    return cell[1:] if cell.startswith("'") and FORMULA.match(cell) else cell
-
-
-def _several(cell: str, split: Callable[[str], list[Any]]) -> list[Any]:
-    """Return the values in a cell, which may be a JSON list. Raises ValueError if that cannot be read."""
-    return list(_of_json(cell.encode())) if _JSON.match(cell) else split(cell)
-
-
-def _is_unicode(text: str) -> bool:
-    """Return whether a text has no surrogates, as bytes become that are not in UTF-8."""
-    return text.encode(errors="replace").decode() == text
-
-
-def values_in(text: str) -> list[str]:
-    """Return the values that semicolons separate."""
-    return [value for value in map(str.strip, text.split(_SEPARATOR)) if value]
-
-
-def subjects_in(text: str) -> list[dict[str, str]]:
-    """Return the subjects that semicolons separate, each a name or `number: name`."""
-    parts = [(value, *value.partition(":")) for value in values_in(text)]
-    return [
-        {"number": number.strip(), "name": name.strip()}
-        if colon and number.strip().isdecimal()
-        else {"name": value}
-        for value, number, colon, name in parts
-    ]
 
 
 def _of_seed(seed: Any) -> dict[str, Any]:  # noqa: ANN401 any JSON

@@ -9,6 +9,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date
+from functools import partial
 from itertools import groupby
 from operator import attrgetter
 from typing import Any, Final
@@ -16,7 +17,9 @@ from typing import Any, Final
 from sqlalchemy import Select, select
 from sqlalchemy.orm import Session
 
-from provider.titles.entries import FORMULA, LISTS, CollectionEntry, TitleEntry, subjects_in, values_in
+from provider.titles.cells import FORMULA, LISTS, subjects_in, urls_in, values_in
+from provider.titles.entries import CollectionEntry, TitleEntry
+from provider.titles.entry_errors import EntryError
 from provider.titles.licences import licence_by_key
 from provider.titles.models import SeedKind, Title, TitleSeed, TitleSet
 
@@ -119,22 +122,30 @@ def _cells(entry: Mapping[str, Any]) -> dict[str, str]:
         cells[name] = _cell(values, "; ".join(values), values_in)
     subjects, seeds = entry.get("subjects", []), entry.get("seeds", [])
     cells["subjects"] = _cell(subjects, "; ".join(map(_subject, subjects)), _subjects_in)
+    read_seeds = partial(urls_in, "seeds")
     if "collection" in entry:
-        return {**cells, "seeds": _cell(seeds, " ".join(seeds), str.split)}
+        return {**cells, "seeds": _cell(seeds, " ".join(seeds), read_seeds)}
     # Spreadsheets translate `true` when they save the file.
     cells["public"] = "yes" if entry["public"] else "no"
     carved = [one["url"] for one in seeds if one == {"url": one["url"], "kind": SeedKind.CARVE_OUT}]
     others = seeds[: len(seeds) - len(carved)]
-    plain = " ".join(one["url"] for one in others)
-    if seeds == others + [{"url": url, "kind": SeedKind.CARVE_OUT} for url in " ".join(carved).split()]:
+    is_last = seeds[len(others) :] == [{"url": url, "kind": SeedKind.CARVE_OUT} for url in carved]
+    if is_last and _is_read_as(carved, " ".join(carved), partial(urls_in, "carve_outs")):
         cells["carve_outs"], seeds = " ".join(carved), others
-    return {**cells, "seeds": _cell(seeds, plain, lambda cell: [{"url": url} for url in cell.split()])}
+    plain = " ".join(one["url"] for one in others)
+    return {**cells, "seeds": _cell(seeds, plain, lambda cell: [{"url": url} for url in read_seeds(cell)])}
 
 
 def _cell(values: list[Any], plain: str, read: Callable[[str], list[Any]]) -> str:
     """Return the plain cell if it is read as these values, or else a JSON list."""
-    is_same = not plain.startswith("[") and read(plain) == values
-    return plain if is_same else json.dumps(values, ensure_ascii=False)
+    return plain if _is_read_as(values, plain, read) else json.dumps(values, ensure_ascii=False)
+
+
+def _is_read_as(values: list[Any], plain: str, read: Callable[[str], list[Any]]) -> bool:
+    try:
+        return not plain.startswith("[") and read(plain) == values
+    except EntryError:
+        return False
 
 
 def _subject(subject: Mapping[str, Any]) -> str:

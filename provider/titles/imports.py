@@ -6,7 +6,7 @@ empty, never means that titles are gone.
 
 import hashlib
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -33,33 +33,21 @@ from provider.titles.entries import (
     Remark,
     TitleEntry,
 )
+from provider.titles.import_warnings import collection_warnings, of_title, title_warnings
 from provider.titles.licences import licence_of
-from provider.titles.models import SeedKind, Title, TitleSeed
+from provider.titles.models import Title, TitleSeed
 from provider.titles.publication import publish
-from provider.titles.ranges import (
-    MOST_KEY,
-    Conflict,
-    RangeRules,
-    ranges_of,
-)
+from provider.titles.ranges import Conflict, RangeRules
 from provider.titles.segments import any_id, assign_ranges, claimed_urls, follow_setting
-from provider.titles.sets import collection_spec
 
 _FIELDS: Final = (
     "name", "alternative_names", "publisher", "annotation", "languages", "issn", "catalogue_number",
     "classification", "subjects", "keywords", "collections", "state", "public", "access", "contract_from",
     "contract_to",
 )  # fmt: skip
-_SEEDS: Final = {SeedKind.INCLUDE: "seed", SeedKind.CARVE_OUT: "carve-out"}
-_NO_RANGES: Final = (
-    f"is no http, https or ftp URL with a host and at most {MOST_KEY:,} characters, or has blanks or a "
-    "wildcard; it means no captures"
-)
 _ALWAYS: Final = 20
 """Titles, or addresses of lists, that an import may always change or remove without approval."""
 _KEY_BYTES: Final = 16
-_MOST_NAMED: Final = 20
-"""URLs of a collection that warnings name."""
 NO_MEANINGS: Final[Mapping[str, ListMeaning]] = {}
 
 
@@ -93,6 +81,7 @@ class ImportPlan:
     collections: CollectionChanges = field(default_factory=CollectionChanges)
     refused: list[Refused] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    """Those about titles and collections are a `Phrase`, which pages translate."""
     kept_because: str | None = None
     """Why titles that are missing from the source are kept."""
     stored: int = 0
@@ -202,28 +191,13 @@ def plan_import(
         plan.gone = [(title.title_id, title.name) for title in missing]
     complete = reason is None and entries.is_described
     plan.collections, warnings = compare_collections(session, source, entries.collections, complete=complete)
-    plan.warnings += [*warnings, *_of_collections(session, entries, rules, www)]
-    plan.lists, warnings = plan_lists(session, source, entries.lists, meanings)
-    plan.warnings += [*warnings, *(one.warning for one in plan.lists if one.warning)]
-    return plan
-
-
-def _of_collections(session: Session, entries: "_Entries", rules: RangeRules, www: WwwRule) -> Iterator[str]:
-    """Yield warnings about the captures of collections."""
+    plan.warnings += warnings
     taken = staff_collections(session) if rules.document_sets else set()
-    names = {name for title in entries.titles.values() for name in title.collections}
-    for name in sorted(names | {one.collection for one in entries.collections}):
-        if collection_spec(name) in taken:
-            yield (
-                f"collection {name!r}: the staff have a collection {collection_spec(name)} of documents; its "
-                "captures are not published as a set until that collection is moved or removed"
-            )
-    for one in entries.collections:
-        wrong = [url for url in one.seeds or () if not ranges_of(url, rules, www)]
-        for url in wrong[:_MOST_NAMED]:
-            yield (f"collection {one.collection!r}: {url[:200]!r} {_NO_RANGES}")
-        if wrong[_MOST_NAMED:]:
-            yield f"collection {one.collection!r}: {len(wrong) - _MOST_NAMED:,} more such URLs"
+    titles = entries.titles.values()
+    plan.warnings += collection_warnings(titles, entries.collections, taken, rules, www)
+    plan.lists, unknown = plan_lists(session, source, entries.lists, meanings)
+    plan.warnings += [*unknown, *(one.warning for one in plan.lists if one.warning)]
+    return plan
 
 
 @dataclass(kw_only=True)
@@ -245,7 +219,9 @@ def _sorted(plan: ImportPlan, found: Iterable[Read]) -> _Entries:
         if isinstance(one, Refused):
             plan.refused.append(one)
         elif isinstance(one, Remark | NotDescribed):
-            plan.warnings.append(f"{one.place}: {one.words}")
+            place, words = one.place, one.words
+            warning = of_title(place, words) if isinstance(words, Phrase) else f"{place}: {words}"
+            plan.warnings.append(warning)
             entries.is_described &= isinstance(one, Remark)
         elif isinstance(one, CollectionEntry):
             entries.collections.append(one)
@@ -253,7 +229,7 @@ def _sorted(plan: ImportPlan, found: Iterable[Read]) -> _Entries:
             entries.lists.append(one)
         elif one.key in entries.titles:
             reason = Phrase("its key was used before, by %(name)s", name=repr(entries.titles[one.key].name))
-            plan.refused.append(Refused(place=one.key, reason=reason))
+            plan.refused.append(Refused(place=Phrase("key %(key)s", key=one.key), reason=reason))
         else:
             entries.titles[one.key] = one
     return entries
@@ -300,12 +276,7 @@ def _compare(
     www: WwwRule,
 ) -> None:
     licence = licence_of(entry.licence) if entry.licence else None
-    if entry.licence and licence is None:
-        plan.warnings.append(
-            f"{entry.key}: {entry.licence[:100]!r} is not a licence that is known; it gets none"
-        )
-    plan.warnings += [f"{entry.key}: {words}" for words in entry.doubts()]
-    plan.warnings += [f"{entry.key}: the {words}" for words in _of_seeds(entry, rules, www)]
+    plan.warnings += title_warnings(entry, rules, www)
     key = licence.key if licence else None
     if title is None:
         plan.new.append(Difference(entry=entry, licence=key, title_id=None))
@@ -319,21 +290,6 @@ def _compare(
         plan.changed.append(Difference(entry=entry, licence=key, title_id=title.title_id, changes=changes))
     else:
         plan.unchanged += 1
-
-
-def _of_seeds(entry: TitleEntry, rules: RangeRules, www: WwwRule) -> Iterator[str]:
-    """Yield warnings about seeds that mean no captures, or that a carve-out of the same title covers."""
-    found = [(seed, ranges_of(seed.url, rules, www)) for seed in entry.seeds]
-    carved = {one: seed.url for seed, ranges in found if seed.kind == SeedKind.CARVE_OUT for one in ranges}
-    for seed, ranges in found:
-        if not ranges:
-            yield f"{_SEEDS[seed.kind]} {seed.url[:200]!r} {_NO_RANGES}"
-        # Within a wider carve-out, the seed is the narrowest and keeps its captures.
-        elif seed.kind == SeedKind.INCLUDE and ranges[0] in carved:
-            yield (
-                f"carve-out {carved[ranges[0]][:200]!r} means the same URLs as the seed {seed.url[:200]!r}, "
-                "whose captures therefore do not belong to the title; name a directory or path below the seed"
-            )
 
 
 def _values(entry: TitleEntry) -> dict[str, Any]:

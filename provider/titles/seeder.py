@@ -369,28 +369,42 @@ def _seeds(found: Collection[SeedRow]) -> list[dict[str, Any]]:
     ]
 
 
-def _remarks(source: SourceRow, around: _Around) -> Iterator[str]:
+def _remarks(source: SourceRow, around: _Around) -> Iterator[Phrase]:
     """Yield what its curators should look at."""
     yield from _seed_remarks(around.seeds.get(source.id, ()))
     contracts = around.contracts.get(source.id, ())
     if source.state == "success" and not contracts:
-        yield "its state is 'success', but it has no valid contract; the state decides"
+        yield Phrase("its state is 'success', but it has no valid contract; the state decides")
     for contract in contracts:
         if source.state != "success":
-            yield f"its state is {source.state!r}, but contract {contract.name} is valid; the state decides"
+            yield Phrase(
+                "its state is %(state)s, but contract %(name)s is valid; the state decides",
+                state=repr(source.state),
+                name=contract.name,
+            )
         if contract.valid_from is None:
-            yield f"its contract {contract.name} is valid, but does not say since when"
+            name = contract.name
+            yield Phrase("its contract %(name)s is valid, but does not say since when", name=name)
         elif contract.valid_to and contract.valid_from > contract.valid_to:
-            yield f"its contract {contract.name} ends on {contract.valid_to}, before it begins"
+            yield Phrase(
+                "its contract %(name)s ends on %(day)s, before it begins",
+                name=contract.name,
+                day=contract.valid_to.isoformat(),
+            )
 
 
-def _seed_remarks(seeds: Collection[SeedRow]) -> Iterator[str]:
+def _seed_remarks(seeds: Collection[SeedRow]) -> Iterator[Phrase]:
     if not any(seed.is_taken and seed.state != "exc" for seed in seeds):
-        yield "it has no active seed, and so no captures"
+        yield Phrase("it has no active seed, and so no captures")
     for seed in seeds:
         if not seed.url.strip():
-            yield f"its seed {seed.id} has no URL and is left out"
+            yield Phrase("its seed %(number)s has no URL and is left out", number=seed.id)
         elif not seed.active and seed.state == "exc":
-            yield f"its carve-out {seed.url!r} is not active and is left out"
+            yield Phrase("its carve-out %(url)s is not active and is left out", url=repr(seed.url))
         if seed.from_time and seed.to_time and seed.from_time > seed.to_time:
-            yield f"its seed {seed.url!r} ends on {seed.to_time}, before it begins on {seed.from_time}"
+            yield Phrase(
+                "its seed %(url)s ends on %(day)s, before it begins on %(first_day)s",
+                url=repr(seed.url),
+                day=seed.to_time.isoformat(),
+                first_day=seed.from_time.isoformat(),
+            )

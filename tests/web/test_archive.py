@@ -8,6 +8,7 @@ import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
+from urllib.parse import quote
 
 import pytest
 from aiohttp import web
@@ -23,7 +24,7 @@ from provider.app import create_app as create_provider
 from provider.clients.models import ProviderClient, ProviderList
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.indexing.models import IndexFile, IndexRun
-from provider.models import ArcProblem, Document, DocumentMonth, Mimetype
+from provider.models import ArcProblem, Document, DocumentCollection, DocumentMonth, Mimetype
 from tests.provider.archive import Archive
 from tests.provider.archives import Page, write_pages
 from tests.web.conftest import Browser, Server
@@ -262,6 +263,38 @@ async def test_a_collection_is_added_filled_withheld_renamed_and_removed(
     assert _access(server, key) == "open"
 
 
+async def test_documents_are_added_to_a_collection_by_day_of_capture(
+    server: Server, curator: Browser, archive: Archive
+) -> None:
+    for hour in (22, 23):
+        archive.add("http://news.example.cz/", archived=datetime(2026, 1, 31, hour, 30, tzinfo=UTC))
+    await curator.post("/account/time-zone", {"time_zone": "Europe/Prague"})
+    address = "/archive/collections/collection:serials"
+    chosen = {"domain": "news.example.cz", "since": "2026-02-01", "until": "2026-02-01"}
+
+    _, page, _ = await curator.post(f"{address}/documents", {**chosen, "do": "preview-assign"})
+    status, _, _ = await curator.post(f"{address}/documents", {**chosen, "do": "assign"})
+
+    assert 'name="since" value="2026-02-01"' in page
+    assert "later captures are not" in page
+    with server.database.session() as session:
+        found = session.scalars(
+            select(Document.archived)
+            .join(DocumentCollection, DocumentCollection.document_id == Document.id)
+            .where(DocumentCollection.direct, Document.url == "http://news.example.cz/")
+        ).all()
+        entry = session.scalars(select(AuditEntry).where(AuditEntry.action == "collection.assign")).one()
+    assert (status, [one.hour for one in found]) == (303, [23])
+    assert entry.after is not None
+    assert entry.after["selection"] == {
+        "domain": "news.example.cz",
+        "since": "2026-01-31T23:00:00Z",
+        "until": "2026-02-01T22:59:59Z",
+    }
+    for days in ({"since": "2026-02-02"}, {"domain": ""}):
+        assert (await curator.post(f"{address}/documents", {**chosen, **days, "do": "assign"}))[0] == 422
+
+
 @pytest.mark.parametrize("by_api", [True, False])
 async def test_renaming_a_collection_updates_the_datestamps_of_its_documents(
     server: Server, archive: Archive, administrator: Browser, *, by_api: bool
@@ -282,6 +315,26 @@ async def test_renaming_a_collection_updates_the_datestamps_of_its_documents(
     with server.database.session() as session:
         later = session.scalars(select(Document.url).where(Document.datestamp > _NOW)).all()
     assert later == [_URL]
+
+
+async def test_documents_are_searched_by_day_of_capture(curator: Browser, archive: Archive) -> None:
+    for day in range(1, 29):
+        archive.add("http://news.example.cz/", archived=datetime(2026, 2, day, 12, tzinfo=UTC))
+    await curator.post("/account/time-zone", {"time_zone": "Europe/Prague"})
+
+    for url in ("http://news.example.cz/", "example.cz"):
+        asked = f"url={quote(url, safe='')}&since=2026-02-03&until=2026-02-04"
+        _, page = await curator.get(f"/archive/documents?{asked}")
+        root: Any = html.fromstring(page)
+        times = root.xpath("//td[@data-label='Captured']//time/@datetime")
+        assert [one[:10] for one in times] == ["2026-02-03", "2026-02-04"], url
+        assert page.count('name="since" value="2026-02-03"') == 2, "search and larger files"
+        assert "Take these down" not in page, "a take-down has no days"
+        assert "since=2026-02-03&amp;until=2026-02-04" in page
+
+        _, none = await curator.get(f"/archive/documents?url={url}&since=2026-02-04&until=2026-02-03")
+        assert "No archived documents found." in none, url
+    assert (await curator.get("/archive/documents?url=example.cz&since=x"))[0] == 422
 
 
 async def test_captures_are_downloaded_as_warc(

@@ -1,6 +1,7 @@
 """Titles on pages: the list, one title, and the import of a file in two steps."""
 
 import base64
+import csv
 import io
 import json
 import re
@@ -112,6 +113,21 @@ async def test_a_plan_changes_nothing_and_the_import_applies_it(server: Server, 
     _, text, _ = await _send(curator, {"source": "library"}, titles)
     assert "There is nothing to import." in text
     assert 'value="import"' not in text
+
+
+async def test_the_audit_log_has_the_counts_of_an_import(curator: Browser, administrator: Browser) -> None:
+    await _import(curator, _title("1"), _title("2"), {"key": "3"})
+
+    _, text = await administrator.get("/admin/audit?action=titles.import")
+    _, exported = await administrator.get("/admin/audit.csv?action=titles.import")
+
+    root: Any = html.fromstring(text)
+    found = root.xpath("//td[.//data[@value='titles.import']]//span[@class='under']")
+    shown = [one.text_content() for one in found]
+    counts = {"new": 2, "changed": 0, "gone": 0, "unchanged": 0, "not_taken": 1}
+    assert shown == ["New: 2", "Changed: 0", "No longer in the source: 0", "Unchanged: 0", "Not taken: 1"]
+    (row,) = csv.DictReader(io.StringIO(exported))
+    assert json.loads(row["after"]) == counts
 
 
 @pytest.mark.usefixtures("archive")
@@ -248,9 +264,54 @@ async def test_reasons_of_rejected_lines_are_in_the_readers_language(curator: Br
     assert rows == {
         "řádek 2": "name: hodnota chybí",
         "řádek 3": "public: hodnotě 'ANO' nelze rozumět; napište true nebo false",
-        "1": "stejný klíč už má 'Title 1'",
+        "klíč 1": "stejný klíč už má 'Title 1'",
         "řádek 5": "nelze přečíst: není v UTF-8; uložte soubor jako UTF-8",
     }
+
+
+async def test_warnings_of_a_plan_are_in_the_readers_language(curator: Browser) -> None:
+    await curator.post("/account/language", {"language": "cs"})
+    content = _lines(
+        _title("7", "x", languages=["čeština"], licence="?", issn="1", contract_to="2000-01-31"),
+        {"collection": "!"},
+    )
+    _, text, _ = await _send(curator, {"source": "library"}, content)
+    root: Any = html.fromstring(text)
+    (warnings,) = root.xpath("//h2[.='Varování']/following-sibling::ul")
+    no_url = (
+        "není URL http, https nebo ftp se jménem serveru a s nejvýše 1,300 znaky, nebo obsahuje mezery či "
+        "zástupný znak; neodpovídají mu žádné archivní verze"
+    )
+    assert "lang" not in warnings.attrib
+    assert [(one.text, "lang" in one.attrib) for one in warnings] == [
+        ("klíč 7: '?' není známá licence; titul nebude mít žádnou", False),
+        ("klíč 7: ISSN '1' není platné; zveřejní se, jak je", False),
+        ("klíč 7: jazyk 'čeština' není kód podle ISO 639-2, například cze; zveřejní se, jak je", False),
+        ("klíč 7: smlouva skončila 2000-01-31; titul zůstává veřejný, se svou licencí a přístupem", False),
+        (f"klíč 7: semínko 'x' {no_url}", False),
+        ("kolekce '!': její název nemá žádné písmeno ani číslici pro setSpec", False),
+    ]
+
+
+async def test_what_is_not_taken_can_be_downloaded(server: Server, curator: Browser) -> None:
+    rows = "".join(f'{number},"Title\n{number}",,ANO\r\n' for number in range(150))
+    await curator.post("/account/language", {"language": "cs"})
+    _, text, _ = await _send(
+        curator, {"source": "library"}, f"key,name,seeds,public\r\n{rows}".encode(), "titles.csv"
+    )
+    root: Any = html.fromstring(text)
+    assert root.xpath("string(//table/following-sibling::div/p)") == "a dalších: 50"
+
+    status, content, _ = await _send(curator, {**_carried(text), "do": "not-taken"})
+
+    found = list(csv.reader(io.StringIO(content.removeprefix("\ufeff"))))
+    assert (status, len(found), found[0]) == (200, 151, ["place", "reason", "is_decision"])
+    assert found[150] == [
+        "řádek 151 (klíč 149)",
+        "public: hodnotě 'ANO' nelze rozumět; napište true nebo false",
+        "False",
+    ]
+    assert _names(server) == []
 
 
 async def test_a_part_of_a_form_without_a_readable_name_is_a_bad_request(curator: Browser) -> None:

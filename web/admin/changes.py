@@ -154,6 +154,15 @@ LABELS: Final[Mapping[str, str]] = {
     "exit_code": mark("Exit code"),
 }
 """By column or detail, in the order in which changes are shown."""
+_COUNTS: Final[Mapping[str, str]] = {
+    "new": mark("New"),
+    "changed": mark("Changed"),
+    "gone": mark("No longer in the source"),
+    "unchanged": mark("Unchanged"),
+    "not_taken": mark("Not taken"),
+    "collections": mark("Descriptions of collections"),
+}
+"""Counts of an import of titles; columns of other objects have the same names."""
 _CHOICES: Final[Mapping[str, Callable[[], list[tuple[str, str]]]]] = {
     "channel": channels,
     "deletion_policy": policies,
@@ -189,10 +198,11 @@ class Change:
 def changes_of(entry: AuditEntry) -> list[Change]:
     """Return the first changed columns in the order of `LABELS`; of a new object, its values."""
     was, now = entry.before or {}, entry.after or {}
-    names = [name for name in LABELS if name in was or name in now][:_MOST]
+    labels = {**_COUNTS, **LABELS} if entry.object_kind == "titles" else LABELS
+    names = [name for name in labels if name in was or name in now][:_MOST]
     return [
         Change(
-            label=_(LABELS[name]),
+            label=_(labels[name]),
             before=_shown(entry, name, was.get(name)) if was else None,
             after=_shown(entry, name, now.get(name)),
         )

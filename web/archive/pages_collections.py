@@ -21,6 +21,7 @@ from provider.holdings.rules import Rule, change_tree
 from provider.holdings.selection import Selection
 from provider.holdings.sets import COLLECTION_ROOT, collection_set_spec
 from provider.models import Access, Collection
+from web.archive.capture_days import CaptureDays
 from web.auth.access import about, needs
 from web.site.forms import (
     BASED_ON,
@@ -81,7 +82,7 @@ class RuleForm(FormModel):
         return Rule(access=self.access, embargo_until=self.embargo_until)
 
 
-class DocumentsForm(FormModel):
+class DocumentsForm(CaptureDays):
     """Selection of documents to add or remove; all given criteria must match."""
 
     archive_file: str = Field("", max_length=4000)
@@ -96,8 +97,13 @@ class DocumentsForm(FormModel):
 
     def selection(self) -> Selection:
         """Return the selection as the archive's services expect it."""
+        since, until = self.moments()
         return Selection(
-            arc=self.archive_file or None, url_prefix=self.url_prefix or None, domain=self.domain or None
+            arc=self.archive_file or None,
+            url_prefix=self.url_prefix or None,
+            domain=self.domain or None,
+            since=since,
+            until=until,
         )
 
 

@@ -18,11 +18,13 @@ from provider.holdings.lookup import LookupPlace, MatchType, Query, find_capture
 from provider.holdings.selection import Selection
 from provider.holdings.sets import is_set_spec
 from web.archive.address import document_address
+from web.archive.capture_days import CaptureDays
 from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export
 from web.site.export import stream
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of, margin_of
+from web.site.params import day_in
 from web.site.render import confirmation, render
 
 _PAGE: Final = 50
@@ -41,10 +43,13 @@ async def listing(request: web.Request) -> web.Response:
     if key is not None:
         raise web.HTTPSeeOther(f"/archive/documents/{key}")
     fault = result = None
+    days = _days(request)
     if url:
+        since, until = days.moments()
         wanted = Query(
-            url=url, match=match, limit=_PAGE, examined=_MOST_EXAMINED, hidden=True, begin=_begin(request)
-        )
+            url=url, match=match, since=since, until=until, limit=_PAGE, examined=_MOST_EXAMINED,
+            hidden=True, begin=_begin(request),
+        )  # fmt: skip
         try:
             result = await database_of(request).run(find_captures, wanted)
         except UsageError as error:
@@ -57,6 +62,7 @@ async def listing(request: web.Request) -> web.Response:
         url=url,
         match=match.value,
         matches=matches(),
+        days={name: day.isoformat() for name, day in days if day},
         fault=fault,
         found=result.found if result else [],
         next=_written(end) if end else None,
@@ -67,7 +73,8 @@ async def listing(request: web.Request) -> web.Response:
 async def as_warc(request: web.Request) -> web.StreamResponse:
     """Download the captures that the look-up finds as a WARC file; only those that are open to everybody."""
     url = request.query.get("url", "").strip()[:_LONGEST]
-    query = Query(url=url, match=_match(request, url), limit=_PAGE)
+    since, until = _days(request).moments()
+    query = Query(url=url, match=_match(request, url), since=since, until=until, limit=_PAGE)
     settings, database = request.config_dict[SETTINGS].provider, database_of(request).database
     # Without the reader's address, because a client can forge that of a reading room here.
     steps = export_warc(database, settings, query)
@@ -154,6 +161,11 @@ def _key(namespace: str, text: str) -> uuid.UUID | None:
         return uuid.UUID(text)
     except ValueError:
         return None
+
+
+def _days(request: web.Request) -> CaptureDays:
+    """Return the days of capture; nothing is found if the last one is before the first."""
+    return CaptureDays.model_construct(since=day_in(request, "since"), until=day_in(request, "until"))
 
 
 def _match(request: web.Request, url: str) -> MatchType:

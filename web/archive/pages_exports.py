@@ -1,7 +1,7 @@
 """WARC and WACZ files prepared for download: asked for, followed, downloaded and removed."""
 
 import re
-from datetime import date, datetime, timedelta
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -24,6 +24,7 @@ from provider.export.prepared_files import (
 from provider.export.selection import ChosenTitle, ExportChoice
 from provider.holdings.lookup import MatchType
 from provider.titles.models import Title
+from web.archive.capture_days import CaptureDays
 from web.archive.pages_documents import matches
 from web.auth.access import about, needs, who_asks
 from web.auth.audit import record_export
@@ -33,7 +34,6 @@ from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of
 from web.site.params import NUMBER, number_of
 from web.site.render import confirmation, render
-from web.site.zones import midnight
 
 _RELOADED_EVERY: Final = 5
 """Seconds after which the page of a file that is being prepared is loaded again."""
@@ -85,24 +85,8 @@ class ExportRequest(FormModel):
         )
 
 
-class _PageForm(ExportRequest):
-    """What the form asks for; its days are in the reader's zone, both included."""
-
-    since: date | None = None
-    until: date | None = None
-
-    _no_day_is_none = empty_is_none("since", "until")
-
-    @model_validator(mode="after")
-    def _it_does_not_end_before_it_begins(self) -> Self:
-        if self.since and self.until and self.since > self.until:
-            raise ValueError(_("The first day of capture is after the last one."))
-        return self
-
-    def moments(self) -> tuple[datetime | None, datetime | None]:
-        """Return the first and the last moment of capture, UTC."""
-        end = midnight(self.until + timedelta(days=1)) - timedelta(microseconds=1) if self.until else None
-        return midnight(self.since) if self.since else None, end
+class _PageForm(CaptureDays, ExportRequest):
+    """What the form asks for."""
 
 
 async def queued(

@@ -9,7 +9,7 @@ import base64
 import binascii
 import zlib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode
@@ -21,7 +21,7 @@ from pydantic import Field, field_validator
 from oai.audit import BEGUN, AuditEntry, Filter, list_entries
 from oai.errors import Phrase, RemoteError, UsageError
 from oai.rights import Right
-from provider.titles.entries import READERS
+from provider.titles.entries import READERS, Refused
 from provider.titles.import_steps import (
     Incoming,
     NeedsApprovalError,
@@ -36,6 +36,7 @@ from web.archive.pages_titles import words
 from web.archive.title_changes import shown_changes
 from web.auth.access import about, needs
 from web.auth.csrf import posted_of, takes_file
+from web.site.export import export
 from web.site.forms import Form, FormModel, Problem, read_form
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS, database_of
@@ -62,7 +63,7 @@ class PlanForm(FormModel):
     """The second step: what a person agrees to."""
 
     do: str = ""
-    """`import` in the second step."""
+    """`import` in the second step, or `not-taken` to export what is not taken."""
     digest: str = ""
     """Of the plan that was shown."""
     approve: str = ""
@@ -107,8 +108,8 @@ async def ask(request: web.Request) -> web.Response:
 
 @needs(Right.ARCHIVE)
 @takes_file(_MOST_POSTED)
-async def import_file(request: web.Request) -> web.Response:
-    """Show what the file would change, or, in the second step, import it."""
+async def import_file(request: web.Request) -> web.StreamResponse:
+    """Show what the file would change, or, in the second step, import it or export what is not taken."""
     posted = posted_of(request)
     asked, form = read_form(ImportForm, posted)
     if asked is None:
@@ -130,8 +131,8 @@ async def import_file(request: web.Request) -> web.Response:
 
 
 @needs(Right.ARCHIVE)
-async def import_from_seeder(request: web.Request) -> web.Response:
-    """Show what Seeder's database would change, or, in the second step, import it."""
+async def import_from_seeder(request: web.Request) -> web.StreamResponse:
+    """Do the same as `import_file` with Seeder's database."""
     seeder = seeder_database(request.config_dict[SETTINGS].provider)
     if seeder is None:
         raise web.HTTPNotFound(text=_("No address of Seeder's database is set."))
@@ -149,11 +150,13 @@ async def import_from_seeder(request: web.Request) -> web.Response:
     return await _step(request, origin, asked, form)
 
 
-async def _step(request: web.Request, origin: _Origin, asked: PlanForm, form: Form) -> web.Response:
+async def _step(request: web.Request, origin: _Origin, asked: PlanForm, form: Form) -> web.StreamResponse:
     """Take the step that the form asks for; an error of reading is shown in the form of the beginning."""
     try:
         if asked.do == "import":
             return await _import(request, origin, asked, form)
+        if asked.do == "not-taken":
+            return await _export_not_taken(request, origin)
         return await _plan(request, origin, form)
     except (UsageError, RemoteError) as error:
         # What is wrong with a file is at its field; Seeder's form has none to correct.
@@ -177,6 +180,21 @@ async def _import(request: web.Request, origin: _Origin, asked: PlanForm, form: 
     counts: dict[str, Any] = dict(done.plan.counts)
     about(request, "titles", source, source, **counts)
     raise web.HTTPSeeOther(f"/archive/titles?{urlencode({'source': source})}&done=titles-imported")
+
+
+async def _export_not_taken(request: web.Request, origin: _Origin) -> web.StreamResponse:
+    settings = request.config_dict[SETTINGS].provider
+    found = await database_of(request).run(propose, origin.incoming, settings)
+
+    async def behind(last: Refused | None) -> Sequence[Refused]:
+        return found.plan.not_taken if last is None else ()
+
+    columns = {
+        "place": lambda one: _translated(one.place),
+        "reason": lambda one: _translated(one.reason),
+        "is_decision": lambda one: one.is_decision,
+    }
+    return await export(request, "titles-not-taken", columns, behind)
 
 
 def _upload(asked: ImportForm, posted: MultiMapping[Any]) -> Upload:

@@ -42,11 +42,11 @@ async def export(
     columns: Columns[_Row],
     behind: Callable[[_Row | None], Awaitable[Sequence[_Row]]],
 ) -> web.StreamResponse:
-    """Stream the rows in the format of the path's suffix, in UTF-8; times are UTC.
+    """Stream the rows in the format of the path's suffix, by default CSV, in UTF-8; times are UTC.
 
     `behind` returns some rows after the one given, the first rows for None, and no rows at the end.
     """
-    kind = request.match_info["kind"]
+    kind = request.match_info.get("kind", "csv")
     rows = await behind(None)
     await record_export(request, name, kind)
     response = web.StreamResponse(
@@ -135,5 +135,7 @@ def _line(values: Iterable[object]) -> str:
 
 def _harmless(value: object) -> object:
     """Prefix text that a spreadsheet would run as a formula with a quote: users choose names."""
+    if isinstance(value, Mapping):
+        return json.dumps(value, ensure_ascii=False)
     text = "; ".join(map(str, value)) if isinstance(value, (list, tuple)) else value
     return f"'{text}" if isinstance(text, str) and text.startswith(_FORMULA) else text

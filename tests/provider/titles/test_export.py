@@ -65,6 +65,22 @@ def test_an_export_has_everything_that_the_import_needs(titles: Titles, kind: st
     assert (plan.changes_nothing, plan.unchanged, plan.not_taken) == (True, 3, []), plan
 
 
+def test_urls_with_the_separators_of_other_columns_are_exported(
+    titles: Titles, kind: str, tmp_path: Path
+) -> None:
+    urls = ("http://a.cz/;http://b.cz/", "http://c.cz/,")
+    titles.bring(
+        entry("1", *urls),
+        entry("2", SITE, "-http://a.cz/x;"),
+        entry("3", collections=["Volby"]),
+        CollectionEntry(collection="Volby", seeds=urls),
+    )
+
+    plan = titles.plan(*_read(tmp_path, kind, _exported(titles.database, kind)))
+
+    assert (plan.changes_nothing, plan.unchanged, plan.not_taken) == (True, 3, []), plan
+
+
 def test_an_export_leaves_out_titles_that_are_gone_and_other_sources(
     titles: Titles, kind: str, tmp_path: Path
 ) -> None:

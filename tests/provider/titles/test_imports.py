@@ -197,7 +197,7 @@ def test_a_carve_out_that_covers_a_seed_of_its_title_causes_a_warning(
 ) -> None:
     plan = titles.plan(entry("web1", "http://www.nkp.cz/", "http://www.nkp.cz/stare/nove/", f"-{carve_out}"))
     assert [words.partition(", whose")[0] for words in plan.warnings] == [
-        f"web1: the carve-out {carve_out!r} means the same URLs as the seed 'http://www.nkp.cz/'"
+        f"key web1: the carve-out {carve_out!r} means the same URLs as the seed 'http://www.nkp.cz/'"
     ] * warnings
 
 
@@ -209,9 +209,9 @@ def test_an_invalid_issn_or_language_code_causes_a_warning(titles: Titles) -> No
     )
     assert [one.entry.issn for one in plan.new] == ["0317-8471", "1234-5678", "2434-561X"]
     assert plan.warnings == [
-        "2: the ISSN '1234-5678' is not valid; it is published as it is",
-        "2: the language 'čeština' is not a code of ISO 639-2, such as 'cze'; it is published as it is",
-        "2: the language 'cs' is not a code of ISO 639-2, such as 'cze'; it is published as it is",
+        "key 2: the ISSN '1234-5678' is not valid; it is published as it is",
+        "key 2: the language 'čeština' is not a code of ISO 639-2, such as 'cze'; it is published as it is",
+        "key 2: the language 'cs' is not a code of ISO 639-2, such as 'cze'; it is published as it is",
     ]
 
 
@@ -223,7 +223,7 @@ def test_an_expired_contract_causes_only_a_warning(titles: Titles) -> None:
         entry("3", "http://c.cz/", contract_to=valid),
     )
     assert plan.warnings == [
-        "1: its contract ended on 2000-01-31; it stays public, with its licence and access"
+        "key 1: its contract ended on 2000-01-31; it stays public, with its licence and access"
     ]
     assert (plan.new[0].entry.public, plan.new[0].licence) == (True, "cc-by-4.0")
 
@@ -267,7 +267,7 @@ def test_csv_may_be_separated_by_semicolons(tmp_path: Path) -> None:
     assert isinstance(found, TitleEntry)
     assert (found.name, found.keywords) == ("A, B", ("x", "y"))
     assert isinstance(refused, Refused)
-    assert (refused.place, refused.reason.partition(": ")[2]) == ("line 3", "more values than columns")
+    assert (refused.place, refused.reason.partition(": ")[2]) == ("row 3 (key 2)", "more values than columns")
 
 
 def test_csv_may_begin_with_the_sep_line_of_excel(tmp_path: Path) -> None:
@@ -276,9 +276,34 @@ def test_csv_may_begin_with_the_sep_line_of_excel(tmp_path: Path) -> None:
     assert isinstance(found, TitleEntry)
     assert isinstance(refused, Refused)
     assert (refused.place, refused.reason) == (
-        "line 4",
+        "row 3 (key 2)",
         "public: 'ANO' is not understood; write true or false",
     )
+
+
+def test_rows_of_csv_are_counted_as_in_a_spreadsheet(tmp_path: Path) -> None:
+    rows = '1,"A\nB\nC",,,,,,\n\n,,,,,,,\n2,"D\r\nE",,,,,ANO,\n \'=3 ,F,,,,,NE,\n,G,,,,,,\n'
+    found = read(tmp_path, "csv", CSV + rows)
+    assert [one.place for one in found if isinstance(one, Refused)] == [
+        "row 5 (key 2)",
+        "row 6 (key '=3)",
+        "row 7",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("kind", "text"),
+    [
+        ("csv", CSV + "1,Čas,,,,,,\n2,Říp,,,,,,\n3,C,,,,,,\n"),
+        ("jsonl", JSONL + '{"key": "2", "name": "Čas"}\n{"key": "3", "name": "Říp"}\n'),
+    ],
+)
+def test_a_file_in_another_encoding_is_refused_in_one_sentence(tmp_path: Path, kind: str, text: str) -> None:
+    with pytest.raises(UsageError, match="titles: cannot be read: not in UTF-8; save the file as UTF-8"):
+        read(tmp_path, kind, text.encode("cp1250"))
+    # As if two files were joined: each of these entries can be named.
+    mixed = text.encode() + text.partition("\n")[2].encode("cp1250")
+    assert sum(isinstance(one, Refused) and "UTF-8" in one.reason for one in read(tmp_path, kind, mixed)) == 2
 
 
 def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
@@ -293,6 +318,45 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
         ("http://a.cz/shop/", "carve-out"),
     ]
     assert (found.public, str(found.contract_to)) == (False, "2027-01-31")
+
+
+@pytest.mark.parametrize(
+    ("columns", "row", "reason"),
+    [
+        ("seeds,carve_outs", "http://a.cz/;http://b.cz/,", "seeds: separate URLs by blanks, not by ';'"),
+        ("seeds,carve_outs", '"http://a.cz/, HTTPS://b.cz/",', "seeds: separate URLs by blanks, not by ','"),
+        ("seeds,carve_outs", "http://a.cz/;,", "seeds: separate URLs by blanks, not by ';'"),
+        ("seeds,carve_outs", "http://a.cz/ ; http://b.cz/,", "seeds: separate URLs by blanks, not by ';'"),
+        ("seeds,carve_outs", ",http://a.cz/;ftp://a.cz/", "carve_outs: separate URLs by blanks, not by ';'"),
+        ("seeds,collection", "http://a.cz/;http://b.cz/,A", "seeds: separate URLs by blanks, not by ';'"),
+    ],
+)
+def test_urls_that_are_not_separated_by_blanks_are_refused(
+    tmp_path: Path, columns: str, row: str, reason: str
+) -> None:
+    (refused,) = read(tmp_path, "csv", f"key,name,{columns}\n1,A,{row}\n")
+    assert isinstance(refused, Refused)
+    assert reason in refused.reason
+
+
+@pytest.mark.parametrize(
+    ("seeds", "urls"),
+    [
+        ("http://a.cz/b;c?d=1;2", ["http://a.cz/b;c?d=1;2"]),
+        (
+            '"http://a.cz/1,2.html http://b.cz/?u=http://c.cz/"',
+            ["http://a.cz/1,2.html", "http://b.cz/?u=http://c.cz/"],
+        ),
+        (
+            '"[""http://a.cz/b;"", ""http://a.cz/;http://b.cz/""]"',
+            ["http://a.cz/b;", "http://a.cz/;http://b.cz/"],
+        ),
+    ],
+)
+def test_urls_may_contain_separators(tmp_path: Path, seeds: str, urls: list[str]) -> None:
+    (found,) = read(tmp_path, "csv", f"key,name,seeds\n1,A,{seeds}\n")
+    assert isinstance(found, TitleEntry)
+    assert [one.url for one in found.seeds] == urls
 
 
 @pytest.mark.parametrize(
@@ -311,11 +375,11 @@ def test_csv_has_several_values_in_a_field(tmp_path: Path) -> None:
         ),
         ("jsonl", JSONL + "[]\n", "line 2", "write an object"),
         ("jsonl", JSONL.encode() + b'{"key": "2", "name": "\xe9"}\n', "line 2", "not in UTF-8; save"),
-        ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,31.1.2027\n", "line 3", "write a date, such as 2025-12-31"),
-        ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,,,,\n", "line 3", "more values than columns"),
-        ("csv", CSV + "1,A,,,,,,\n2,B,,,http://b.cz/", "line 3", "fewer values than columns"),
-        ("csv", CSV + '1,A,,,,,,\n2,"B,,,,,,\n', "line", "unexpected end"),
-        ("csv", CSV.encode() + b"2,\xbelu\xbb,,,,,,\n1,A,,,,,,\n", "line 2", "not in UTF-8; save"),
+        ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,31.1.2027\n", "row 3 (key 2)", "write a date, such as 2025-12-31"),
+        ("csv", CSV + "1,A,,,,,,\n2,B,,,,,,,,,\n", "row 3 (key 2)", "more values than columns"),
+        ("csv", CSV + "1,A,,,,,,\n2,B,,,http://b.cz/", "row 3 (key 2)", "fewer values than columns"),
+        ("csv", CSV + '1,A,,,,,,\n2,"B,,,,,,\n', "row 3 and all after it", "unexpected end"),
+        ("csv", CSV.encode() + b"2,\xbelu\xbb,,,,,,\n1,A,,,,,,\n", "row 2 (key 2)", "not in UTF-8; save"),
         (
             "archive-it",
             '[{"id": 1, "url": "http://a.cz/"}, {"id": 2}]',
@@ -371,7 +435,9 @@ def test_rows_without_values_are_skipped(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("kind", "text"), [("jsonl", "x\n" * 10_001), ("csv", CSV + "x\n" * 10_001)])
 def test_a_file_with_too_many_unreadable_lines_is_refused(tmp_path: Path, kind: str, text: str) -> None:
-    with pytest.raises(UsageError, match=r"more than 10,000 entries cannot be read; the first: line [12]: "):
+    with pytest.raises(
+        UsageError, match=r"more than 10,000 entries cannot be read; the first: (line 1|row 2 \(key x\)): "
+    ):
         read(tmp_path, kind, text)
 
 

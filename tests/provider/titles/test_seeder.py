@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from sqlalchemy import URL
 
-from oai.errors import RemoteError, UsageError
+from oai.errors import Phrase, RemoteError, UsageError
 from provider.titles.entries import (
     AddressList,
     CollectionEntry,
@@ -439,10 +439,19 @@ def test_invalid_values_of_a_title_cause_warnings_in_the_plan(titles: Titles, se
         "it means no captures"
     )
     assert plan.warnings == [
-        f"{source}: 'to be agreed' is not a licence that is known; it gets none",
-        f"{source}: the seed 'no url' {no_url}",
-        f"{source}: the carve-out 'also none' {no_url}",
+        f"key {source}: 'to be agreed' is not a licence that is known; it gets none",
+        f"key {source}: the seed 'no url' {no_url}",
+        f"key {source}: the carve-out 'also none' {no_url}",
     ]
+
+
+def test_remarks_about_a_title_can_be_translated_and_have_its_key(titles: Titles, seeder: Seeder) -> None:
+    source = seeder.source("success")
+    (warning, *_) = titles.plan(*read(seeder), source="seeder").warnings
+    assert warning.startswith(f"key {source}: ")
+    assert isinstance(warning, Phrase)
+    czech = {"it has no active seed, and so no captures": "bez semínek", "key %(key)s": "klíč %(key)s"}
+    assert warning.in_words(lambda words: czech.get(words, words)) == f"klíč {source}: bez semínek"
 
 
 def test_missing_tables_and_columns_and_an_empty_schema_are_reported(seeder: Seeder) -> None:
