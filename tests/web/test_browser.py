@@ -73,6 +73,37 @@ async def test_back_shows_the_steps_of_the_wizard_again(
     await context.close()
 
 
+async def test_a_success_takes_the_focus_with_its_sentence_as_name_and_undo_is_next(
+    server: Server, page: Page
+) -> None:
+    with server.database.session() as session:
+        a_schedule(session, a_repository(session))
+        session.commit()
+    await enter(page, server, path="/schedules")
+    await page.get_by_role("button", name="Pause").focus()
+    await page.keyboard.press("Enter")
+
+    said = "The schedule is paused. A harvest that is already running continues."
+    await expect(page.get_by_role("status", name=said, exact=True)).to_be_focused()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("button", name="Undo")).to_be_focused()
+
+
+async def test_an_error_takes_the_focus_on_a_page_with_an_earlier_notice(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        a_schedule(session, a_repository(session))
+        session.commit()
+    await enter(page, server, path="/schedules/1/edit?done=everything-asked")
+    await expect(page.get_by_role("status", name="All records are requested again")).to_be_focused()
+    await page.locator("#time_zone").fill("Nowhere")
+    form = page.locator("form.card").first
+    await form.evaluate("form => form.setAttribute('action', `${form.action}?done=everything-asked`)")
+    await page.get_by_role("button", name="Save schedule").click()
+
+    await expect(page.get_by_role("alert")).to_be_focused()
+    await expect(page.get_by_role("status", name="All records are requested again")).to_be_visible()
+
+
 async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: Page) -> None:
     console = console_messages(page)
     await sign_in(page, server)
