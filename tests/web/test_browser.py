@@ -19,6 +19,7 @@ from tests.web.conftest import Server, enter, sign_in
 from tests.web.repository import repository
 from tests.web.rows import a_bibliographic_record, a_repository, a_run, a_schedule
 from web.site import live_rows
+from web.site.formats import clock
 
 pytestmark = pytest.mark.browser
 
@@ -680,3 +681,27 @@ async def test_pages_are_printed_with_light_colours(server: Server, page: Page) 
     dark = await page.evaluate(ground)
     await page.emulate_media(media="print")
     assert await page.evaluate(ground) != dark
+
+
+async def test_the_history_is_printed_as_a_table_with_times_and_without_controls(
+    server: Server, page: Page
+) -> None:
+    ended = utc_now() - timedelta(hours=5)
+    with server.database.session() as session:
+        a_run(session, a_repository(session), harvest_end_time=ended)
+        session.commit()
+    a4_less_margins = {"width": 718, "height": 1047}
+    await page.set_viewport_size(a4_less_margins)
+    await enter(page, server, path="/runs")
+    row, time = page.locator("#run-1"), page.locator("#run-1 time")
+    display, shown = "one => getComputedStyle(one).display", "one => getComputedStyle(one, '::after').content"
+    assert (await row.evaluate(display), await time.evaluate(shown)) == ("block", "none")
+
+    await page.emulate_media(media="print")
+
+    assert await row.evaluate(display) == "table-row"
+    assert await time.evaluate(shown) == f'"{clock(ended)}"'
+    assert await time.evaluate("one => getComputedStyle(one).fontSize") == "0px"
+    for control in ("checkbox", "combobox", "button"):
+        assert await page.get_by_role(control).all() == [], control
+    assert await page.locator("main").evaluate("one => one.scrollWidth - one.clientWidth") <= 0
