@@ -690,8 +690,8 @@ async def test_the_history_is_printed_as_a_table_with_times_and_without_controls
     with server.database.session() as session:
         a_run(session, a_repository(session), harvest_end_time=ended)
         session.commit()
-    a4_less_margins = {"width": 718, "height": 1047}
-    await page.set_viewport_size(a4_less_margins)
+    # A sheet of A4 without its margins.
+    await page.set_viewport_size({"width": 718, "height": 1047})
     await enter(page, server, path="/runs")
     row, time = page.locator("#run-1"), page.locator("#run-1 time")
     display, shown = "one => getComputedStyle(one).display", "one => getComputedStyle(one, '::after').content"
