@@ -50,7 +50,7 @@ _CODES_OF_KINDS: Final = {
     "argument": "bad_request",
     "token": "bad_token list_in_circles no_new_records empty_pages",
     "format": "format_not_offered",
-    "set": "no_sets",
+    "set": "no_sets set_not_listed set_unchecked",
     "invalid": "invalid",
     "large": "answer_bytes answer_ratio part_bytes part_elements part_depth memory",
     "missing": "records_missing list_ended_abruptly list_ended_by_error list_unconfirmed tokens_refused"

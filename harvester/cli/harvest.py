@@ -76,9 +76,11 @@ def dry_run(
     planned = plan(request, found, saved_state, now=now, overlap=settings.harvester.overlap)
     if row is not None:
         known = checkpoint.find(session, request.of(row.repository_id))
-        notes = starting_warnings(session, request, planned, saved_state, known)
-        remarks += [note.text for note in notes]
-        remarks += filter(None, [missing_set_warning(session, row, request.set_spec)])
+        notes = [
+            *starting_warnings(session, request, planned, saved_state, known),
+            missing_set_warning(session, row, request.set_spec),
+        ]
+        remarks += [note.text for note in notes if note is not None]
     limited = replace(planned, recovery_seconds=settings.harvester.max_recovery_seconds)
     return limited.with_remarks(remarks)
 

@@ -124,21 +124,29 @@ def last_rules_of(harvest: ColumnElement[bool]) -> Select[str | None, str | None
     return last.where(harvest, complete).order_by(History.history_id.desc()).limit(1)
 
 
+def lists_set(session: Session, repository_id: int, set_spec: str) -> bool | None:
+    """Return whether the stored list of sets has the set or one below it; None if there is no stored list."""
+    same = or_(OaiSet.set_spec == set_spec, func.starts_with(OaiSet.set_spec, f"{set_spec}:"))
+    return session.scalar(select(func.bool_or(same)).where(OaiSet.repository_id == repository_id))
+
+
 def missing_set_warning(
     session: Session, repository: Repository, set_spec: str, *, if_unlisted: bool = False
-) -> str:
-    """Return a warning if the repository's stored list of sets has neither the set nor one below it, else "".
+) -> Note | None:
+    """Return a warning if the repository's stored list of sets has neither the set nor one below it.
 
     A repository without stored sets gives one only with `if_unlisted`; one whose sets are queries gives none.
     """
     if not set_spec or access_of(repository.protocol).query is not None:
-        return ""
-    ours = OaiSet.repository_id == repository.repository_id
-    same = or_(OaiSet.set_spec == set_spec, func.starts_with(OaiSet.set_spec, f"{set_spec}:"))
-    listed = session.scalar(select(func.bool_or(same)).where(ours))
+        return None
+    listed = lists_set(session, repository.repository_id, set_spec)
     if listed or (listed is None and not if_unlisted):
-        return ""
+        return None
     refresh = f"`zatva repository refresh {repository.repository_id}` reads the list"
     if listed is None:
-        return f"no records of set {set_spec!r}, and no stored list of sets to check its name; {refresh}"
-    return f"the repository's list of sets does not contain {set_spec!r}; {refresh} again"
+        words = f"no records of set {set_spec!r}, and no stored list of sets to check its name; {refresh}"
+        code = FailureCode.SET_UNCHECKED
+    else:
+        words = f"the repository's list of sets does not contain {set_spec!r}; {refresh} again"
+        code = FailureCode.SET_NOT_LISTED
+    return Note(text=words, failure=Failure(code=code, facts={"set": set_spec}))

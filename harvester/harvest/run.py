@@ -249,7 +249,7 @@ class Run:
     returned: ReturnedRecords
     quarantine: Quarantine
     guard: MassChangeGuard
-    missing_set: str
+    missing_set: Note | None
     """A warning, for a run without records, that the set may not exist; otherwise empty."""
 
     @property
@@ -365,7 +365,7 @@ class Run:
             state.warnings.warn(note.text, note.failure)
         self._warn_of_watermark(verdict)
         if self.missing_set and not state.counts["records"]:
-            self.state.warnings.warn(self.missing_set)
+            self.state.warnings.warn(self.missing_set.text, self.missing_set.failure)
         outcome = ending.outcome(held)
         history_id = self._write_down(ending, outcome, held)
         prune_changes(self.checkpointer.database, keep_days=prepared.settings.harvester.keep_changes)

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from lxml import html
 from sqlalchemy import text
+from yarl import URL
 
 from tests.web.conftest import Browser, Server
 from web.auth.organisations import find_organisation
@@ -182,6 +183,47 @@ async def test_a_method_that_is_not_allowed_has_an_error_page(administrator: Bro
     async with administrator.http.put(administrator.base_url + "/jobs") as answer:
         assert answer.status == 405
         assert answer.content_type == "text/html"
+
+
+@pytest.mark.parametrize(
+    ("path", "page"),
+    [
+        ("/errors/4/again", "/errors/4"),
+        ("/errors/1/repair", "/errors/1"),
+        ("/schedules/7/run", "/schedules/7/edit"),
+        ("/repositories/1/harvest", "/repositories/1"),
+        ("/repositories/selected/pause", "/repositories"),
+        ("/archive/collections/collection:a:b/rule", "/archive/collections/collection:a:b"),
+        ("/account/tokens/1/revoke", "/account"),
+    ],
+)
+async def test_an_address_for_forms_leads_to_the_nearest_page_above_it(
+    administrator: Browser, path: str, page: str
+) -> None:
+    for method in ("GET", "HEAD"):
+        url = URL(administrator.base_url + path, encoded=True)
+        async with administrator.http.request(method, url, allow_redirects=False) as answer:
+            assert (answer.status, answer.headers.get("Location")) == (303, page), method
+
+
+async def test_an_address_for_forms_leads_only_to_pages_that_the_user_may_open(
+    server: Server, viewer: Browser
+) -> None:
+    url = server.base_url + "/schedules/7/run"
+    async with viewer.http.get(url, allow_redirects=False) as answer:
+        assert (answer.status, answer.headers.get("Location")) == (303, "/schedules")
+
+
+async def test_an_address_for_forms_without_a_page_above_it_is_explained(administrator: Browser) -> None:
+    status, page = await administrator.get("/sign-out")
+
+    assert (status, "Go back to the page with the form." in page) == (405, True)
+
+
+async def test_an_operation_of_the_api_with_another_method_is_not_redirected(administrator: Browser) -> None:
+    url = administrator.base_url + "/api/v1/schedules/1/run"
+    async with administrator.http.get(url, allow_redirects=False) as answer:
+        assert (answer.status, answer.content_type) == (405, "application/problem+json")
 
 
 async def test_invalid_bytes_cause_no_server_error(server: Server, administrator: Browser) -> None:

@@ -19,6 +19,7 @@ from tests.web.conftest import Server, enter, sign_in
 from tests.web.repository import repository
 from tests.web.rows import a_bibliographic_record, a_repository, a_run, a_schedule
 from web.site import live_rows
+from web.site.formats import clock
 
 pytestmark = pytest.mark.browser
 
@@ -71,6 +72,37 @@ async def test_back_shows_the_steps_of_the_wizard_again(
         await page.get_by_role("button", name="Continue").last.click()
         await expect(page).to_have_title(re.compile("Storage and schedule"))
     await context.close()
+
+
+async def test_a_success_takes_the_focus_with_its_sentence_as_name_and_undo_is_next(
+    server: Server, page: Page
+) -> None:
+    with server.database.session() as session:
+        a_schedule(session, a_repository(session))
+        session.commit()
+    await enter(page, server, path="/schedules")
+    await page.get_by_role("button", name="Pause").focus()
+    await page.keyboard.press("Enter")
+
+    said = "The schedule is paused. A harvest that is already running continues."
+    await expect(page.get_by_role("status", name=said, exact=True)).to_be_focused()
+    await page.keyboard.press("Tab")
+    await expect(page.get_by_role("button", name="Undo")).to_be_focused()
+
+
+async def test_an_error_takes_the_focus_on_a_page_with_an_earlier_notice(server: Server, page: Page) -> None:
+    with server.database.session() as session:
+        a_schedule(session, a_repository(session))
+        session.commit()
+    await enter(page, server, path="/schedules/1/edit?done=everything-asked")
+    await expect(page.get_by_role("status", name="All records are requested again")).to_be_focused()
+    await page.locator("#time_zone").fill("Nowhere")
+    form = page.locator("form.card").first
+    await form.evaluate("form => form.setAttribute('action', `${form.action}?done=everything-asked`)")
+    await page.get_by_role("button", name="Save schedule").click()
+
+    await expect(page.get_by_role("alert")).to_be_focused()
+    await expect(page.get_by_role("status", name="All records are requested again")).to_be_visible()
 
 
 async def test_a_librarian_signs_in_and_adds_a_repository(server: Server, page: Page) -> None:
@@ -649,3 +681,27 @@ async def test_pages_are_printed_with_light_colours(server: Server, page: Page) 
     dark = await page.evaluate(ground)
     await page.emulate_media(media="print")
     assert await page.evaluate(ground) != dark
+
+
+async def test_the_history_is_printed_as_a_table_with_times_and_without_controls(
+    server: Server, page: Page
+) -> None:
+    ended = utc_now() - timedelta(hours=5)
+    with server.database.session() as session:
+        a_run(session, a_repository(session), harvest_end_time=ended)
+        session.commit()
+    # A sheet of A4 without its margins.
+    await page.set_viewport_size({"width": 718, "height": 1047})
+    await enter(page, server, path="/runs")
+    row, time = page.locator("#run-1"), page.locator("#run-1 time")
+    display, shown = "one => getComputedStyle(one).display", "one => getComputedStyle(one, '::after').content"
+    assert (await row.evaluate(display), await time.evaluate(shown)) == ("block", "none")
+
+    await page.emulate_media(media="print")
+
+    assert await row.evaluate(display) == "table-row"
+    assert await time.evaluate(shown) == f'"{clock(ended)}"'
+    assert await time.evaluate("one => getComputedStyle(one).fontSize") == "0px"
+    for control in ("checkbox", "combobox", "button"):
+        assert await page.get_by_role(control).all() == [], control
+    assert await page.locator("main").evaluate("one => one.scrollWidth - one.clientWidth") <= 0

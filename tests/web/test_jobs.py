@@ -58,12 +58,6 @@ async def test_the_page_after_a_harvest_was_requested_reloads_until_its_job_is_s
     assert '<noscript><meta http-equiv="refresh"' not in later
 
 
-async def test_an_address_for_forms_only_is_explained_when_it_is_opened(administrator: Browser) -> None:
-    status, page = await administrator.get("/errors/1/again")
-
-    assert (status, "Go back to the page with the form." in page) == (405, True)
-
-
 async def test_a_waiting_job_is_removed_at_once(server: Server, administrator: Browser) -> None:
     _insert(server, "INSERT INTO oai_job (repository_id, set_spec) VALUES (1, 'maps')")
 

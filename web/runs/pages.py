@@ -33,7 +33,7 @@ from web.auth.access import Right, asked_for, needs, visible_repositories, who_a
 from web.errors.letter import concerns_repository, letter_about_run, letter_part
 from web.imports.sources import IMPORTS
 from web.runs.log import Level, Line, as_text, at_least, counts_of, line_of, lines_of
-from web.runs.words import evidence_of, shares, summary
+from web.runs.words import evidence_of, shares, summary, warned_of_set
 from web.schedules.forms import FURTHER
 from web.schedules.rules import rule_paths
 from web.site.formats import number
@@ -87,6 +87,7 @@ async def show(request: web.Request) -> web.Response:
             else {"letter": "", "mail": None}
         ),
         step=await database.run(next_step, run) if run.status in _STARTED_AGAIN else None,
+        schedule_of_set=(await database.run(next_step, run)).recurring_id if warned_of_set(run) else None,
         summary=summary(run, usual, hold),
         shares=shares(run),
         pieces=await database.run(pieces_of, run.history_id),

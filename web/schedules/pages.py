@@ -54,6 +54,7 @@ from web.schedules.forms import (
     values_of,
     what_it_means,
 )
+from web.schedules.reading import done_with, read_schedule
 from web.schedules.rules import rule_choices, rule_context, rule_paths, rule_to_use
 from web.schedules.timing import timing_in
 from web.site.formats import harvest_name
@@ -233,7 +234,7 @@ async def add(request: web.Request) -> web.Response:
         raise web.HTTPNotFound(text=_("Choose a repository first."))
     await asked_for(request, Repository, repository_id)
     details = await repository_of(request, repository_id)
-    asked, form = await _read(request, repository_id)
+    asked, form = await read_schedule(request, details)
     if asked is None or form.values.get("do") == "show-plan":
         return await _form(request, details, form, plan=asked)
     columns = {**asked.columns(), "partner_minutes": partner_minutes(request)}
@@ -242,7 +243,7 @@ async def add(request: web.Request) -> web.Response:
     except UsageError as error:
         return await _form(request, details, form.with_error(field_of(error), error_text(error)))
     about(request, "schedule", made.id, details.name)
-    raise web.HTTPSeeOther(await page_after(request, made.id, "schedule-added"))
+    raise web.HTTPSeeOther(await page_after(request, made.id, done_with(form, "schedule-added")))
 
 
 @needs(Right.HARVEST)
@@ -264,7 +265,7 @@ async def change(request: web.Request) -> web.Response:
     """Change the schedule, or show the form again with its errors."""
     schedule = await asked_for(request, RecurringJob)
     details = await repository_of(request, schedule.repository_id)
-    asked, form = await _read(request, schedule.repository_id)
+    asked, form = await read_schedule(request, details, schedule)
     if asked is None or form.values.get("do") == "show-plan":
         return await _form(request, details, form, plan=asked, schedule=schedule)
     columns = {**asked.model_dump(), "partner_minutes": partner_minutes(request)}
@@ -273,7 +274,7 @@ async def change(request: web.Request) -> web.Response:
         await database_of(request).run(_change, data, schedule.id, columns, form)
     except (StaleFormError, UsageError) as error:
         return await _form(request, details, refused(form, error), schedule=schedule)
-    raise web.HTTPSeeOther(await page_after(request, schedule.id, "schedule-changed"))
+    raise web.HTTPSeeOther(await page_after(request, schedule.id, done_with(form, "schedule-changed")))
 
 
 @needs(Right.HARVEST)
@@ -378,14 +379,6 @@ def _change(session: Session, data: Path, number: int, columns: Mapping[str, Any
     with keeping_other_changes(form, lambda: values_of(locked_row(session, RecurringJob, number)), last):
         times = unchanged_times(session.get_one(RecurringJob, number), columns, form)
         check_rule_access(session, change_schedule(session, number, **{**columns, **times}), data)
-
-
-async def _read(request: web.Request, repository_id: int) -> tuple[ScheduleForm | None, Form]:
-    posted = (await request.post()).copy()
-    posted["repository_id"] = str(repository_id)
-    context = await rule_context(request)
-    # In a thread, because validating the form may read rule files.
-    return await asyncio.to_thread(read_form, ScheduleForm, posted, context)
 
 
 async def _form(

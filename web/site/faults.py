@@ -10,13 +10,14 @@ from aiohttp import web
 from aiohttp.typedefs import Handler
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.exc import TimeoutError as PoolTimeoutError
+from yarl import URL
 
 from harvester.reading.errors import RepositoryBusyError
 from oai.connections import client_left, leave_unread
 from oai.database import is_about_a_value, is_timeout
 from oai.errors import TryLaterError, UsageError, ZatvaError
 from web.api.faults import DOCS, problem
-from web.auth.access import STREAMS, UNSENT, canonical, is_api
+from web.auth.access import STREAMS, UNSENT, canonical, is_api, right_of, signed_in
 from web.auth.csrf import fields_sent, fields_to_send_again
 from web.auth.identify import fresh_session
 from web.auth.sessions import set_session
@@ -68,6 +69,8 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
             if UNSENT in request and request.content_type.startswith("multipart/"):
                 return _choose_again(request, error)
             raise
+        if error.status == 405 and (page := await _page_above(request)):  # noqa: PLR2004 as it says
+            raise web.HTTPSeeOther(page) from None
         return _raised(request, error, await _typed(request, error.status))
     except web.RequestPayloadError:
         leave_unread(request)
@@ -81,6 +84,25 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         return _answer(request, 400, error_text(error), {})
     except Exception as error:  # noqa: BLE001 last resort: logged in full, not shown to the caller
         return _internal(request, error)
+
+
+async def _page_above(request: web.Request) -> str:
+    """Return the nearest page above an address that takes only forms, such as `/errors/1/again`, or "".
+
+    Users open such addresses, which are those of the pages that answer forms. A schedule has no page but its
+    form.
+    """
+    who = signed_in(request)
+    if request.method not in {"GET", "HEAD"} or is_api(request) or who is None:
+        return ""
+    steps = request.rel_url.raw_path.split("/")
+    for end in range(len(steps) - 1, 1, -1):
+        for path in ("/".join(steps[:end]), "/".join([*steps[:end], "edit"])):
+            above = request.clone(method="GET", rel_url=URL(path, encoded=True))
+            found = await request.app.router.resolve(above)
+            if found.http_exception is None and right_of(found.handler, "GET") in who.rights:
+                return path
+    return ""
 
 
 def _raised(request: web.Request, error: web.HTTPException, typed: Sequence[str]) -> web.StreamResponse:

@@ -147,9 +147,9 @@ def _element(value: datetime, text: str, *, relative: bool = False) -> Markup:
     title = f"{clock(value, 'medium')} {local(value):%Z}" + (
         "" if here().key == "UTC" else f" ({utc:{_CLOCK}} UTC)"
     )
-    return Markup('<time datetime="{}" title="{}"{}>{}</time>').format(
-        f"{utc:{_ISO}}", title, Markup(" data-relative") if relative else "", text
-    )
+    # Printed pages show the time instead of the distance.
+    printed = Markup(' data-relative="{}"').format(clock(value)) if relative else ""
+    return Markup('<time datetime="{}" title="{}"{}>{}</time>').format(f"{utc:{_ISO}}", title, printed, text)
 
 
 def day(value: date) -> str:

@@ -125,6 +125,10 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "audit-schedule-set": mark("The schedule of audits was set."),
     "audit-schedule-removed": mark("The schedule of audits was removed."),
     "schedule-changed": mark("The schedule was changed; its next run is being planned."),
+    "schedule-changed-by-name": mark(
+        "The schedule was changed. The set was entered by its name; the schedule has its short name "
+        "(setSpec)."
+    ),
     "job-paused": mark("The job is paused until you resume it. A running harvest finishes its page first."),
     "job-resumed": mark("The job was resumed."),
     "job-killed": mark("The harvest is being killed. Committed records are kept."),
@@ -138,6 +142,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "repositories-removed": mark("The selected repositories were removed. Their files are kept."),
     "harvest-asked": mark("The harvest was requested."),
     "schedule-added": mark("The schedule was added."),
+    "schedule-added-by-name": mark(
+        "The schedule was added. The set was entered by its name; the schedule has its short name (setSpec)."
+    ),
     "schedule-paused": mark("The schedule is paused. A harvest that is already running continues."),
     "schedule-resumed": mark("The schedule was resumed."),
     "schedule-removed": mark("The schedule was removed."),

@@ -299,7 +299,9 @@
   sendOnce();
   askBeforeLeaving();
   dropOldPreview();
-  document.querySelector("[role=alert][tabindex], .plan[tabindex]")?.focus();
+  // Screen readers say a result that is there from the start only if it takes the focus; an error goes first.
+  const results = ["[role=alert][tabindex]", ".plan[tabindex], .notice[tabindex]"];
+  results.map((result) => document.querySelector(result)).find((result) => result)?.focus();
   const bodies = [...document.querySelectorAll("tbody[data-live]")];
   if (bodies.length > 0) {
     follow(bodies);

@@ -924,8 +924,10 @@ async def test_a_harvest_warns_of_a_set_that_is_no_longer_listed(library: Librar
         session.commit()
     for set_spec, expected in (("maps", False), ("maps:old", False), ("map", True), ("cart", True)):
         outcome = await library.run(set_spec=set_spec)
-        said = any("list of sets does not contain" in one for one in outcome.warnings)
-        assert (outcome.verdict, said) == ("complete", expected), set_spec
+        failure = Failure(code=FailureCode.SET_NOT_LISTED, facts={"set": set_spec})
+        said = any("list of sets does not contain" in one.text for one in outcome.notes)
+        coded = any(one.failure == failure for one in outcome.notes)
+        assert (outcome.verdict, said, coded) == ("complete", expected, expected), set_spec
     library.fake.items[4] = replace(library.fake.items[4], sets=("cart",))
     assert not (await library.run(set_spec="cart", full=True)).warnings
 
@@ -935,8 +937,10 @@ async def test_a_set_without_records_causes_a_warning_if_the_list_of_sets_is_unk
 ) -> None:
     for full, expected in ((True, True), (False, False)):
         outcome = await library.run(set_spec="none", full=full)
-        said = any("no records of set 'none'" in one for one in outcome.warnings)
-        assert (outcome.verdict, said) == ("complete", expected), full
+        failure = Failure(code=FailureCode.SET_UNCHECKED, facts={"set": "none"})
+        said = any("no records of set 'none'" in one.text for one in outcome.notes)
+        coded = any(one.failure == failure for one in outcome.notes)
+        assert (outcome.verdict, said, coded) == ("complete", expected, expected), full
 
 
 async def test_an_invalid_rule_file_fails_the_run_with_the_reason_in_the_history(
