@@ -116,17 +116,15 @@ def find_scope(session: Session, format_id: int, set_spec: str | None) -> Aggreg
     """Return the scope of a set, of all records if `set_spec` is None, or None if the set does not exist."""
     counts = select(func.sum(AggregateCount.records)).where(AggregateCount.format_id == format_id)
     if set_spec is None:
-        own = AggregateCount.set_id.in_(select(AggregateSet.id).where(AggregateSet.harvested_spec == ""))
-        return _records(format_id, counts.where(own))
+        own = select(AggregateSet.id).join(AggregateSource, AggregateSource.name == AggregateSet.set_spec)
+        return _records(format_id, counts.where(AggregateCount.set_id.in_(own)))
     row = session.execute(
-        select(AggregateSet.id, AggregateSet.repository_id, AggregateSet.harvested_spec).where(
-            AggregateSet.set_spec == set_spec
-        )
+        select(AggregateSet.id, AggregateSet.repository_id).where(AggregateSet.set_spec == set_spec)
     ).one_or_none()
     if row is None:
         return None
     kept = counts.where(AggregateCount.set_id == row.id)
-    if not row.harvested_spec:
+    if ":" not in set_spec:  # The source's own set.
         return _records(format_id, kept, AggregateRecord.repository_id == row.repository_id)
     return AggregateScope(
         format_id=format_id,

@@ -88,7 +88,8 @@ class AggregateSet(Base):
     repository_id: Mapped[int] = mapped_column(ForeignKey("aggregate_source.repository_id"))
     set_spec: Mapped[str] = mapped_column(Text(collation="C"), unique=True)
     harvested_spec: Mapped[str] = mapped_column(Text)
-    """The source's spelling; empty for the source's own set."""
+    """The source's spelling; empty for the source's own set, which has the source's name as its setSpec, and
+    for that of an empty setSpec or of one that begins with a colon."""
     name: Mapped[str] = mapped_column(Text)
     lineage: Mapped[list[int]] = mapped_column(ARRAY(Integer))
     """Ids of this set and its ancestors, without the source's own set."""

@@ -41,7 +41,7 @@ class SourceSets:
         names = self._names(missing)
         # `above` returns ancestors first, so each set's parent exists when the set is created.
         for spec in missing:
-            self.known[spec] = self._made(spec, names.get(spec) or spec)
+            self.known[spec] = self._made(spec, names.get(spec) or spec or given_set(self.source, spec))
 
     def numbers(self, specs: Iterable[str]) -> list[int]:
         """Return the ids of sets passed to `learn`, in ascending order."""

@@ -52,7 +52,8 @@ SELECT 'count', set_id, format_id, records FROM aggregate_count WHERE records <>
 EXCEPT SELECT 'count', id, format_id, number FROM (
     SELECT own.id, record.format_id, count(*) AS number
     FROM aggregate_record AS record
-    JOIN aggregate_set AS own ON own.repository_id = record.repository_id AND own.harvested_spec = ''
+    JOIN aggregate_source AS source USING (repository_id)
+    JOIN aggregate_set AS own ON own.set_spec = source.name
     WHERE record.datestamp < '9999-01-01' GROUP BY 1, 2
     UNION ALL SELECT set_id, format_id, count(*) FROM aggregate_membership GROUP BY 1, 2
 ) AS counted
