@@ -59,6 +59,13 @@ _SAMPLE = text(
     ORDER BY identifier_key LIMIT :most
     """
 )
+_NAMED = text(
+    """
+    SELECT identifier_key, identifier, filename, datestamp, digest, NULL, NULL, NULL FROM oai_record
+    WHERE repository_id = :repository_id AND metadata_prefix = :prefix AND status = 'active'
+      AND identifier_key = ANY(CAST(:keys AS uuid[]))
+    """
+)
 # OFFSET makes each lookup use the whole key: a join would be planned with statistics, which the tables of a
 # first import do not have.
 _HARVESTED: Final = """
@@ -194,6 +201,18 @@ def read_sample(
     """
     values = {"repository_id": repository_id, "prefix": metadata_prefix, "most": most, "after": after}
     return [Candidate._make(row) for row in session.execute(_SAMPLE, values)]
+
+
+def read_named(
+    session: Session, repository_id: int, metadata_prefix: str, keys: Sequence[uuid.UUID]
+) -> list[Candidate]:
+    """Return the stored records with these keys that are not deleted."""
+    values = {
+        "repository_id": repository_id,
+        "prefix": metadata_prefix,
+        "keys": arrays.of_keys(key.hex for key in keys),
+    }
+    return [Candidate._make(row) for row in session.execute(_NAMED, values)]
 
 
 def departed(session: Session, scope: ImportScope, *, most: int) -> Iterator[Sequence[int]]:
