@@ -34,6 +34,7 @@ from provider.aggregate.identifiers import Identifiers, identifier_key
 from provider.aggregate.models import (
     AggregateCount,
     AggregateFormat,
+    AggregateFormerAddress,
     AggregateMembership,
     AggregateRecord,
     AggregateSet,
@@ -85,7 +86,7 @@ class Entry(NamedTuple):
     source: str
     """The setSpec of its source."""
     base_url: str
-    """The base URL of its source."""
+    """The base URL of its source when it was harvested."""
     base_dir: str | None
     """None if the repository has been removed."""
     prefix: str
@@ -208,6 +209,17 @@ _SET_SPECS: Final = (
     .correlate(AggregateRecord)
     .scalar_subquery()
 )
+_ADDRESS_THEN: Final = (
+    select(AggregateFormerAddress.base_url)
+    .where(
+        AggregateFormerAddress.repository_id == AggregateRecord.repository_id,
+        AggregateFormerAddress.until >= AggregateRecord.harvest_time,
+    )
+    .order_by(AggregateFormerAddress.until)
+    .limit(1)
+    .correlate(AggregateRecord)
+    .scalar_subquery()
+)
 _ENTRIES: Final[Any] = (
     select(
         AggregateRecord.id,
@@ -220,7 +232,7 @@ _ENTRIES: Final[Any] = (
         AggregateRecord.harvested_datestamp,
         AggregateRecord.harvest_time,
         AggregateSource.name,
-        AggregateSource.base_url,
+        func.coalesce(_ADDRESS_THEN, AggregateSource.base_url),
         harvested.REPOSITORY.c.base_dir,
         AggregateFormat.prefix,
         AggregateFormat.namespace,
