@@ -174,7 +174,7 @@ def _make_marcxml(record: etree._Element) -> None:
     for element in elements:
         name = local_name(element)
         if name not in _PARTS:
-            element.text = element.xpath("string()")
+            element.text = "".join(map(str, element.itertext()))
         for part in list(element):
             if local_name(part) in _PARTS.get(name, ()) and etree.QName(part).namespace in known:
                 elements.append(part)

@@ -34,13 +34,12 @@ from provider.aggregate.identifiers import Identifiers, identifier_key
 from provider.aggregate.models import (
     AggregateCount,
     AggregateFormat,
-    AggregateFormerAddress,
     AggregateMembership,
     AggregateRecord,
     AggregateSet,
     AggregateSource,
 )
-from provider.aggregate.sources import list_sources, oldest_identifier
+from provider.aggregate.sources import FORMER_ADDRESS, list_sources, oldest_identifier
 from provider.aggregate.stored_records import (
     MissingFolderError,
     UnreadableRecordError,
@@ -209,17 +208,6 @@ _SET_SPECS: Final = (
     .correlate(AggregateRecord)
     .scalar_subquery()
 )
-_ADDRESS_THEN: Final = (
-    select(AggregateFormerAddress.base_url)
-    .where(
-        AggregateFormerAddress.repository_id == AggregateRecord.repository_id,
-        AggregateFormerAddress.until >= AggregateRecord.harvest_time,
-    )
-    .order_by(AggregateFormerAddress.until)
-    .limit(1)
-    .correlate(AggregateRecord)
-    .scalar_subquery()
-)
 _ENTRIES: Final[Any] = (
     select(
         AggregateRecord.id,
@@ -232,7 +220,7 @@ _ENTRIES: Final[Any] = (
         AggregateRecord.harvested_datestamp,
         AggregateRecord.harvest_time,
         AggregateSource.name,
-        func.coalesce(_ADDRESS_THEN, AggregateSource.base_url),
+        func.coalesce(FORMER_ADDRESS, AggregateSource.base_url),
         harvested.REPOSITORY.c.base_dir,
         AggregateFormat.prefix,
         AggregateFormat.namespace,

@@ -12,7 +12,13 @@ from oai.errors import UsageError
 from oai.reach import CREDENTIALS, without_credentials
 from provider.aggregate import harvested
 from provider.aggregate.identifiers import Identifiers, source_name, suggested_name
-from provider.aggregate.models import AggregateFeed, AggregateRecord, AggregateSet, AggregateSource
+from provider.aggregate.models import (
+    AggregateFeed,
+    AggregateFormerAddress,
+    AggregateRecord,
+    AggregateSet,
+    AggregateSource,
+)
 
 RECORDS: Final = "records"
 """`AggregateSource.walk`: check every harvested record."""
@@ -60,6 +66,18 @@ WHERE repository.repository_id = source.repository_id
 RETURNING source.name, source.title
 """  # noqa: S608 constants
 _OWN_SET_NAMED: Final = "UPDATE aggregate_set SET name = :title WHERE set_spec = :name"
+FORMER_ADDRESS: Final = (
+    select(AggregateFormerAddress.base_url)
+    .where(
+        AggregateFormerAddress.repository_id == AggregateRecord.repository_id,
+        AggregateFormerAddress.until >= AggregateRecord.harvest_time,
+    )
+    .order_by(AggregateFormerAddress.until)
+    .limit(1)
+    .correlate(AggregateRecord)
+    .scalar_subquery()
+)
+"""The base URL from which a record was harvested, if its source has another one now."""
 _IDENTIFIED: Final = """
 SELECT repository_id, identified FROM aggregate_source JOIN oai_repository USING (repository_id)
 """
