@@ -50,6 +50,15 @@ def being_removed(session: Session, repository_ids: Collection[int] | None = Non
     return set(session.scalars(query))
 
 
+def refuse_removed(session: Session, repository_id: int) -> None:
+    """Raise UsageError if the repository is being removed."""
+    if being_removed(session, [repository_id]):
+        raise UsageError(
+            "repository %(number)s is being removed; if that was interrupted, remove it again",
+            number=repository_id,
+        )
+
+
 def check_unlocked(connection: Connection, repository_id: int) -> None:
     """Raise RepositoryLockedError if an unexpired lock holds the repository."""
     query = (
@@ -83,11 +92,7 @@ def clear_locks(session: Session, repository_id: int) -> list[str]:
 
     Raises UsageError if it has none, and if it is being removed: a harvest would find only some of its rows.
     """
-    if being_removed(session, [repository_id]):
-        raise UsageError(
-            "repository %(number)s is being removed; if that was interrupted, remove it again",
-            number=repository_id,
-        )
+    refuse_removed(session, repository_id)
     gone = delete(RepositoryLock).where(RepositoryLock.repository_id == repository_id)
     holders = sorted(session.scalars(gone.returning(RepositoryLock.holder)))
     if not holders:

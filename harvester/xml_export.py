@@ -9,11 +9,19 @@ from lxml import etree
 from sqlalchemy import select
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.marc21.kinds import BIBLIOGRAPHIC, local_name, marc_records
+from harvester.bibliographic.marc21.kinds import (
+    BIBLIOGRAPHIC,
+    NAMESPACES,
+    is_deleted,
+    local_name,
+    marc_records,
+)
 from harvester.bibliographic.stored_marc import MarcSource, stored_metadata
 from harvester.client.query_results import MARC21_NAMESPACE
 from harvester.listing import find_records
+from harvester.locks import refuse_removed
 from harvester.models import Record, SetMapping
+from harvester.repositories import get_repository
 from harvester.store.export import read_intact
 from harvester.vocabulary import RecordStatus
 from oai.database import Database
@@ -25,6 +33,9 @@ _AT_ONCE: Final = 500
 """Records per query."""
 _PIECE: Final = 256 * 1024
 """Bytes from which a piece is returned; a larger record is one piece."""
+_PARTS: Final = {"record": {"leader", "controlfield", "datafield"}, "datafield": {"subfield"}}
+"""The elements of MARCXML, by the one above; attributes that it does not require are left out."""
+_ATTRIBUTES: Final = frozenset({"tag", "ind1", "ind2", "code"})
 _DECLARATION: Final = '<?xml version="1.0" encoding="UTF-8"?>\n'
 
 
@@ -39,11 +50,12 @@ def oai_records(
     """Yield a document with the records as ListRecords has them: headers, metadata, deleted records.
 
     Its root element is `ListRecords` in the namespace of OAI-PMH 2.0. Records whose files are missing or
-    altered are left out; a comment at the end counts them. No transaction is open between two pieces.
+    altered are left out; a comment at the end counts them. No transaction is open between two pieces. Raises
+    UsageError at the end if the repository was removed in the meantime, or is being removed.
     """
     chosen = {"metadata_prefix": metadata_prefix, "identifier": identifier}
     records = _oai_records(database, repository_id, folder, chosen)
-    return _document("ListRecords", OAI_NAMESPACE, records)
+    return _document(database, repository_id, "ListRecords", OAI_NAMESPACE, records)
 
 
 def marcxml_records(database: Database, source: MarcSource) -> Iterator[bytes]:
@@ -51,10 +63,13 @@ def marcxml_records(database: Database, source: MarcSource) -> Iterator[bytes]:
 
     Otherwise like `oai_records`.
     """
-    return _document("collection", MARC21_NAMESPACE, _marc_records(database, source))
+    records = _marc_records(database, source)
+    return _document(database, source.repository_id, "collection", MARC21_NAMESPACE, records)
 
 
-def _document(root: str, namespace: str, records: Iterator[bytes | None]) -> Iterator[bytes]:
+def _document(
+    database: Database, repository_id: int, root: str, namespace: str, records: Iterator[bytes | None]
+) -> Iterator[bytes]:
     """Yield the document in pieces; None among the records is one that is left out."""
     piece = bytearray(f'{_DECLARATION}<{root} xmlns="{namespace}">\n'.encode())
     left_out = 0
@@ -67,6 +82,10 @@ def _document(root: str, namespace: str, records: Iterator[bytes | None]) -> Ite
         if len(piece) >= _PIECE:
             yield bytes(piece)
             piece.clear()
+    # Records that were removed with their repository are missing like those after the last one.
+    with database.session() as session:
+        get_repository(session, repository_id)
+        refuse_removed(session, repository_id)
     if left_out:
         piece += f"<!-- left out because their files are missing or altered: {left_out} -->\n".encode()
     yield bytes(piece) + f"</{root}>\n".encode()
@@ -79,24 +98,44 @@ def _oai_records(
     while True:
         with database.session() as session:
             rows = find_records(session, repository_id, limit=_AT_ONCE, after=after, **chosen)
-            deleted = [row.record_id for row in rows if row.status == RecordStatus.DELETED]
-            sets = _sets_of(session, deleted)
+            sets = _sets_of_deleted(session, rows)
+        unread = []
         for row in rows:
-            if row.status == RecordStatus.DELETED:
-                yield _deleted(row, sets.get(row.record_id, ()))
+            record = _written_record(row, sets, folder)
+            if record is None:
+                unread.append(row.record_id)
             else:
-                yield _stored(row, folder)
+                yield record
+        if unread:
+            yield from _read_again(database, folder, unread)
         if len(rows) < _AT_ONCE:
             return
         after = (rows[-1].metadata_prefix, rows[-1].identifier_key)
 
 
-def _sets_of(session: Session, records: Collection[int]) -> Mapping[int, Sequence[str]]:
+def _read_again(database: Database, folder: Path, unread: Collection[int]) -> Iterator[bytes | None]:
+    """Yield these records by their present rows: a harvest may have replaced them since they were read."""
+    with database.session() as session:
+        rows = session.scalars(select(Record).where(Record.record_id.in_(unread))).all()
+        sets = _sets_of_deleted(session, rows)
+    for row in rows:
+        yield _written_record(row, sets, folder)
+
+
+def _sets_of_deleted(session: Session, rows: Sequence[Record]) -> Mapping[int, Sequence[str]]:
+    records = [row.record_id for row in rows if row.status == RecordStatus.DELETED]
     query = select(SetMapping.record_id, SetMapping.set_spec).where(SetMapping.record_id.in_(records))
     sets: dict[int, list[str]] = defaultdict(list)
     for record_id, set_spec in session.execute(query.order_by(SetMapping.set_spec)) if records else ():
         sets[record_id].append(set_spec)
     return sets
+
+
+def _written_record(row: Record, sets: Mapping[int, Sequence[str]], folder: Path) -> bytes | None:
+    """Return the record; None if its file is missing or altered."""
+    if row.status == RecordStatus.DELETED:
+        return _deleted(row, sets.get(row.record_id, ()))
+    return _stored(row, folder)
 
 
 def _deleted(row: Record, sets: Sequence[str]) -> bytes:
@@ -123,10 +162,27 @@ def _marc_records(database: Database, source: MarcSource) -> Iterator[bytes | No
             yield None
         elif metadata is not None:
             for record in marc_records(metadata).of_kind(BIBLIOGRAPHIC):
-                # Repositories also send MARC in other namespaces, or in none.
-                for element in record.iter(etree.Element):
-                    element.tag = f"{{{MARC21_NAMESPACE}}}{local_name(element)}"
-                yield _written(record)
+                if not is_deleted(record):
+                    _make_marcxml(record)
+                    yield _written(record)
+
+
+def _make_marcxml(record: etree._Element) -> None:
+    """Reduce a record to what MARCXML has; repositories also send MARC in other namespaces, or in none."""
+    known = {None, etree.QName(record).namespace, *NAMESPACES}
+    elements = [record]
+    for element in elements:
+        name = local_name(element)
+        if name not in _PARTS:
+            element.text = "".join(map(str, element.itertext()))
+        for part in list(element):
+            if local_name(part) in _PARTS.get(name, ()) and etree.QName(part).namespace in known:
+                elements.append(part)
+            else:
+                element.remove(part)
+        element.tag = f"{{{MARC21_NAMESPACE}}}{name}"
+        for attribute in set(element.attrib) - _ATTRIBUTES:
+            del element.attrib[attribute]
 
 
 def _written(element: etree._Element) -> bytes:

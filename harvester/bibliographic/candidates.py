@@ -77,6 +77,13 @@ _UNREADABLE = text(
     LIMIT :most
     """
 )
+_NAMED = text(
+    """
+    SELECT identifier_key, identifier, filename, datestamp, digest, NULL, NULL, NULL FROM oai_record
+    WHERE repository_id = :repository_id AND metadata_prefix = :prefix AND status = 'active'
+      AND identifier_key = ANY(CAST(:keys AS uuid[]))
+    """
+)
 # OFFSET makes each lookup use the whole key: a join would be planned with statistics, which the tables of a
 # first import do not have.
 _HARVESTED: Final = """
@@ -220,6 +227,18 @@ def read_unreadable(
     """Return at most so many records that the imports omitted as unreadable with this basis."""
     values = {"repository_id": repository_id, "prefix": metadata_prefix, "basis": basis, "most": most}
     return [Candidate._make(row) for row in session.execute(_UNREADABLE, values)]
+
+
+def read_named(
+    session: Session, repository_id: int, metadata_prefix: str, keys: Sequence[uuid.UUID]
+) -> list[Candidate]:
+    """Return the stored records with these keys that are not deleted."""
+    values = {
+        "repository_id": repository_id,
+        "prefix": metadata_prefix,
+        "keys": arrays.of_keys(key.hex for key in keys),
+    }
+    return [Candidate._make(row) for row in session.execute(_NAMED, values)]
 
 
 def departed(session: Session, scope: ImportScope, *, most: int) -> Iterator[Sequence[int]]:

@@ -4,11 +4,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
+from uuid import UUID
 
 from lxml import etree
 from sqlalchemy.orm import Session
 
-from harvester.bibliographic.candidates import FIRST, read_sample
+from harvester.bibliographic.candidates import FIRST, read_named, read_sample
 from harvester.bibliographic.converters import (
     Candidate,
     NoMetadataError,
@@ -92,12 +93,28 @@ def stored_metadata(
             page = read_sample(
                 session, source.repository_id, source.metadata_prefix, most=wanted, after=after
             )
+        unread = []
         for candidate in page:
+            found = _read(source.folder, candidate)
+            if found[0].unreadable:
+                unread.append(candidate.key)
+            else:
+                yield found
+        # A harvest may have replaced them since the page was read.
+        for candidate in _present(database, source, unread):
             yield _read(source.folder, candidate)
         if len(page) < wanted:
             return
         after = page[-1].key
         left = None if left is None else left - len(page)
+
+
+def _present(database: Database, source: MarcSource, keys: Sequence[UUID]) -> list[Candidate]:
+    """Return those of the records that are still stored and not deleted, by their present rows."""
+    if not keys:
+        return []
+    with database.session() as session:
+        return read_named(session, source.repository_id, source.metadata_prefix, keys)
 
 
 def _read(folder: Path, candidate: Candidate) -> tuple[StoredMarc, etree._Element | None]:

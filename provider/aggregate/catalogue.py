@@ -39,7 +39,7 @@ from provider.aggregate.models import (
     AggregateSet,
     AggregateSource,
 )
-from provider.aggregate.sources import list_sources, oldest_identifier
+from provider.aggregate.sources import FORMER_ADDRESS, list_sources, oldest_identifier
 from provider.aggregate.stored_records import (
     MissingFolderError,
     UnreadableRecordError,
@@ -85,7 +85,7 @@ class Entry(NamedTuple):
     source: str
     """The setSpec of its source."""
     base_url: str
-    """The base URL of its source."""
+    """The base URL of its source when it was harvested."""
     base_dir: str | None
     """None if the repository has been removed."""
     prefix: str
@@ -116,17 +116,15 @@ def find_scope(session: Session, format_id: int, set_spec: str | None) -> Aggreg
     """Return the scope of a set, of all records if `set_spec` is None, or None if the set does not exist."""
     counts = select(func.sum(AggregateCount.records)).where(AggregateCount.format_id == format_id)
     if set_spec is None:
-        own = AggregateCount.set_id.in_(select(AggregateSet.id).where(AggregateSet.harvested_spec == ""))
-        return _records(format_id, counts.where(own))
+        own = select(AggregateSet.id).join(AggregateSource, AggregateSource.name == AggregateSet.set_spec)
+        return _records(format_id, counts.where(AggregateCount.set_id.in_(own)))
     row = session.execute(
-        select(AggregateSet.id, AggregateSet.repository_id, AggregateSet.harvested_spec).where(
-            AggregateSet.set_spec == set_spec
-        )
+        select(AggregateSet.id, AggregateSet.repository_id).where(AggregateSet.set_spec == set_spec)
     ).one_or_none()
     if row is None:
         return None
     kept = counts.where(AggregateCount.set_id == row.id)
-    if not row.harvested_spec:
+    if ":" not in set_spec:  # The source's own set.
         return _records(format_id, kept, AggregateRecord.repository_id == row.repository_id)
     return AggregateScope(
         format_id=format_id,
@@ -222,7 +220,7 @@ _ENTRIES: Final[Any] = (
         AggregateRecord.harvested_datestamp,
         AggregateRecord.harvest_time,
         AggregateSource.name,
-        AggregateSource.base_url,
+        func.coalesce(FORMER_ADDRESS, AggregateSource.base_url),
         harvested.REPOSITORY.c.base_dir,
         AggregateFormat.prefix,
         AggregateFormat.namespace,

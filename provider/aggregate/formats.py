@@ -1,11 +1,12 @@
 """Determines the metadata format of a source's records and its prefix in the aggregate."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import select
+from sqlalchemy import func, select
 from sqlalchemy.orm import Session
 
 from oai.vocabulary import OAI_DC_NAMESPACE, OAI_DC_SCHEMA
@@ -35,10 +36,27 @@ class Formats:
         wanted = (repository_id, prefix)
         if wanted not in self.known:
             # Published records keep their format, even if the source now states another namespace.
-            found = self._used(repository_id, prefix) or self._own_format(repository_id, prefix)
+            found = self._used(repository_id, prefix)
+            if found is None or self._is_oai_dc_now(found, repository_id, prefix):
+                found = self._own_format(repository_id, prefix)
             self._add_schema(found, repository_id, prefix)
             self.known[wanted] = found
         return self.known[wanted]
+
+    def others(self, format_id: int) -> Sequence[int]:
+        """Return the other formats that sources call by the same prefix."""
+        prefix = self.session.get_one(AggregateFormat, format_id).harvested_prefix
+        return self.session.scalars(
+            select(AggregateFormat.id).where(
+                AggregateFormat.harvested_prefix == prefix, AggregateFormat.id != format_id
+            )
+        ).all()
+
+    def _is_oai_dc_now(self, used: int, repository_id: int, prefix: str) -> bool:
+        """Return whether records are oai_dc now, but published in another format of this name."""
+        if prefix != OAI_DC or self.session.get_one(AggregateFormat, used).namespace == OAI_DC_NAMESPACE:
+            return False
+        return self._shown(repository_id, prefix)[0] == OAI_DC_NAMESPACE
 
     def _add_schema(self, format_id: int, repository_id: int, prefix: str) -> None:
         """Store the address of the schema if it was not known when the format was created."""
@@ -49,7 +67,9 @@ class Formats:
 
     def _used(self, repository_id: int, prefix: str) -> int | None:
         of_this_name = select(AggregateFormat.id).where(AggregateFormat.harvested_prefix == prefix)
-        found = self.session.scalars(of_this_name.order_by(AggregateFormat.id)).all()
+        # Of a source that has corrected its oai_dc, deleted records remain in the other format.
+        order = AggregateFormat.namespace != OAI_DC_NAMESPACE, AggregateFormat.id
+        found = self.session.scalars(of_this_name.order_by(*order)).all()
         for format_id in found:
             has_records = select(AggregateRecord.id).where(
                 AggregateRecord.repository_id == repository_id, AggregateRecord.format_id == format_id
@@ -62,20 +82,37 @@ class Formats:
         namespace, schema = self._vocabulary(repository_id, prefix)
         found = self.session.scalar(
             select(AggregateFormat.id).where(
-                AggregateFormat.harvested_prefix == prefix, AggregateFormat.namespace == namespace
+                AggregateFormat.harvested_prefix == prefix,
+                func.rtrim(AggregateFormat.namespace, "/") == namespace.rstrip("/"),
             )
         )
         if found is not None:
             return found
         made = AggregateFormat(
-            prefix=self._free_prefix(prefix), harvested_prefix=prefix, namespace=namespace, schema=schema
+            prefix=self._free_prefix(prefix, namespace),
+            harvested_prefix=prefix,
+            namespace=namespace,
+            schema=schema,
         )
         self.session.add(made)
         self.session.flush()
         return made.id
 
     def _vocabulary(self, repository_id: int, prefix: str) -> tuple[str, str]:
-        """Return namespace and schema from ListMetadataFormats, otherwise from records' metadata."""
+        """Return namespace and schema from ListMetadataFormats, otherwise from records' metadata.
+
+        The protocol defines oai_dc: records in its namespace are, whatever namespace the source declares.
+        """
+        namespace, schema = self._declared(repository_id, prefix)
+        if prefix == OAI_DC and namespace != OAI_DC_NAMESPACE:
+            if not namespace or self._shown(repository_id, prefix)[0] == OAI_DC_NAMESPACE:
+                namespace, schema = OAI_DC_NAMESPACE, OAI_DC_SCHEMA
+        elif not namespace:
+            namespace, schema = self._shown(repository_id, prefix)
+        return namespace, schema or _SCHEMAS.get(namespace, "")
+
+    def _declared(self, repository_id: int, prefix: str) -> tuple[str, str]:
+        """Return namespace and schema from ListMetadataFormats; empty without them."""
         formats, mappings = harvested.METADATA_FORMAT.c, harvested.PREFIX_MAPPING.c
         declared = self.session.execute(
             select(formats.metadata_namespace, formats.metadata_schema)
@@ -83,13 +120,10 @@ class Formats:
             .where(mappings.repository_id == repository_id, formats.metadata_prefix == prefix)
             .order_by(formats.prefix_id)
         ).first()
-        if declared is not None and declared[0]:
-            namespace, schema = declared
-        elif prefix == OAI_DC:
-            namespace, schema = OAI_DC_NAMESPACE, OAI_DC_SCHEMA
-        else:
-            namespace, schema = self._shown(repository_id, prefix)
-        return namespace, schema or _SCHEMAS.get(namespace, "")
+        namespace, schema = declared or ("", "")
+        # Some sources omit the slash at the end, or add one.
+        known = {one.rstrip("/"): one for one in _SCHEMAS}
+        return known.get((namespace or "").rstrip("/"), namespace or ""), schema or ""
 
     def _shown(self, repository_id: int, prefix: str) -> tuple[str, str]:
         record, repository = harvested.RECORD.c, harvested.REPOSITORY.c
@@ -115,10 +149,12 @@ class Formats:
                 return namespace, schema
         return first, ""
 
-    def _free_prefix(self, prefix: str) -> str:
-        """Return the prefix, with a number appended if another format has it."""
+    def _free_prefix(self, prefix: str, namespace: str) -> str:
+        """Return the prefix, with a number appended if another format has it, or the protocol defines it."""
         begin = _NOT_IN_PREFIX.sub("_", prefix)
         taken = set(self.session.scalars(select(AggregateFormat.prefix)))
+        if namespace != OAI_DC_NAMESPACE:
+            taken.add(OAI_DC)
         number = 1
         name = begin
         while name in taken:

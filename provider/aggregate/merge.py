@@ -156,7 +156,8 @@ _FILE: Final = (
     SELECT own.id, record.format_id,
         sum(CAST(record.datestamp < :unlisted AS integer) - CAST(touched.was_listed AS integer))
     FROM touched JOIN aggregate_record AS record USING (id)
-    JOIN aggregate_set AS own ON own.repository_id = record.repository_id AND own.harvested_spec = ''
+    JOIN aggregate_source AS source USING (repository_id)
+    JOIN aggregate_set AS own ON own.set_spec = source.name
     GROUP BY own.id, record.format_id
     """,
     """

@@ -43,7 +43,7 @@ class AggregateSource(Base):
     title: Mapped[str] = mapped_column(Text)
     """The repository's name."""
     base_url: Mapped[str] = mapped_column(Text)
-    """The repository's base URL, used in provenance."""
+    """The repository's base URL, used in provenance of records harvested since it is this one."""
     identifiers: Mapped[str] = mapped_column(Text)
     """original: as harvested; own: below this provider's namespace."""
     namespace: Mapped[str | None] = mapped_column(Text)
@@ -62,6 +62,19 @@ class AggregateSource(Base):
     """With the prefix: how far the walk has got through `oai_record`."""
     seen_history: Mapped[int] = mapped_column(BigInteger, server_default="0")
     """Without a change feed, the newest `oai_history` row when the last walk started; otherwise 0."""
+
+
+class AggregateFormerAddress(Base):
+    """A base URL that a source had before its repository moved, for the provenance of earlier records."""
+
+    __tablename__ = "aggregate_former_address"
+
+    repository_id: Mapped[int] = mapped_column(
+        ForeignKey("aggregate_source.repository_id"), primary_key=True, autoincrement=False
+    )
+    until: Mapped[datetime] = mapped_column(primary_key=True)
+    """When the newest record was harvested that was published before the change was noticed."""
+    base_url: Mapped[str] = mapped_column(Text)
 
 
 class AggregateFormat(Base):
@@ -88,7 +101,8 @@ class AggregateSet(Base):
     repository_id: Mapped[int] = mapped_column(ForeignKey("aggregate_source.repository_id"))
     set_spec: Mapped[str] = mapped_column(Text(collation="C"), unique=True)
     harvested_spec: Mapped[str] = mapped_column(Text)
-    """The source's spelling; empty for the source's own set."""
+    """The source's spelling; empty for the source's own set, which has the source's name as its setSpec, and
+    for that of an empty setSpec or of one that begins with a colon."""
     name: Mapped[str] = mapped_column(Text)
     lineage: Mapped[list[int]] = mapped_column(ARRAY(Integer))
     """Ids of this set and its ancestors, without the source's own set."""

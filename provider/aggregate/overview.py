@@ -99,7 +99,8 @@ def _counts(session: Session) -> dict[str, dict[str, int]]:
         select(AggregateSet.set_spec, AggregateFormat.prefix, AggregateCount.records)
         .join(AggregateSet, AggregateSet.id == AggregateCount.set_id)
         .join(AggregateFormat, AggregateFormat.id == AggregateCount.format_id)
-        .where(AggregateSet.harvested_spec == "", AggregateCount.records > 0)
+        .join(AggregateSource, AggregateSource.name == AggregateSet.set_spec)
+        .where(AggregateCount.records > 0)
         .order_by(AggregateFormat.id)
     )
     found: dict[str, dict[str, int]] = {}

@@ -41,7 +41,7 @@ class SourceSets:
         names = self._names(missing)
         # `above` returns ancestors first, so each set's parent exists when the set is created.
         for spec in missing:
-            self.known[spec] = self._made(spec, names.get(spec) or spec)
+            self.known[spec] = self._made(spec, names.get(spec) or spec or given_set(self.source, spec))
 
     def numbers(self, specs: Iterable[str]) -> list[int]:
         """Return the ids of sets passed to `learn`, in ascending order."""
@@ -211,7 +211,7 @@ class Gatherer:
                     set_ids=sets.numbers(row.set_specs or ()),
                 )
             )
-        return found
+        return [*found, *self._corrected(source, formats, found)]
 
     def leaving(self, source: AggregateSource, most: int, *, withdrawn: bool) -> list[Staged]:
         """Return up to `most` records that leave (see `list_leaving`), as deleted records."""
@@ -222,6 +222,21 @@ class Gatherer:
         named = {(one.format_id, one.identifier_key) for one in staged}
         rows = self.session.execute(_ACTIVE.where(AggregateRecord.id.in_(ids))).all()
         return _deleted([row for row in rows if (row.format_id, row.identifier_key) not in named])
+
+    def _corrected(self, source: AggregateSource, formats: Formats, staged: Sequence[Staged]) -> list[Staged]:
+        """Return records that are still published in another format of their prefix, as deleted records."""
+        gone: list[Staged] = []
+        for format_id in {one.format_id for one in staged}:
+            others = formats.others(format_id)
+            if others:
+                keys = [one.identifier_key for one in staged if one.format_id == format_id]
+                wanted = _ACTIVE.where(
+                    AggregateRecord.repository_id == source.repository_id,
+                    AggregateRecord.identifier_key.in_(keys),
+                    AggregateRecord.format_id.in_(others),
+                )
+                gone += _deleted(self.session.execute(wanted).all())
+        return gone
 
     def _known(self, source: AggregateSource, prefix: str, identifiers: list[str]) -> list[Staged]:
         keys = [identifier_key(self._given(source, identifier)) for identifier in identifiers]

@@ -12,7 +12,13 @@ from oai.errors import UsageError
 from oai.reach import CREDENTIALS, without_credentials
 from provider.aggregate import harvested
 from provider.aggregate.identifiers import Identifiers, source_name, suggested_name
-from provider.aggregate.models import AggregateFeed, AggregateRecord, AggregateSet, AggregateSource
+from provider.aggregate.models import (
+    AggregateFeed,
+    AggregateFormerAddress,
+    AggregateRecord,
+    AggregateSet,
+    AggregateSource,
+)
 
 RECORDS: Final = "records"
 """`AggregateSource.walk`: check every harvested record."""
@@ -28,22 +34,50 @@ INSERT INTO aggregate_feed (id, transaction_id, change_id, followed)
 SELECT 1, CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) - 1, 0, clock_timestamp()
 ON CONFLICT DO NOTHING
 """
-_NAMES_CHANGED: Final = """
-UPDATE aggregate_source AS source
-SET title = public.title, base_url = public.base_url
-FROM oai_repository AS repository
+# As in `find_repository`.
+_PUBLIC: Final = """
+oai_repository AS repository
 CROSS JOIN LATERAL (
-    -- As in `find_repository`.
     SELECT regexp_replace(
             coalesce(nullif(repository.repository_name, ''), repository.base_url), :credentials, '\\1'
         ) AS title,
         regexp_replace(repository.base_url, :credentials, '\\1') AS base_url
 ) AS public
+"""
+# When exactly it was changed is not known. Published records keep the address with their datestamps.
+_ADDRESSES_LEFT: Final = f"""
+INSERT INTO aggregate_former_address (repository_id, until, base_url)
+SELECT source.repository_id, newest.harvest_time, regexp_replace(source.base_url, :credentials, '\\1')
+FROM {_PUBLIC}
+JOIN aggregate_source AS source ON source.repository_id = repository.repository_id
+JOIN LATERAL (
+    SELECT max(harvest_time) AS harvest_time FROM aggregate_record AS record
+    WHERE record.repository_id = source.repository_id
+) AS newest ON newest.harvest_time IS NOT NULL
+WHERE regexp_replace(source.base_url, :credentials, '\\1') <> public.base_url
+ON CONFLICT DO NOTHING
+"""  # noqa: S608 constants
+_NAMES_CHANGED: Final = f"""
+UPDATE aggregate_source AS source
+SET title = public.title, base_url = public.base_url
+FROM {_PUBLIC}
 WHERE repository.repository_id = source.repository_id
     AND (source.title, source.base_url) IS DISTINCT FROM (public.title, public.base_url)
 RETURNING source.name, source.title
-"""
+"""  # noqa: S608 constants
 _OWN_SET_NAMED: Final = "UPDATE aggregate_set SET name = :title WHERE set_spec = :name"
+FORMER_ADDRESS: Final = (
+    select(AggregateFormerAddress.base_url)
+    .where(
+        AggregateFormerAddress.repository_id == AggregateRecord.repository_id,
+        AggregateFormerAddress.until >= AggregateRecord.harvest_time,
+    )
+    .order_by(AggregateFormerAddress.until)
+    .limit(1)
+    .correlate(AggregateRecord)
+    .scalar_subquery()
+)
+"""The base URL from which a record was harvested, if its source has another one now."""
 _IDENTIFIED: Final = """
 SELECT repository_id, identified FROM aggregate_source JOIN oai_repository USING (repository_id)
 """
@@ -225,6 +259,7 @@ def refresh_sources(session: Session, compared: Identified) -> Identified:
     Names of sets are copied of repositories that have identified themselves since they were `compared`.
     Returns the times for the next call, valid after the commit.
     """
+    session.execute(text(_ADDRESSES_LEFT), {"credentials": CREDENTIALS})
     for renamed in session.execute(text(_NAMES_CHANGED), {"credentials": CREDENTIALS}).mappings().all():
         session.execute(text(_OWN_SET_NAMED), dict(renamed))
     # Read before the names: those that are stored in between are copied the next time.

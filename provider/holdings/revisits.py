@@ -81,8 +81,9 @@ class Revisit:
         if moment is None:
             return None
         url = _url(self.description.refers_to_url) or _url(self.url)
-        # Crawlers that look originals up in a CDX index know their times to the second only.
-        during = func.date_trunc("second", Document.archived) == moment.replace(microsecond=0)
+        # Crawlers that look originals up in a CDX index know their times to the second only. These are bounds
+        # for the index; the upper one is within the second, because the last valid time has no next second.
+        during = Document.archived.between(moment.replace(microsecond=0), moment.replace(microsecond=999_999))
         return Search(condition=and_(same_url(session, url), during), moment=moment)
 
     def has_digest(self, digest: str | None) -> bool | None:

@@ -5,6 +5,7 @@ import contextlib
 import csv
 import io
 import json
+import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
@@ -14,6 +15,7 @@ from uuid import UUID
 from aiohttp import web
 
 from oai.datestamps import format_datestamp
+from oai.errors import ZatvaError
 from web.auth.audit import record_export
 from web.site.keys import database_of
 
@@ -27,6 +29,7 @@ _TYPES: Final = {"csv": "text/csv", "json": "application/json"}
 _FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
 """Beginnings of text that spreadsheets run: full-width signs, too, as East Asian versions read them."""
 
+_log = logging.getLogger(__name__)
 _Row = TypeVar("_Row")
 Columns = Mapping[str, Callable[[_Row], object]]
 
@@ -84,7 +87,10 @@ async def export_list(
 async def stream(
     request: web.Request, pieces: Iterator[bytes], *, media: str, file_name: str
 ) -> web.StreamResponse:
-    """Send the pieces as a file of that media type; each is made in a thread when the last one was sent."""
+    """Send the pieces as a file of that media type; each is made in a thread when the last one was sent.
+
+    If one cannot be made, the answer ends without its last chunk, so that the client sees a broken download.
+    """
     response = web.StreamResponse(
         headers={"Content-Type": media, "Content-Disposition": f'attachment; filename="{file_name}"'}
     )
@@ -94,7 +100,13 @@ async def stream(
     with contextlib.suppress(ConnectionResetError):
         while piece is not None:
             await response.write(piece)
-            piece = await asyncio.to_thread(next, pieces, None)
+            try:
+                piece = await asyncio.to_thread(next, pieces, None)
+            except ZatvaError as error:
+                _log.warning("%s: the download ended early: %s", request.path, error)
+                if request.transport is not None:
+                    request.transport.close()
+                break
     return response
 
 

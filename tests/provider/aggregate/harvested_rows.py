@@ -63,13 +63,14 @@ class Harvested:
         version: int = 0,
         deleted: bool = False,
         sets: Iterable[str] = (),
+        namespace: str = "urn:v",
     ) -> None:
         """A record's file, row and line in the feed; the caller commits."""
         identifier = f"oai:one:{name}"
         header = f"<header><identifier>{identifier}</identifier><datestamp>2024-01-01</datestamp></header>"
         data = (
             f'<record xmlns="http://www.openarchives.org/OAI/2.0/">{header}'
-            f'<metadata><v xmlns="urn:v">{version}</v></metadata></record>'
+            f'<metadata><v xmlns="{namespace}">{version}</v></metadata></record>'
         ).encode()
         unfinished = self.folder / f"{name}~part"
         unfinished.write_bytes(data)

@@ -1,13 +1,38 @@
 """The formats of the aggregate, and the addresses of their schemas."""
 
+import shutil
+
 import pytest
 from sqlalchemy import text
+from sqlalchemy.orm import Session
 
+from oai.vocabulary import OAI_DC_NAMESPACE
 from provider.aggregate.formats import Formats
 from provider.aggregate.models import AggregateFormat
+from provider.aggregate.sources import walk_everything
 from tests.provider.aggregate.harvested_rows import Harvested
+from tests.provider.served import until
 
 _SLIM = "http://www.loc.gov/MARC21/slim"
+_DECLARED = """
+WITH declared AS (
+    INSERT INTO oai_metadata_format (metadata_prefix, metadata_schema, metadata_namespace)
+    VALUES (:prefix, 's.xsd', :namespace) RETURNING prefix_id
+)
+INSERT INTO oai_prefix_mapping (repository_id, prefix_id) SELECT :repository_id, prefix_id FROM declared
+"""
+_OF_RECORDS = """
+SELECT prefix, namespace, deleted, count(*) FROM aggregate_record JOIN aggregate_format AS format
+    ON format.id = format_id
+GROUP BY prefix, namespace, deleted ORDER BY prefix, deleted
+"""
+_ALSO_AS_V = """
+INSERT INTO oai_record (repository_id, metadata_prefix, identifier, identifier_key, filename, datestamp,
+    status, digest)
+SELECT repository_id, 'v', identifier, identifier_key, './' || filename, datestamp, status, digest
+FROM oai_record
+"""
+_METS = "http://www.loc.gov/METS/"
 _SCHEMA = "http://www.loc.gov/standards/marcxml/schema/MARC21slim.xsd"
 
 
@@ -45,3 +70,74 @@ def test_a_well_known_format_has_its_schema_if_no_record_declares_one(sent: Harv
     for name in ("1", "2", "3"):
         _replace(sent, name, by=_SLIM)
     assert _schema(sent) == _SCHEMA
+
+
+def _declare(session: Session, namespace: str, *, prefix: str = "oai_dc", repository_id: int = 1) -> None:
+    values = {"prefix": prefix, "namespace": namespace, "repository_id": repository_id}
+    session.execute(text(_DECLARED), values)
+
+
+def _write(harvested: Harvested, namespace: str, *, version: int = 0, only: str = "123") -> None:
+    with harvested.database.session() as session:
+        for name in only:
+            harvested.write(session, name, version=version, namespace=namespace)
+        session.commit()
+
+
+def _of_records(harvested: Harvested) -> list[tuple[str, str, bool, int]]:
+    with harvested.database.session() as session:
+        return [tuple(row) for row in session.execute(text(_OF_RECORDS))]
+
+
+@pytest.mark.parametrize("declared", [OAI_DC_NAMESPACE.rstrip("/"), "http://purl.org/dc/elements/1.1/"])
+def test_records_in_the_namespace_of_oai_dc_are_oai_dc_whatever_their_source_declares(
+    harvested: Harvested, declared: str
+) -> None:
+    with harvested.database.session() as session:
+        _declare(session, declared)
+        session.commit()
+    _write(harvested, OAI_DC_NAMESPACE)
+    until(lambda: harvested.update() == 3)
+    assert _of_records(harvested) == [("oai_dc", OAI_DC_NAMESPACE, False, 3)]
+
+
+def test_records_that_are_corrected_become_oai_dc_and_are_deleted_in_the_other_format(
+    harvested: Harvested,
+) -> None:
+    with harvested.database.session() as session:
+        _declare(session, _METS)
+        session.commit()
+    _write(harvested, _METS)
+    until(lambda: harvested.update() == 3)
+    assert _of_records(harvested) == [("oai_dc.2", _METS, False, 3)]
+    _write(harvested, OAI_DC_NAMESPACE, version=1)
+    until(lambda: harvested.update() == 6)
+    corrected = [("oai_dc", OAI_DC_NAMESPACE, False, 3), ("oai_dc.2", _METS, True, 3)]
+    assert _of_records(harvested) == corrected
+    shutil.move(harvested.folder / "1.xml", harvested.folder / "lost")
+    _write(harvested, OAI_DC_NAMESPACE, version=2, only="2")
+    until(lambda: harvested.update() == 1)
+    assert _of_records(harvested) == corrected
+
+
+def test_another_format_of_a_corrected_record_stays(harvested: Harvested) -> None:
+    _write(harvested, _METS)
+    with harvested.database.session() as session:
+        _declare(session, _METS)
+        session.execute(text(_ALSO_AS_V))
+        walk_everything(session)
+        session.commit()
+    until(lambda: _of_records(harvested) or harvested.update())
+    assert _of_records(harvested) == [("oai_dc.2", _METS, False, 3), ("v", _METS, False, 3)]
+    _write(harvested, OAI_DC_NAMESPACE, version=1)
+    until(lambda: harvested.update() == 6)
+    assert ("v", _METS, False, 3) in _of_records(harvested)
+
+
+def test_namespaces_that_differ_only_in_a_slash_at_the_end_are_one_format(harvested: Harvested) -> None:
+    with harvested.database.session() as session:
+        session.execute(text("INSERT INTO oai_repository (base_url, base_dir) VALUES ('http://p/', 'two')"))
+        _declare(session, "urn:v/", prefix="v")
+        _declare(session, "urn:v", prefix="v", repository_id=2)
+        formats = Formats(session=session, store=harvested.settings.store)
+        assert formats.number(1, "v") == formats.number(2, "v")

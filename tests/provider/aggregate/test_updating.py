@@ -1,6 +1,7 @@
 """An update that is killed leaves no partial changes, and the next one completes it."""
 
 import os
+import re
 import signal
 import time
 from dataclasses import replace
@@ -52,7 +53,8 @@ SELECT 'count', set_id, format_id, records FROM aggregate_count WHERE records <>
 EXCEPT SELECT 'count', id, format_id, number FROM (
     SELECT own.id, record.format_id, count(*) AS number
     FROM aggregate_record AS record
-    JOIN aggregate_set AS own ON own.repository_id = record.repository_id AND own.harvested_spec = ''
+    JOIN aggregate_source AS source USING (repository_id)
+    JOIN aggregate_set AS own ON own.set_spec = source.name
     WHERE record.datestamp < '9999-01-01' GROUP BY 1, 2
     UNION ALL SELECT set_id, format_id, count(*) FROM aggregate_membership GROUP BY 1, 2
 ) AS counted
@@ -273,6 +275,23 @@ def test_credentials_in_a_base_url_are_not_published(
     for body in (answer(("verb", "Identify")), answer(("verb", "ListSets")), answer(*records)):
         assert b"http://one.example/oai?a=@b" in body
         assert b"cret" not in body
+
+
+def test_provenance_names_the_address_from_which_each_record_was_harvested(
+    harvested: Harvested, database: Database
+) -> None:
+    addresses = ["http://o/", "http://me:s%40cret@p.example/", "http://q.example/"]
+    for number, address in enumerate(addresses):
+        with database.session() as session:
+            session.execute(text("UPDATE oai_repository SET base_url = :url"), {"url": address})
+            harvested.write(session, str(number))
+            session.commit()
+        until(lambda: harvested.update() == 1)
+    listed = [("verb", "ListRecords"), ("metadataPrefix", "oai_dc")]
+    until(lambda: harvested.repository().answer(listed).body.count(b"<record>") == 3)
+    named = re.findall("<baseURL>([^<]*)</baseURL>", harvested.repository().answer(listed).body.decode())
+    assert named == ["http://o/", "http://p.example/", "http://q.example/"]
+    assert "<baseURL>http://q.example/</baseURL>" in _identify(harvested)
 
 
 @pytest.mark.parametrize(("identifiers", "begin"), [("own", "x"), ("original", "no URI ")])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from pytest_aiohttp import AiohttpClient
-from sqlalchemy import select
+from sqlalchemy import select, text
 from warcio.archiveiterator import ArchiveIterator
 
 from oai.database import Database
@@ -21,6 +21,7 @@ from provider.export.warc_download import export_warc
 from provider.holdings.lookup import MatchType, Query
 from provider.holdings.rules import Rule
 from provider.models import Access, Document
+from tests.plans import work_of
 from tests.provider.archives import Page, capture_key, warc_record
 from tests.provider.holdings.document_archive import PAGE, URL, DocumentArchive, chunked, served
 from tests.provider.holdings.test_documents_access import AGAIN, ELSEWHERE, LATER, revisit, rule
@@ -31,6 +32,14 @@ NOTHING = replace(LATER, body=b"")
 TO_OTHER = (f"WARC-Refers-To-Target-URI: {OTHER.url}", "WARC-Refers-To-Date: 2007-12-31T23:59:59Z")
 TO_ELSEWHERE = (f"WARC-Refers-To-Target-URI: {ELSEWHERE.url}", f"WARC-Refers-To-Date: {ELSEWHERE.date}")
 UNCHANGED = "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/server-not-modified"
+MANY_CAPTURES = """
+INSERT INTO document (key, arc_id, "offset", length, url, url_key, archived, datestamp,
+    mime_major_id, mime_id, digest, record_type)
+SELECT gen_random_uuid(), arc_id, "offset", length, url, url_key, archived + n * interval '1 hour',
+    datestamp, mime_major_id, mime_id, digest, record_type
+FROM document CROSS JOIN generate_series(1, 2000) AS n
+WHERE record_type = 'revisit'
+"""
 IDENTICAL = "WARC-Profile: http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
 
 
@@ -186,6 +195,25 @@ async def assert_given(
             assert is_named == ("the archive does not have that capture" in await response.text()), what
         else:
             assert response.headers["Memento-Datetime"] == "Tue, 01 Jan 2008 00:00:00 GMT"
+
+
+@pytest.mark.copied_database("rows that plans go through are counted")
+async def test_the_named_original_is_found_without_reading_all_captures_of_its_url(
+    archive: DocumentArchive,
+) -> None:
+    archive.index(warc_record(OTHER), written(revisit(LATER, *TO_OTHER), PAGE, "md5:x"))
+    _execute(archive.database, MANY_CAPTURES, "ANALYZE document")
+    with work_of(archive.database, "abs(EXTRACT") as work:
+        assert await (await archive.get(AGAIN)).read() == OTHER.body
+    assert len(work) == 1
+    assert max(work) < 50
+
+
+def _execute(database: Database, *statements: str) -> None:
+    with database.session() as session:
+        for statement in statements:
+            session.execute(text(statement))
+        session.commit()
 
 
 async def test_access_to_a_revisit_follows_the_rule_of_its_named_original(archive: DocumentArchive) -> None:
