@@ -1,4 +1,4 @@
-"""Search among bibliographic records: query, restrictions, pages and facets."""
+"""Search among bibliographic records: query, restrictions and pages."""
 
 import base64
 import binascii
@@ -34,19 +34,6 @@ _VOWELS: Final = frozenset("aeiouy")
 _MOST: Final = 40
 """The number of terms of a query that are used; further ones are ignored."""
 _MOST_HITS: Final = 1000
-MOST_COUNTED: Final = 100_000
-"""The largest number of records that facets count; they show when there are more."""
-_FACETS: Final = """
-    WITH hits AS MATERIALIZED (
-        SELECT row.repository_id, row.languages, row.kind, row.year_from
-        FROM bibliographic_record AS row WHERE {conditions} LIMIT :most)
-    SELECT 'total' AS facet, '' AS value, count(*) AS number FROM hits
-    UNION ALL SELECT 'sources', repository_id::text, count(*) FROM hits GROUP BY 2
-    UNION ALL SELECT 'languages', language, count(*) FROM hits, unnest(languages) AS language GROUP BY 2
-    UNION ALL SELECT 'kinds', kind, count(*) FROM hits GROUP BY 2
-    UNION ALL SELECT 'decades', (floor(year_from / 10.0) * 10)::int::text, count(*) FROM hits
-              WHERE year_from IS NOT NULL GROUP BY 2
-    """
 
 
 def full_text(query: str) -> str:
@@ -287,6 +274,11 @@ class _Sorting:
     direction: str
 
     @property
+    def order(self) -> str:
+        """Return the expressions of ORDER BY."""
+        return ", ".join(f"{column} {self.direction}" for column in self.columns)
+
+    @property
     def behind(self) -> str:
         """Return the condition that a hit follows the last one, whose key is in `first` and `second`."""
         values = ", ".join(
@@ -318,10 +310,11 @@ _SHOWN: Final = (
     "bibliographic_id", "repository_id", "title", "subtitle", "statement", "kind", "place", "publisher",
     "date_text", "year_from", "year_to", "languages",
 )  # fmt: skip
-_NAMES: Final = """
+_COLUMNS: Final = f"""
+    {", ".join(f"row.{name}" for name in _SHOWN)},
     ARRAY(SELECT name FROM bibliographic_contributor AS named
-          WHERE named.bibliographic_id = row.bibliographic_id ORDER BY position {most}) AS contributors
-    """
+          WHERE named.bibliographic_id = row.bibliographic_id ORDER BY position {{most}}) AS contributors
+    """  # noqa: S608 built from constants
 
 
 def search(
@@ -331,11 +324,10 @@ def search(
     order: SearchOrder | None = None,
     after: str | None = None,
     limit: int = 50,
-    all_names: bool = False,
 ) -> HitPage:
     """Return a page of hits; `after` is the `next` of the previous page, in the same order.
 
-    Each hit has its first three names, because a record may have thousands, or with `all_names` all of them.
+    Each hit has its first three names, because a record may have thousands.
 
     Without an order, hits for a text are sorted by relevance, others by title. Raises UsageError if `after`
     is invalid, or if `limit` is not from 1 to 1,000.
@@ -348,19 +340,44 @@ def search(
     if after is not None:
         conditions.append(sorting.behind)
         values["first"], values["second"] = _position(after, chosen)
-    keys, names = sorting.columns, _NAMES.format(most="" if all_names else "LIMIT 3")
+    keys = sorting.columns
     statement = f"""
-        SELECT {", ".join(f"row.{name}" for name in _SHOWN)}, {names},
-               {keys[0]} AS key_one, {keys[1]} AS key_two
+        SELECT {_COLUMNS.format(most="LIMIT 3")}, {keys[0]} AS key_one, {keys[1]} AS key_two
         FROM bibliographic_record AS row WHERE {" AND ".join(conditions)}
-        ORDER BY {", ".join(f"{key} {sorting.direction}" for key in keys)} LIMIT :limit
+        ORDER BY {sorting.order} LIMIT :limit
         """  # noqa: S608 built from constants
     rows = session.execute(text(statement), {**values, "limit": limit + 1}).mappings().all()
     last = rows[limit - 1] if len(rows) > limit else None
     return HitPage(
-        hits=[Hit(**{name: row[name] for name in (*_SHOWN, "contributors")}) for row in rows[:limit]],
+        hits=[_hit(row) for row in rows[:limit]],
         next=None if last is None else _key(chosen, last["key_one"], last["key_two"]),
     )
+
+
+def find_all(session: Session, wanted: Search, *, order: SearchOrder | None = None) -> list[int]:
+    """Return the ids of all hits, sorted as by `search`."""
+    conditions, values = conditions_of(wanted)
+    sorting = _SORTINGS[_chosen(order, has_words="words" in values)]
+    statement = f"""
+        SELECT row.bibliographic_id FROM bibliographic_record AS row
+        WHERE {" AND ".join(conditions)} ORDER BY {sorting.order}
+        """  # noqa: S608 built from constants
+    return list(session.scalars(text(statement), values))
+
+
+def hits_of(session: Session, ids: Sequence[int]) -> list[Hit]:
+    """Return the records with these ids, in this order, with all their names; removed ones are left out."""
+    statement = f"""
+        SELECT {_COLUMNS.format(most="")}
+        FROM bibliographic_record AS row WHERE row.bibliographic_id = ANY(CAST(:ids AS bigint[]))
+        """  # noqa: S608 built from constants
+    rows = session.execute(text(statement), {"ids": list(ids)}).mappings()
+    found = {row["bibliographic_id"]: _hit(row) for row in rows}
+    return [found[number] for number in ids if number in found]
+
+
+def _hit(row: Mapping[Any, Any]) -> Hit:
+    return Hit(**{name: row[name] for name in (*_SHOWN, "contributors")})
 
 
 def _chosen(order: SearchOrder | None, *, has_words: bool) -> SearchOrder:
@@ -402,44 +419,3 @@ def _literal(part: str, type_: str) -> str:
     if number and not smallest <= abs(number) <= largest:
         raise ValueError(part)
     return str(number)
-
-
-@dataclass(frozen=True, kw_only=True)
-class FacetCount:
-    """The number of hits that have a value."""
-
-    value: str
-    count: int
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facets:
-    """Counts over all hits, the most frequent value first."""
-
-    total: int
-    whole: bool
-    """Whether all hits were counted; else `total` and the counts are those of the first MOST_COUNTED."""
-    sources: Sequence[FacetCount]
-    """By the repository's id."""
-    languages: Sequence[FacetCount]
-    decades: Sequence[FacetCount]
-    """By the decade of the record's first year, such as `1990`; the latest first."""
-    kinds: Sequence[FacetCount]
-
-
-def count_facets(session: Session, wanted: Search) -> Facets:
-    """Count the records found, and their distribution over sources, languages, decades and kinds."""
-    conditions, values = conditions_of(wanted)
-    statement = _FACETS.format(conditions=" AND ".join(conditions))
-    found: dict[str, list[FacetCount]] = {"sources": [], "languages": [], "kinds": [], "decades": []}
-    total = 0
-    for row in session.execute(text(statement), {**values, "most": MOST_COUNTED + 1}):
-        if row.facet == "total":
-            total = int(row.number)
-        else:
-            found[row.facet].append(FacetCount(value=row.value, count=int(row.number)))
-    for name in ("sources", "languages", "kinds"):
-        found[name].sort(key=lambda one: (-one.count, one.value))
-    found["decades"].sort(key=lambda one: -int(one.value))
-    whole = total <= MOST_COUNTED
-    return Facets(total=min(total, MOST_COUNTED), whole=whole, **found)

@@ -10,11 +10,12 @@ from sqlalchemy.orm import Session
 from harvester.bibliographic import filtering_sets, imports
 from harvester.bibliographic.condition_trial import Trial, never_true, try_conditions
 from harvester.bibliographic.conditions import Conditions, Match, parse_condition
+from harvester.bibliographic.facets import count_facets
 from harvester.bibliographic.filtering_sets import NamedSet
 from harvester.bibliographic.importer import is_import_due, run_import
 from harvester.bibliographic.imports import ImportFacts, list_omissions
 from harvester.bibliographic.record_view import FoundRecord, get_record
-from harvester.bibliographic.search import Hit, Search, SearchOrder, count_facets, search
+from harvester.bibliographic.search import Hit, Search, SearchOrder, search
 from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
 from harvester.bibliographic.stored_marc import record_lines
 from harvester.repositories import check_repositories, get_repository, list_repositories

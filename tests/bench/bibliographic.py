@@ -9,7 +9,8 @@ from pathlib import Path
 
 from sqlalchemy import text
 
-from harvester.bibliographic.search import Search, SearchOrder, count_facets, search
+from harvester.bibliographic.facets import count_facets
+from harvester.bibliographic.search import Search, SearchOrder, search
 from oai.database import Database, open_database
 from oai.settings import load_settings
 from tests.bench.harvest import served

@@ -7,12 +7,14 @@ import json
 import re
 import uuid
 from importlib.resources import files
+from typing import Any
 
 import pytest
 from sqlalchemy import delete, select
 
 from harvester.bibliographic.filtering_sets import list_sets, set_by_id
-from harvester.bibliographic.models import ContributorRow, IdentifierRow
+from harvester.bibliographic.models import BibliographicRow, ContributorRow, IdentifierRow
+from harvester.bibliographic.search import find_all
 from harvester.bibliographic.sources import SourceSettings, save_source, source_settings
 from harvester.models import Record, Repository
 from oai.errors import required
@@ -292,6 +294,43 @@ async def test_hits_are_listed_page_by_page_and_files_have_all_of_them(
     assert all(seen.count(f">Kniha {number}<") == 1 for number in range(5))
     assert len(exported.splitlines()) == 6
     assert status == 404
+
+
+async def test_a_file_of_hits_leaves_out_records_that_are_removed_meanwhile(
+    server: Server, administrator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.imports.record_export.AT_ONCE", 1)
+    with server.database.session() as session:
+        telc = a_repository(session)
+        for number in range(3):
+            a_bibliographic_record(session, telc, title=f"Kniha {number}")
+        session.commit()
+
+    def find(*arguments: Any, **options: Any) -> list[int]:
+        ids = find_all(*arguments, **options)
+        with server.database.session() as session:
+            session.execute(delete(BibliographicRow).where(BibliographicRow.title == "Kniha 1"))
+            session.commit()
+        return ids
+
+    monkeypatch.setattr("web.imports.record_export.find_all", find)
+    _, exported = await administrator.get("/records.csv?order=title")
+    assert [line.split(",")[2] for line in exported.splitlines()[1:]] == ["Kniha 0", "Kniha 2"]
+
+
+async def test_the_page_of_hits_names_the_sources_with_most_of_them(
+    server: Server, administrator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("web.imports.pages_records.MOST_SOURCES", 1)
+    with server.database.session() as session:
+        telc, trebic = a_repository(session), a_repository(session, "Třebíč", "trebic")
+        for repository in (telc, trebic, trebic):
+            a_bibliographic_record(session, repository)
+        numbers = trebic.repository_id, telc.repository_id
+        session.commit()
+
+    _, page = await administrator.get("/records")
+    assert [f"/records?repository={number}" in page for number in numbers] == [True, False]
 
 
 async def test_files_of_hits_have_all_contributors_of_a_record(

@@ -7,10 +7,11 @@ from typing import Any, Final
 
 from pydantic import ConfigDict, Field
 
+from harvester.bibliographic.facets import FacetCount, count_facets
 from harvester.bibliographic.imports import list_imports, list_omissions
 from harvester.bibliographic.models import BibliographicRow
 from harvester.bibliographic.record_view import get_record, made_from
-from harvester.bibliographic.search import FacetCount, Hit, count_facets
+from harvester.bibliographic.search import Hit
 from harvester.models import Repository
 from oai.errors import UsageError
 from oai.rights import Right

@@ -1,24 +1,24 @@
 """Harvested records as a catalogue: faceted search, export, and the full record."""
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any, Final
 from urllib.parse import urlencode
 
 from aiohttp import web
 from pydantic import Field, ValidationError
+from sqlalchemy import select
 from sqlalchemy.orm import Session
 
+from harvester.bibliographic.facets import Facets, count_facets
 from harvester.bibliographic.models import BibliographicRow
 from harvester.bibliographic.record import NoteKind, RecordKind
 from harvester.bibliographic.record_view import FoundRecord, get_record, made_from
 from harvester.bibliographic.search import (
-    Facets,
     FoundWords,
     HitPage,
     Search,
     SearchOrder,
-    count_facets,
     search,
 )
 from harvester.models import Repository
@@ -34,6 +34,8 @@ from web.site.params import BIG_NUMBER
 from web.site.render import render
 
 _ADDRESSES: Final = ("http://", "https://")
+MOST_SOURCES: Final = 50
+"""Repositories by which a search can be narrowed down, those with the most hits."""
 _NOBODYS: Final = 0
 """An id that no repository has: a user without visible repositories finds nothing."""
 _OBVIOUS: Final = frozenset({"kind: unknown", "function: publication"})
@@ -229,11 +231,10 @@ def find_hits(
     *,
     after: str | None,
     limit: int,
-    all_names: bool = False,
 ) -> HitPage:
     """Return a page of hits. Raises UsageError if `after` is not a key of a page."""
     wanted = restricted(session, who, asked)
-    return search(session, wanted, order=asked.order, after=after, limit=limit, all_names=all_names)
+    return search(session, wanted, order=asked.order, after=after, limit=limit)
 
 
 def find_with_facets(
@@ -242,10 +243,11 @@ def find_with_facets(
     """Return a page of hits with all that its page shows. Raises UsageError like `find_hits`."""
     page = find_hits(session, who, asked, after=after, limit=limit)
     facets = count_facets(session, restricted(session, who, asked))
+    facets = replace(facets, sources=facets.sources[:MOST_SOURCES])
     numbers = {int(one.value) for one in facets.sources} | {hit.repository_id for hit in page.hits}
-    rows = [session.get_one(Repository, number) for number in sorted(numbers)]
-    names = {row.repository_id: row.display_name for row in rows}
-    return FoundRecords(page=page, facets=facets, names=names)
+    named = select(Repository.repository_id, Repository.display_name)
+    rows = session.execute(named.where(Repository.repository_id.in_(numbers)))
+    return FoundRecords(page=page, facets=facets, names={row[0]: row[1] for row in rows})
 
 
 async def listing(request: web.Request) -> web.Response:
@@ -280,7 +282,7 @@ def _page(request: web.Request, asked: RecordSearch, form: Form, found: FoundRec
         form=form,
         found=found,
         marked=FoundWords.of(asked.find).split,
-        source_name=lambda number: found.names[int(number)],
+        source_name=lambda number: found.names.get(int(number), "-"),  # removed just now
         language_name=language_name,
         kind_name=lambda kind: named.get(kind, kind),
         kinds=named,

@@ -7,8 +7,9 @@ from aiohttp import web
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.record_view import DetailedHit, with_details
+from harvester.bibliographic.search import find_all, hits_of
 from web.auth.access import who_asks
-from web.imports.pages_records import asked_in, find_hits
+from web.imports.pages_records import asked_in, restricted
 from web.site.export import AT_ONCE, KINDS, columns_of, export
 from web.site.keys import database_of
 
@@ -21,18 +22,21 @@ _COLUMNS: Final = columns_of(
 
 async def as_file(request: web.Request) -> web.StreamResponse:
     """Export the hits with all their names."""
-    asked, who, following = asked_in(request), who_asks(request), ""
+    asked, who, database = asked_in(request), who_asks(request), database_of(request)
+    # A search for each piece would sort all hits each time.
+    ids = await database.run(
+        lambda session: find_all(session, restricted(session, who, asked), order=asked.order)
+    )
+    begins = iter(range(0, len(ids), AT_ONCE))
 
-    def find(session: Session, after: str | None) -> tuple[Sequence[DetailedHit], str]:
-        page = find_hits(session, who, asked, after=after, limit=AT_ONCE, all_names=True)
-        return with_details(session, page.hits), page.next or ""
+    def find(session: Session, begin: int) -> Sequence[DetailedHit]:
+        return with_details(session, hits_of(session, ids[begin : begin + AT_ONCE]))
 
-    async def behind(last: DetailedHit | None) -> Sequence[DetailedHit]:
-        nonlocal following
-        if last is not None and not following:
-            return []
-        hits, following = await database_of(request).run(find, following or None)
-        return hits
+    async def behind(_last: DetailedHit | None) -> Sequence[DetailedHit]:
+        for begin in begins:
+            if hits := await database.run(find, begin):
+                return hits
+        return []
 
     return await export(request, "bibliographic-records", _COLUMNS, behind)
 

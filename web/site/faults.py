@@ -63,15 +63,7 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
     try:
         return await handler(request)
     except web.HTTPException as error:
-        if fields := await fields_to_send_again(request):
-            return _send_again(request, error, fields)
-        if error.status < 400:  # noqa: PLR2004 a redirect
-            if UNSENT in request and request.content_type.startswith("multipart/"):
-                return _choose_again(request, error)
-            raise
-        if error.status == 405 and (page := await _page_above(request)):  # noqa: PLR2004 as it says
-            raise web.HTTPSeeOther(page) from None
-        return _raised(request, error, await _typed(request, error.status))
+        return await _raised(request, error)
     except web.RequestPayloadError:
         leave_unread(request)
         text = _("The form could not be read: it is incomplete or not in UTF-8.")
@@ -105,7 +97,16 @@ async def _page_above(request: web.Request) -> str:
     return ""
 
 
-def _raised(request: web.Request, error: web.HTTPException, typed: Sequence[str]) -> web.StreamResponse:
+async def _raised(request: web.Request, error: web.HTTPException) -> web.StreamResponse:
+    if fields := await fields_to_send_again(request):
+        return _send_again(request, error, fields)
+    if error.status < 400:  # noqa: PLR2004 a redirect
+        if UNSENT in request and request.content_type.startswith("multipart/"):
+            return _choose_again(request, error)
+        raise error
+    if error.status == 405 and (page := await _page_above(request)):  # noqa: PLR2004 as it says
+        raise web.HTTPSeeOther(page) from None
+    typed = await _typed(request, error.status)
     remedy = error.remedy if isinstance(error, RemediableConflict) else None
     text = _explanation(request, error)
     return _answer(request, error.status, text, _kept_headers(error), remedy, typed=typed)

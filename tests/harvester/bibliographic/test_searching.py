@@ -7,13 +7,12 @@ import json
 import pytest
 from sqlalchemy import func, select
 
+from harvester.bibliographic.facets import FacetCount, count_facets
 from harvester.bibliographic.record_view import get_record
 from harvester.bibliographic.search import (
-    FacetCount,
     FoundWords,
     Search,
     SearchOrder,
-    count_facets,
     full_text,
     search,
 )
