@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from sqlalchemy import and_, exists, func, or_, select, text
+from sqlalchemy import and_, exists, or_, select, text
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.candidates import read_sample
@@ -23,9 +23,9 @@ from harvester.bibliographic.converters import (
 )
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.models import BibliographicRow, ImportSource
-from harvester.models import Harvest, History
+from harvester.models import Harvest, History, Repository
 from harvester.repositories import get_repository
-from harvester.vocabulary import Verdict
+from harvester.vocabulary import AccessProtocol, Verdict
 from oai.datestamps import parse_datestamp
 from oai.errors import UsageError
 from oai.models import from_row
@@ -218,7 +218,7 @@ def _best(session: Session, settings: SourceSettings, folder: Path) -> tuple[int
     harvest that failed) does not replace one that was received completely, or that has rows.
     """
     wanted, number = settings.metadata_prefix, settings.repository_id
-    prefixes = harvested_prefixes(session, number) if wanted is None else [wanted]
+    prefixes = _live_prefixes(session, number) if wanted is None else [wanted]
     ranks = {prefix: _rank(_converter(session, number, prefix, folder)) for prefix in prefixes}
     if len(ranks) < 2:  # noqa: PLR2004 nothing to choose from
         return next(((rank, prefix) for prefix, rank in ranks.items()), (0, ""))
@@ -237,22 +237,35 @@ def _best(session: Session, settings: SourceSettings, folder: Path) -> tuple[int
     return ranks[best], best
 
 
+def _live_prefixes(session: Session, repository_id: int) -> list[str]:
+    """Return the harvested formats with records that are not deleted; all of them if there is none."""
+    prefixes = harvested_prefixes(session, repository_id)
+    return [one for one in prefixes if read_sample(session, repository_id, one, most=1)] or prefixes
+
+
 def _complete_formats(session: Session, repository_id: int, present: str | None) -> Collection[str]:
-    """Return the formats of which all was received that was received of the present one."""
+    """Return the formats of which all was received that was received of the present one.
+
+    If that was not received completely either, the whole repository is demanded of the others.
+    """
     of_harvest = and_(History.repository_id == repository_id, History.harvest_id == Harvest.harvest_id)
     undated = and_(
-        # A repository without readable dates leaves no watermark.
-        func.coalesce(Harvest.run_response_date, "") == "",
+        # Queries have no dates, so they leave no watermark; nor do they have bounds.
+        Repository.protocol != AccessProtocol.OAI_PMH,
         exists().where(of_harvest, History.verdict == Verdict.COMPLETE.value),
     )
-    query = select(Harvest.metadata_prefix, Harvest.set_spec, Harvest.complete_from).where(
-        Harvest.repository_id == repository_id,
-        or_(Harvest.watermark.is_not(None), Harvest.restarts, undated),
+    query = (
+        select(Harvest.metadata_prefix, Harvest.set_spec, Harvest.complete_from)
+        .join(Repository, Repository.repository_id == Harvest.repository_id)
+        .where(
+            Harvest.repository_id == repository_id,
+            or_(Harvest.watermark.is_not(None), Harvest.restarts, undated),
+        )
     )
     received: dict[str, dict[str, str | None]] = defaultdict(dict)
     for prefix, set_spec, complete_from in session.execute(query):
         received[prefix][set_spec] = complete_from
-    wanted = received.get(present or "", {})
+    wanted = received.get(present or "") or ({} if present is None else {"": None})
     return {
         prefix
         for prefix, sets in received.items()

@@ -6,12 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
-from sqlalchemy import func, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from oai.vocabulary import OAI_DC_NAMESPACE, OAI_DC_SCHEMA
 from provider.aggregate import harvested
-from provider.aggregate.models import AggregateFormat, AggregateRecord
+from provider.aggregate.models import AggregateFormat, AggregateRecord, AggregateSource
 from provider.aggregate.stored_records import UnreadableRecordError, metadata_vocabulary
 from provider.protocol.formats import FORMATS
 
@@ -35,6 +35,8 @@ class Formats:
         """Return `AggregateFormat.id` for records harvested from the repository with this prefix."""
         wanted = (repository_id, prefix)
         if wanted not in self.known:
+            if prefix == OAI_DC:
+                self._mend_oai_dc()
             # Published records keep their format, even if the source now states another namespace.
             found = self._used(repository_id, prefix)
             if found is None or self._is_oai_dc_now(found, repository_id, prefix):
@@ -54,9 +56,30 @@ class Formats:
 
     def _is_oai_dc_now(self, used: int, repository_id: int, prefix: str) -> bool:
         """Return whether records are oai_dc now, but published in another format of this name."""
-        if prefix != OAI_DC or self.session.get_one(AggregateFormat, used).namespace == OAI_DC_NAMESPACE:
+        if prefix != OAI_DC or self.session.get_one(AggregateFormat, used).prefix == OAI_DC:
             return False
         return self._shown(repository_id, prefix)[0] == OAI_DC_NAMESPACE
+
+    def _mend_oai_dc(self) -> None:
+        """Give `oai_dc` the protocol's namespace; earlier versions took what the first source declared.
+
+        It stays as it is if a source's records are really in another namespace, or if another format has the
+        protocol's: harvesters would see records deleted that have not changed.
+        """
+        named = select(AggregateFormat).where(AggregateFormat.harvested_prefix == OAI_DC)
+        formats = self.session.scalars(named).all()
+        wrong = next((one for one in formats if one.prefix == OAI_DC), None)
+        if wrong is None or any(one.namespace == OAI_DC_NAMESPACE for one in formats):
+            return
+        published = exists().where(
+            AggregateRecord.repository_id == AggregateSource.repository_id,
+            AggregateRecord.format_id == wrong.id,
+        )
+        sources = self.session.scalars(select(AggregateSource.repository_id).where(published))
+        shown = {self._shown(one, OAI_DC)[0] for one in sources} - {""}
+        if shown == {OAI_DC_NAMESPACE}:
+            wrong.namespace, wrong.schema = OAI_DC_NAMESPACE, OAI_DC_SCHEMA
+            self.session.flush()
 
     def _add_schema(self, format_id: int, repository_id: int, prefix: str) -> None:
         """Store the address of the schema if it was not known when the format was created."""
@@ -81,10 +104,12 @@ class Formats:
     def _own_format(self, repository_id: int, prefix: str) -> int:
         namespace, schema = self._vocabulary(repository_id, prefix)
         found = self.session.scalar(
-            select(AggregateFormat.id).where(
+            select(AggregateFormat.id)
+            .where(
                 AggregateFormat.harvested_prefix == prefix,
                 func.rtrim(AggregateFormat.namespace, "/") == namespace.rstrip("/"),
             )
+            .order_by(AggregateFormat.id)
         )
         if found is not None:
             return found

@@ -88,16 +88,56 @@ async def test_a_format_received_since_a_day_replaces_none_received_completely(l
     assert list(rows(library)) == ["oai_dc"]
 
 
-async def test_a_repository_without_dates_is_received_completely_too(library: Library) -> None:
+async def test_a_set_in_a_poorer_format_replaces_no_first_harvest_that_broke_off(library: Library) -> None:
+    first, *others = library.fake.items
+    library.fake.items = [replace(first, sets=("books",)), *others]
+    serve(library, marcxml("245 10 $aKniha"))
+    await library.run(metadata_prefix="marc21", max_records=len(others))
+    follow(library)
+    serve(library, "")
+    await library.run(set_spec="books")
+    follow(library)
+    assert rows(library) == {"marc21": len(others)}
+
+
+async def test_a_window_replaces_no_complete_harvest_whatever_its_next_run_is(library: Library) -> None:
+    await library.run()
+    follow(library)
+    serve(library, marcxml("245 10 $aKniha"))
+    await library.run(metadata_prefix="marc21", harvest_from="2000-01-01", harvest_to="2030-01-01")
+    library.fake.fault = lambda _, good: b"" * len(good)
+    await library.run(metadata_prefix="marc21", full=True)
+    follow(library)
+    assert list(rows(library)) == ["oai_dc"]
+
+
+async def test_the_query_of_a_catalogue_that_was_answered_completely_replaces_another(
+    library: Library,
+) -> None:
     await library.run()
     follow(library)
     serve(library, marcxml("245 10 $aKniha"))
     await library.run(metadata_prefix="marc21")
     with library.database.session() as session:
-        session.execute(text("UPDATE oai_harvest SET watermark = NULL, run_response_date = NULL"))
+        session.execute(text("UPDATE oai_harvest SET watermark = NULL"))
+        session.execute(text("UPDATE oai_repository SET protocol = 'sru'"))
         session.commit()
     follow(library)
     assert list(rows(library)) == ["marc21"]
+
+
+async def test_a_format_whose_records_are_all_deleted_gives_way(library: Library) -> None:
+    serve(library, marcxml("245 10 $aKniha"))
+    await library.run(metadata_prefix="marc21")
+    follow(library)
+    items = library.fake.items
+    library.fake.items = [replace(item, deleted=True, datestamp="2024-06-02T00:00:00Z") for item in items]
+    library.change_settings(brake_minimum=1000)
+    await library.run(metadata_prefix="marc21")
+    library.fake.items = [replace(item, metadata="") for item in items]
+    await library.run()
+    follow(library)
+    assert list(rows(library)) == ["oai_dc"]
 
 
 async def test_while_files_are_away_rows_stay_whatever_other_formats_there_are(library: Library) -> None:

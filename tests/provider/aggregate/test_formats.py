@@ -101,6 +101,26 @@ def test_records_in_the_namespace_of_oai_dc_are_oai_dc_whatever_their_source_dec
     assert _of_records(harvested) == [("oai_dc", OAI_DC_NAMESPACE, False, 3)]
 
 
+@pytest.mark.parametrize("another", [False, True])
+def test_records_that_an_earlier_version_published_as_oai_dc_stay_oai_dc(
+    harvested: Harvested, *, another: bool
+) -> None:
+    _write(harvested, OAI_DC_NAMESPACE)
+    until(lambda: harvested.update() == 3)
+    declared = "http://purl.org/dc/elements/1.1/"
+    with harvested.database.session() as session:
+        session.execute(text("UPDATE aggregate_format SET namespace = :declared"), {"declared": declared})
+        if another:
+            names = {"prefix": "oai_dc.2", "harvested_prefix": "oai_dc"}
+            session.add(AggregateFormat(**names, namespace=OAI_DC_NAMESPACE, schema="s"))
+        session.commit()
+
+    _write(harvested, OAI_DC_NAMESPACE, version=1, only="1")
+    until(lambda: harvested.update() == 1)
+
+    assert _of_records(harvested) == [("oai_dc", declared if another else OAI_DC_NAMESPACE, False, 3)]
+
+
 def test_records_that_are_corrected_become_oai_dc_and_are_deleted_in_the_other_format(
     harvested: Harvested,
 ) -> None:
