@@ -120,8 +120,8 @@ def as_zatva_error(error: BaseException, settings: Settings | None = None) -> Za
             found.failure = failure_of(cause) if is_about_a_value(cause) else _OF_DATABASE
             return found
         if isinstance(cause, OSError) and (words := _path_advice(cause, settings)):
+            found = ZatvaError(words)
             full = cause.errno in _FULL
-            found = (TryLaterError if full else ZatvaError)(words)
             found.failure = Failure(code=FailureCode.DISK_FULL if full else FailureCode.PLACE_UNUSABLE)
             return found
     return None

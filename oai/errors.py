@@ -12,7 +12,7 @@
     │   └── XmlLimitError      4  XML that exceeds a limit on size or depth
     ├── RemoteError            4  the remote server failed
     ├── StrictCheckError       5  strict checking stopped the work
-    ├── TryLaterError         75  the same may succeed later, as if the remote server is busy or a disk full
+    ├── TryLaterError         75  the same may succeed later, as if the remote server is busy
     └── InterruptedRunError  130  the user interrupted; the work can be resumed
 
 A message states what was found, where, and what to do.

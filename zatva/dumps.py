@@ -15,7 +15,7 @@ from sqlalchemy import Connection, text
 
 from oai import migrations
 from oai.database import Database
-from oai.errors import DatabaseNotReadyError, TryLaterError, UsageError, required
+from oai.errors import DatabaseNotReadyError, UsageError, ZatvaError, required
 from oai.migrations import PREVIOUS_SCHEMA
 from oai.output_files import UNFINISHED
 from oai.private_files import open_private
@@ -91,7 +91,7 @@ _END: Final = b"end of the script\n"
 def write_dump(database: Database, file: Path, *options: str) -> None:
     """Write a consistent snapshot of the database to a file; `options` are those of `pg_dump`.
 
-    Raises TryLaterError if its disk is full, and DatabaseNotReadyError with the output of `pg_dump`.
+    Raises ZatvaError if the file cannot be written, and DatabaseNotReadyError with the output of `pg_dump`.
     """
     part = file.with_name(f"{file.name}{UNFINISHED}")
     # It contains the signing keys. pg_dump keeps the mode of a file that exists, and if the file cannot be
@@ -106,7 +106,7 @@ def write_dump(database: Database, file: Path, *options: str) -> None:
             advice = (
                 "free some space or inodes (`df -i`) there, or give another path, then run the command again"
             )
-            raise TryLaterError(f"{file}: {found[1]}; {advice}") from None
+            raise ZatvaError(f"{file}: {found[1]}; {advice}") from None
         raise
     finally:
         part.unlink(missing_ok=True)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import quote, urlsplit
 
-from sqlalchemy import and_, exists, or_, select, text
+from sqlalchemy import and_, exists, func, or_, select, text
 from sqlalchemy.orm import Session
 
 from harvester.bibliographic.candidates import read_sample
@@ -23,9 +23,9 @@ from harvester.bibliographic.converters import (
 )
 from harvester.bibliographic.marc21.converter import Marc21Converter
 from harvester.bibliographic.models import BibliographicRow, ImportSource
-from harvester.models import Harvest, History, Repository
+from harvester.models import Harvest, History, Record, Repository
 from harvester.repositories import get_repository
-from harvester.vocabulary import AccessProtocol, Verdict
+from harvester.vocabulary import AccessProtocol, RecordStatus, Verdict
 from oai.datestamps import parse_datestamp
 from oai.errors import UsageError
 from oai.models import from_row
@@ -218,7 +218,9 @@ def _best(session: Session, settings: SourceSettings, folder: Path) -> tuple[int
     harvest that failed) does not replace one that was received completely, or that has rows.
     """
     wanted, number = settings.metadata_prefix, settings.repository_id
-    prefixes = _live_prefixes(session, number) if wanted is None else [wanted]
+    prefixes = _live_prefixes(session, number)
+    if wanted in prefixes or not prefixes:  # a chosen format replaces nothing before it is harvested
+        prefixes = [wanted] if wanted else []
     ranks = {prefix: _rank(_converter(session, number, prefix, folder)) for prefix in prefixes}
     if len(ranks) < 2:  # noqa: PLR2004 nothing to choose from
         return next(((rank, prefix) for prefix, rank in ranks.items()), (0, ""))
@@ -228,6 +230,8 @@ def _best(session: Session, settings: SourceSettings, folder: Path) -> tuple[int
     if ranks.get(present or "") == 0:
         return 0, present or ""  # its files cannot be read now
     complete = _complete_formats(session, number, present)
+    if present is not None and present not in complete:
+        complete = [one for one in complete if _replaces_all_rows(session, number, one)]
 
     def merit(prefix: str) -> tuple[bool, bool, int, bool, int]:
         rank, whole = ranks[prefix], prefix in complete
@@ -235,6 +239,18 @@ def _best(session: Session, settings: SourceSettings, folder: Path) -> tuple[int
 
     best = max(prefixes, key=merit)
     return ranks[best], best
+
+
+def _replaces_all_rows(session: Session, repository_id: int, prefix: str) -> bool:
+    """Return whether the format has as many records as there are rows of the repository."""
+    rows = select(func.count()).select_from(BibliographicRow).filter_by(repository_id=repository_id)
+    records = (
+        select(Record.record_id)
+        .filter_by(repository_id=repository_id, metadata_prefix=prefix, status=RecordStatus.ACTIVE.value)
+        .limit(1)
+        .offset(max(session.scalars(rows).one() - 1, 0))
+    )
+    return session.scalar(records) is not None
 
 
 def _live_prefixes(session: Session, repository_id: int) -> list[str]:

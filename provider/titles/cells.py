@@ -52,7 +52,7 @@ def values_of_row(columns: Sequence[str], row: Sequence[str]) -> dict[str, Any]:
     if "collection" in given:
         return {**given, "seeds": seeds}
     seeds = [{"url": seed} if isinstance(seed, str) else seed for seed in seeds]
-    carve_outs = urls_in("carve_outs", given.pop("carve_outs", ""))
+    carve_outs = _several(given.pop("carve_outs", ""), partial(urls_in, "carve_outs"))
     seeds += [{"url": url, "kind": "carve-out"} for url in carve_outs]
     for name in LISTS:
         if name in given:

@@ -208,7 +208,8 @@ async def test_a_required_second_factor_must_be_set_up_before_anything_else(
 
     for path in ("/", "/admin/users", "/account", "/account/password"):
         async with administrator.http.get(server.base_url + path, allow_redirects=False) as answer:
-            assert answer.headers.get("Location") == "/account/second-factor" or answer.status == 405, path
+            # An address that only takes forms leads to the page above it.
+            assert answer.headers.get("Location") in {"/account/second-factor", "/account"}, path
     assert (await administrator.get("/events?topics=jobs"))[0] == 403
     assert (await administrator.get("/api/v1/me"))[0] == 403
     assert (await administrator.get("/account/second-factor"))[0] == 200

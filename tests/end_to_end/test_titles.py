@@ -179,7 +179,7 @@ def test_titles_are_imported_from_seeders_database(environment: dict[str, str], 
     )
     assert "list 3 'Unknown' (for visibility, 1 address) has no meaning in provider.se" in again.stdout
     assert "not taken: its state is 'declined', not archived (2)" in again.stdout
-    assert f"warning: {source}: its state is 'success', but it has no valid contract" in again.stdout
+    assert f"warning: key {source}: its state is 'success', but it has no valid contract" in again.stdout
     assert broken.returncode == 2
     assert "no column source_seed.url" in broken.stderr
     (shown,) = results(environment, "provider", "titles", "show", f"seeder:{source}")

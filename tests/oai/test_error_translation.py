@@ -208,7 +208,7 @@ def test_an_internal_error_shows_no_values_and_names_the_option_verbose(
 
 
 def test_a_full_disk_of_files_is_reported(capsys: pytest.CaptureFixture[str], settings: Settings) -> None:
-    assert command("fills_a_device") == ExitCode.TRY_LATER
+    assert command("fills_a_device") == ExitCode.FAULT
     stderr = capsys.readouterr().err
     assert "No space left on device; free some space or inodes (`df -i`) there" in stderr
     assert str(settings.data) in stderr
@@ -217,7 +217,7 @@ def test_a_full_disk_of_files_is_reported(capsys: pytest.CaptureFixture[str], se
 def test_an_exceeded_disk_quota_is_reported_with_the_file(
     capsys: pytest.CaptureFixture[str], settings: Settings
 ) -> None:
-    assert command("finds_no_room") == ExitCode.TRY_LATER
+    assert command("finds_no_room") == ExitCode.FAULT
     assert capsys.readouterr().err.startswith(
         f"zatva: {settings.data}/store: Disk quota exceeded; free some space"
     )
@@ -274,7 +274,7 @@ def test_a_missing_folder_for_temporary_files_is_reported(
     monkeypatch.setattr(tempfile, "gettempdir", refuse)
     assert command("needs_a_temporary_file") == ExitCode.FAULT
     assert "no folder for temporary files is writable or has space; set TMPDIR" in capsys.readouterr().err
-    assert command("fills_a_device") == ExitCode.TRY_LATER
+    assert command("fills_a_device") == ExitCode.FAULT
     assert "No space left on device; free some space" in capsys.readouterr().err
 
 

@@ -63,7 +63,8 @@ def unrecorded_changes(found: set[str]) -> Any:
         response = await handler(request)
         tables = {table for _, table in statements} - {_AUDIT} - _OF_NO_ACTION
         # `settle` deletes the entry, or completes it.
-        if tables and ("UPDATE", _AUDIT) not in statements:
+        # What a refused form writes, such as a new secret to choose, changes nothing.
+        if tables and response.status < 400 and ("UPDATE", _AUDIT) not in statements:
             found.add(f"{path} writes {', '.join(sorted(tables))}")
         return response
 

@@ -92,7 +92,7 @@ def test_a_backup_to_a_full_disk_is_reported_with_its_file(
     )
     assert (str(raised.value), raised.value.exit_code) == (
         f"{words}, then run the command again",
-        ExitCode.TRY_LATER,
+        ExitCode.FAULT,
     )
     assert list(tmp_path.iterdir()) == [program]
 

@@ -299,9 +299,24 @@
   sendOnce();
   askBeforeLeaving();
   dropOldPreview();
+  function isNew(result) {
+    if (result.matches("[role=alert]")) {
+      return true;
+    }
+    // Pages that reload themselves, F5 and Back show it again.
+    const text = location.href + result.textContent;
+    const last = JSON.parse(sessionStorage.getItem("said") ?? "{}");
+    sessionStorage.setItem("said", JSON.stringify({ text, time: Date.now() }));
+    const repeated = last.text === text && Date.now() - last.time < 10_000;
+    return performance.getEntriesByType("navigation")[0]?.type === "navigate" && !repeated;
+  }
+
   // Screen readers say a result that is there from the start only if it takes the focus; an error goes first.
   const results = ["[role=alert][tabindex]", ".plan[tabindex], .notice[tabindex]"];
-  results.map((result) => document.querySelector(result)).find((result) => result)?.focus();
+  const result = results.map((one) => document.querySelector(one)).find((one) => one);
+  if (result && isNew(result)) {
+    result.focus();
+  }
   const bodies = [...document.querySelectorAll("tbody[data-live]")];
   if (bodies.length > 0) {
     follow(bodies);

@@ -5,7 +5,7 @@ from dataclasses import replace
 from sqlalchemy import select, text
 
 from harvester.bibliographic.importer import import_after_harvest, run_import
-from harvester.bibliographic.models import BibliographicRow
+from harvester.bibliographic.models import BibliographicRow, ImportSource
 from tests.harvester.bibliographic.marc import marcxml
 from tests.harvester.library import Library
 
@@ -98,6 +98,29 @@ async def test_a_set_in_a_poorer_format_replaces_no_first_harvest_that_broke_off
     await library.run(set_spec="books")
     follow(library)
     assert rows(library) == {"marc21": len(others)}
+
+
+async def test_fewer_records_in_a_poorer_format_replace_no_harvest_that_broke_off(library: Library) -> None:
+    serve(library, marcxml("245 10 $aKniha"))
+    items = library.fake.items
+    await library.run(metadata_prefix="marc21", max_records=len(items) - 1)
+    follow(library)
+    library.fake.items = [replace(item, metadata="") for item in items[:2]]
+    await library.run()
+    follow(library)
+    assert rows(library) == {"marc21": len(items) - 1}
+
+
+async def test_a_chosen_format_replaces_no_rows_before_it_is_harvested(library: Library) -> None:
+    await library.run()
+    follow(library)
+    whole = rows(library)
+    with library.database.session() as session:
+        session.add(ImportSource(repository_id=library.repository_id, metadata_prefix="marc21"))
+        session.commit()
+    follow(library)
+    run_import(library.database, library.settings, library.repository_id, started_by="me")
+    assert rows(library) == whole
 
 
 async def test_a_window_replaces_no_complete_harvest_whatever_its_next_run_is(library: Library) -> None:

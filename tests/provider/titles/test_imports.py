@@ -359,6 +359,12 @@ def test_urls_may_contain_separators(tmp_path: Path, seeds: str, urls: list[str]
     assert [one.url for one in found.seeds] == urls
 
 
+def test_carve_outs_may_be_a_json_list(tmp_path: Path) -> None:
+    (found,) = read(tmp_path, "csv", 'key,name,seeds,carve_outs\n1,A,http://a/,"[""http://a/x;""]"\n')
+    assert isinstance(found, TitleEntry)
+    assert [(one.url, one.kind) for one in found.seeds][1:] == [("http://a/x;", "carve-out")]
+
+
 @pytest.mark.parametrize(
     ("kind", "text", "place", "reason"),
     [
