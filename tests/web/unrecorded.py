@@ -34,7 +34,8 @@ def _committed(connection: Connection) -> None:
 
 
 def _undone(connection: Connection) -> None:
-    connection.info.pop("written", None)
+    if not connection.invalidated:  # `info` would connect again
+        connection.info.pop("written", None)
 
 
 def watch(engine: Engine) -> None:

@@ -300,15 +300,9 @@
   askBeforeLeaving();
   dropOldPreview();
   function isNew(result) {
-    if (result.matches("[role=alert]")) {
-      return true;
-    }
-    // Pages that reload themselves, F5 and Back show it again.
-    const text = location.href + result.textContent;
-    const last = JSON.parse(sessionStorage.getItem("said") ?? "{}");
-    sessionStorage.setItem("said", JSON.stringify({ text, time: Date.now() }));
-    const repeated = last.text === text && Date.now() - last.time < 10_000;
-    return performance.getEntriesByType("navigation")[0]?.type === "navigate" && !repeated;
+    // Pages that reload themselves, F5 and Back show a notice again.
+    const [navigation] = performance.getEntriesByType("navigation");
+    return result.matches("[role=alert]") || navigation?.type === "navigate";
   }
 
   // Screen readers say a result that is there from the start only if it takes the focus; an error goes first.
