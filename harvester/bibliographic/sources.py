@@ -218,9 +218,9 @@ def _best(session: Session, settings: SourceSettings, folder: Path) -> tuple[int
     harvest that failed) does not replace one that was received completely, or that has rows.
     """
     wanted, number = settings.metadata_prefix, settings.repository_id
-    prefixes = _live_prefixes(session, number)
-    if wanted in prefixes or not prefixes:  # a chosen format replaces nothing before it is harvested
-        prefixes = [wanted] if wanted else []
+    live = _live_prefixes(session, number)
+    # A chosen format replaces nothing before it is harvested.
+    prefixes = [wanted] if wanted is not None and wanted in live else live
     ranks = {prefix: _rank(_converter(session, number, prefix, folder)) for prefix in prefixes}
     if len(ranks) < 2:  # noqa: PLR2004 nothing to choose from
         return next(((rank, prefix) for prefix, rank in ranks.items()), (0, ""))

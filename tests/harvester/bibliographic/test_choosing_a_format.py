@@ -128,7 +128,7 @@ async def test_a_window_replaces_no_complete_harvest_whatever_its_next_run_is(li
     follow(library)
     serve(library, marcxml("245 10 $aKniha"))
     await library.run(metadata_prefix="marc21", harvest_from="2000-01-01", harvest_to="2030-01-01")
-    library.fake.fault = lambda _, good: b"" * len(good)
+    library.fake.fault = lambda _request, _good: b""
     await library.run(metadata_prefix="marc21", full=True)
     follow(library)
     assert list(rows(library)) == ["oai_dc"]
