@@ -295,6 +295,32 @@ async def test_documents_are_added_to_a_collection_by_day_of_capture(
         assert (await curator.post(f"{address}/documents", {**chosen, **days, "do": "assign"}))[0] == 422
 
 
+def _previewed(page: str) -> str:
+    return str(html.fromstring(page).xpath("string(//input[@name='previewed']/@value)"))
+
+
+async def test_fields_changed_after_a_preview_are_previewed_again_before_they_are_applied(
+    curator: Browser, archive: Archive
+) -> None:
+    archive.add("http://news.example.cz/")
+    archive.add("http://news.example.cz/daily")
+    address = "/archive/collections/collection:serials"
+    part, whole = {"url_prefix": "http://news.example.cz/d"}, {"url_prefix": "http://news.example.cz/"}
+    for form, fields, changed, do in (
+        ("documents", part, whole, "assign"),
+        ("rule", {"access": "reading-room"}, {"access": "withheld"}, "change"),
+    ):
+        preview = "preview" if form == "rule" else f"preview-{do}"
+        _, page, _ = await curator.post(f"{address}/{form}", {**fields, "do": preview})
+        shown = {"previewed": _previewed(page), "do": do}
+
+        status, page, _ = await curator.post(f"{address}/{form}", {**changed, **shown})
+        now = {"previewed": _previewed(page), "do": do}
+
+        assert (status, "Nothing is changed yet" in page) == (200, True)
+        assert (await curator.post(f"{address}/{form}", {**changed, **now}))[0] == 303
+
+
 @pytest.mark.parametrize("by_api", [True, False])
 async def test_renaming_a_collection_updates_the_datestamps_of_its_documents(
     server: Server, archive: Archive, administrator: Browser, *, by_api: bool

@@ -29,6 +29,7 @@ from web.site.forms import (
     FormModel,
     LocalTime,
     StaleFormError,
+    differs_from_preview,
     empty_is_none,
     filled_from,
     keeping_other_changes,
@@ -36,6 +37,7 @@ from web.site.forms import (
     read_form,
     refuse_stale,
     texts_of,
+    with_preview,
 )
 from web.site.i18n import _, error_text
 from web.site.keys import database_of, margin_of
@@ -185,7 +187,8 @@ async def change_rule(request: web.Request) -> web.Response:
     asked, form = read_form(RuleForm, await request.post())
     if asked is None:
         return await _page(request, row, rule=form)
-    previews, rule, margin = form.values.get("do") == "preview", asked.rule(), margin_of(request)
+    previews = form.values.get("do") == "preview" or differs_from_preview(form, asked)
+    rule, margin = asked.rule(), margin_of(request)
 
     def change(session: Session) -> None:
         change_tree(session)
@@ -197,7 +200,7 @@ async def change_rule(request: web.Request) -> web.Response:
     try:
         if previews:
             found = await database_of(request).run(preview_rule, row.set_spec, rule)
-            return await _page(request, row, rule=form, preview=found)
+            return await _page(request, row, rule=with_preview(form, asked), preview=found)
         await database_of(request).run(change)
     except (StaleFormError, UsageError) as error:
         return await _page(request, row, rule=form.refused(error, "embargo_until"))
@@ -212,7 +215,7 @@ async def file_documents(request: web.Request) -> web.Response:
     if asked is None:
         return await _page(request, row, documents=form)
     takes_out = str(posted.get("do")).endswith("take-out")
-    if str(posted.get("do")).startswith("preview"):
+    if str(posted.get("do")).startswith("preview") or differs_from_preview(form, asked):
         return await _preview_documents(request, row, form, asked, takes_out=takes_out)
     work, chosen = collections.remove if takes_out else collections.assign, asked.selection()
     verb = "collection.take-out" if takes_out else "collection.assign"
@@ -234,7 +237,8 @@ async def _preview_documents(
         )
     except UsageError as error:
         return await _page(request, row, documents=form.with_error("archive_file", error_text(error)))
-    return await _page(request, row, documents=form, preview=found, takes_out=takes_out)
+    shown = with_preview(form, asked)
+    return await _page(request, row, documents=shown, preview=found, takes_out=takes_out)
 
 
 @needs(Right.ARCHIVE)

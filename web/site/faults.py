@@ -21,7 +21,7 @@ from web.auth.access import STREAMS, UNSENT, canonical, is_api, right_of, signed
 from web.auth.csrf import fields_sent, fields_to_send_again
 from web.auth.identify import fresh_session
 from web.auth.sessions import set_session
-from web.site.forms import BASED_ON
+from web.site.forms import BASED_ON, PREVIEWED
 from web.site.i18n import _, error_text
 from web.site.keys import SETTINGS
 from web.site.render import render
@@ -29,7 +29,7 @@ from web.site.render import render
 _log = logging.getLogger("web.faults")
 _INTERNAL: Final = 500
 _NOT_TYPED: Final = frozenset(
-    f"{BASED_ON} described digest folder left_out next prefix sure uri "  # which pages keep for themselves
+    f"{BASED_ON} {PREVIEWED} described digest folder left_out next prefix sure uri "  # which pages need
     "access action channel deletion_policy format kind match metadata_prefix protocol role time_zone "
     "validation".split()
 )

@@ -25,6 +25,8 @@ _Row = TypeVar("_Row")
 _Value = TypeVar("_Value")
 BASED_ON: Final = "based_on"
 """Hidden field with the fingerprint of what a form was filled from."""
+PREVIEWED: Final = "previewed"
+"""Hidden field with the fingerprint of what a form asked for in its preview."""
 _LONGEST_PATH: Final = 1000
 _MOMENT: Final = re.compile(r"\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}")
 _DECIMAL_COMMA: Final = re.compile(r"[+-]?\d+,\d{1,2}")
@@ -240,6 +242,16 @@ def _in_form(value: object) -> str:
         return _("yes") if value else _("no")
     text = ", ".join(map(str, value)) if isinstance(value, list | tuple) else str(value or "")
     return text or "\N{EN DASH}"
+
+
+def with_preview(form: Form, asked: FormModel) -> Form:
+    """Return the form with a hidden fingerprint of what it asked for when its preview was made."""
+    return replace(form, values={**form.values, PREVIEWED: _fingerprint(asked.model_dump())})
+
+
+def differs_from_preview(form: Form, asked: FormModel) -> bool:
+    """Return whether fields were changed after the preview; never without one, as scripts send a form."""
+    return form.values.get(PREVIEWED) not in {None, _fingerprint(asked.model_dump())}
 
 
 def locked_row(session: Session, table: type[_Row], number: int) -> _Row:
