@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from lxml import html
-from sqlalchemy import func, select, update
+from sqlalchemy import func, insert, literal, select, update
 
 from harvester.harvest import checkpoint
 from harvester.harvest.checkpoint import only_harvest
@@ -186,6 +186,29 @@ async def test_one_letter_has_all_rejected_records_of_a_run_by_kind(
     assert "verb=GetRecord&identifier=oai%3Afake.example%3A" in letter
     assert "mailto:admin@fake.example" in page
     assert _letter(in_czech).startswith("Vážen")
+    assert "more records that cannot be read than these" not in letter
+
+
+async def test_the_letter_of_a_run_says_when_it_is_not_about_all_records(
+    server: Server, administrator: Browser, fake: FakeRepository
+) -> None:
+    assert fake.items
+    columns = [
+        one.key for one in Quarantined.__table__.columns if one.key not in {"quarantine_id", "fault_key"}
+    ]
+    with server.database.session() as session:
+        run = session.scalars(select(Quarantined.history_id)).one()
+        copies = select(*(Quarantined.__table__.c[one] for one in columns), func.gen_random_uuid())
+        copies = copies.join_from(
+            Quarantined, func.generate_series(1, 500).table_valued(), literal(value=True)
+        )
+        session.execute(insert(Quarantined).from_select([*columns, "fault_key"], copies))
+        session.commit()
+
+    _, page = await administrator.get(f"/runs/{run}/errors")
+
+    assert "(500)" in _letter(page)
+    assert "There are more records that cannot be read than these." in _letter(page)
 
 
 async def test_a_run_without_unread_records_has_no_letter(

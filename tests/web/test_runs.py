@@ -328,7 +328,7 @@ async def test_totals_are_by_month_in_the_readers_time_zone_and_by_repository_an
         session.commit()
     await viewer.post("/account/time-zone", {"time_zone": "Europe/Prague"})
 
-    _, page = await viewer.get("/runs?view=totals&since=2026-09-01")
+    _, page = await viewer.get("/runs?view=totals&since=2026-09-15&until=2026-10-20")
 
     assert _rows(page) == [
         ["October 2026", "2", "1", "2,400", "60", "6"],
@@ -336,8 +336,9 @@ async def test_totals_are_by_month_in_the_readers_time_zone_and_by_repository_an
         ["Library of Telč oai_dc", "2", "0", "2,400", "60", "6"],
         ["Library of Telč marc21", "1", "1", "1,200", "30", "3"],
     ]
-    assert 'href="/runs?since=2026-10-01&amp;until=2026-10-31"' in page
-    assert 'href="/runs?repository=1&amp;format=marc21&amp;since=2026-09-01&amp;view=totals"' in page
+    for days in ("since=2026-10-01&amp;until=2026-10-20", "since=2026-09-15&amp;until=2026-09-30"):
+        assert f'href="/runs?{days}"' in page
+    assert 'href="/runs?repository=1&amp;format=marc21&amp;since=2026-09-15&amp;until=2026-10-20&amp;' in page
 
 
 async def test_the_timeline_shows_planned_runs_of_the_next_day(server: Server, viewer: Browser) -> None:

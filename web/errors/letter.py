@@ -175,9 +175,12 @@ def letter_about(error: Quarantined, repository: Repository, known: Evidence) ->
 
 
 def letter_about_errors(
-    groups: Sequence[tuple[Sequence[Quarantined], Evidence]], repository: Repository
+    groups: Sequence[tuple[Sequence[Quarantined], Evidence]], repository: Repository, *, complete: bool
 ) -> Letter:
-    """Return the letter about the errors of a run, by kind, each with what is known of its first one."""
+    """Return the letter about the errors of a run, by kind, each with what is known of its first one.
+
+    It says so if the errors are not `complete`.
+    """
     name = repository.display_name
     lines = [_("we harvest your repository %(name)s over OAI-PMH. Some of its records cannot be read.")]
     for errors, evidence in groups:
@@ -186,6 +189,7 @@ def letter_about_errors(
         lines += ["", f"{in_words(errors[0].failure).what} ({number(len(errors))})"]
         lines += [f"    {text}" for text in (*shown, *more)]
         lines += [_("The first of them:"), *_evidence(errors[0], evidence)]
+    lines += [] if complete else ["", _("There are more records that cannot be read than these.")]
     lines += ["", _("We would be glad if you could correct them.")]
     subject = _("Records of %(name)s cannot be harvested")
     return Letter(subject=subject % {"name": name}, lines=[lines[0] % {"name": name}, *lines[1:]])

@@ -67,12 +67,13 @@ async def listing(request: web.Request) -> web.Response:
     run, shared = await run_page(request)
     errors = await database_of(request).run(find_errors, limit=_MOST, run=run.history_id, resolved=True)
     groups = grouped(errors)
-    shared |= await _letter_of_run(request, groups, shared["repository"])
+    complete = len(errors) < _MOST and len(groups) <= _KINDS
+    shared |= await _letter_of_run(request, groups, shared["repository"], complete=complete)
     return render(request, "run_errors.html", **shared, groups=groups, count=len(errors), most=_MOST)
 
 
 async def _letter_of_run(
-    request: web.Request, groups: Sequence[Group], repository: Repository
+    request: web.Request, groups: Sequence[Group], repository: Repository, *, complete: bool
 ) -> Mapping[str, Any]:
     """Return the letter about what is still unread, each kind with the bytes of one record only."""
     known = []
@@ -85,7 +86,8 @@ async def _letter_of_run(
             known.append((unread, await asyncio.to_thread(_evidence, first, repository)))
     if not known:
         return {"letter": "", "mail": None}
-    return await letter_part(request, repository.admin_email, lambda: letter_about_errors(known, repository))
+    write = partial(letter_about_errors, known, repository, complete=complete)
+    return await letter_part(request, repository.admin_email, write)
 
 
 @dataclass(frozen=True, kw_only=True)

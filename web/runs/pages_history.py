@@ -243,11 +243,15 @@ async def _totals(request: web.Request, filters: Filters) -> dict[str, Any]:
     days = await database.run(days_of, choice, zone=here().key)
     sources = await database.run(sources_of, choice)
     months = [
-        (month, month.replace(day=monthrange(month.year, month.month)[1]), totals)
+        (max(month, since), min(_last_day(month), filters.until or date.max), totals)
         for month, totals in months_of(days).items()
     ]
     shown = sources[:_SOURCES]
     return {"since": since, "zone": here().key, "months": months, "sources": shown, "every": len(sources)}
+
+
+def _last_day(month: date) -> date:
+    return month.replace(day=monthrange(month.year, month.month)[1])
 
 
 async def _timeline(request: web.Request, filters: Filters, names: Mapping[int, str]) -> dict[str, Any]:
