@@ -705,3 +705,24 @@ async def test_the_history_is_printed_as_a_table_with_times_and_without_controls
     for control in ("checkbox", "combobox", "button"):
         assert await page.get_by_role(control).all() == [], control
     assert await page.locator("main").evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+
+
+async def test_paper_says_by_what_a_list_was_filtered_and_that_more_follows(
+    server: Server, page: Page
+) -> None:
+    with server.database.session() as session:
+        repository = a_repository(session)
+        for _ in range(60):
+            a_run(session, repository)
+        session.commit()
+    await enter(page, server, path="/runs?repository=1")
+    said = [
+        page.get_by_text(text)
+        for text in ("/runs?repository=1", "More entries follow, which are not printed")
+    ]
+    assert [await one.is_visible() for one in said] == [False, False]
+
+    await page.emulate_media(media="print")
+
+    assert [await one.is_visible() for one in said] == [True, True]
+    assert not await page.get_by_text("Change time zone").is_visible()
