@@ -65,7 +65,7 @@ def test_a_repository_that_is_not_added_yet_clashes_with_others_of_its_server(
             session, repository_id=repository, metadata_prefix="oai_dc", frequency="daily at 01:00"
         )
         session.commit()
-        dues = [datetime(2026, 12, 5, 1, 10, tzinfo=UTC)]
+        dues = [datetime.now(UTC).replace(hour=1, minute=10) + timedelta(days=4)]
         (clash,) = clashes_of_new(session, "https://one.example/other/oai", dues)
         assert (clash.recurring_id, clash.same_repository) == (schedule.id, False)
         assert clashes_of_new(session, "https://two.example/oai", dues) == []
