@@ -5,7 +5,6 @@ import os
 import resource
 import shutil
 import subprocess
-import sys
 import tempfile
 import time
 import urllib.request
@@ -22,9 +21,8 @@ from oai.database import open_database
 from oai.embedded import EmbeddedServer, cluster_folder
 from oai.keeper import postmaster_pid
 from oai.settings import Settings, load_settings
-from tests.bench.measuring import zatva
+from tests.bench.measuring import served, zatva
 
-_READY: Final = "repository at "
 _NAMES: Final = {"autovacuum": "off"}
 """Server settings: no table has statistics except those that a command makes itself."""
 _HARVESTER: Final = {
@@ -209,7 +207,7 @@ def growing_place() -> Iterator[Place]:
         try:
             _switch_off_statistics(server.url)
             _make_template(server.url, folder)
-            with _fakes() as address:
+            with served("tests.bench.numbered_repository") as (address,):
                 postmaster = postmaster_pid(cluster_folder(folder / "server"))
                 assert postmaster is not None
                 yield Place(server=server.url, postmaster=postmaster, fakes=address, folder=folder)
@@ -262,14 +260,3 @@ def _maintenance(server: URL) -> psycopg.Connection:
 
 def _address(server: URL, database: str) -> str:
     return server.set(database=database).render_as_string(hide_password=False)
-
-
-@contextlib.contextmanager
-def _fakes() -> Iterator[str]:
-    command = [sys.executable, "-m", "tests.bench.numbered_repository"]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            yield process.stderr.readline().removeprefix(_READY).strip()
-        finally:
-            process.terminate()

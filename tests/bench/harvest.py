@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator, Mapping
@@ -10,9 +9,9 @@ from pathlib import Path
 
 from oai.database import open_database
 from oai.settings import load_settings
+from tests.bench import measuring
 from tests.bench.measuring import WITHOUT_IMPORT, Measured, mb, run, say, zatva
 
-_READY = "repository at "
 _OTHERS = {
     "sickle": (
         "import pathlib, sys, sickle\n"
@@ -97,10 +96,5 @@ def _tell(name: str, records: int, taken: Measured, floor: Measured) -> None:
 @contextlib.contextmanager
 def served(records: int, prefix: str = "oai_dc", policy: str = "persistent") -> Iterator[str]:
     """Serve `records` records from memory in a separate process; yields the base URL."""
-    command = [sys.executable, "-m", "tests.bench.memory_repository", str(records), prefix, policy]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            yield process.stderr.readline().removeprefix(_READY).strip()
-        finally:
-            process.terminate()
+    with measuring.served("tests.bench.memory_repository", str(records), prefix, policy) as (url,):
+        yield url

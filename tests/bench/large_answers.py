@@ -5,9 +5,7 @@ from a temporary file. With `everywhere` as third argument, Identify gets them, 
 """
 
 import asyncio
-import contextlib
 import os
-import subprocess
 import sys
 import tempfile
 import zlib
@@ -18,7 +16,7 @@ from typing import BinaryIO, Final
 from oai.database import open_database
 from oai.settings import load_settings
 from tests.bench import memory_repository
-from tests.bench.measuring import mb, run, say, zatva
+from tests.bench.measuring import mb, run, say, served, zatva
 
 _FEW: Final = 10
 """Number of good records before the hostile part."""
@@ -26,7 +24,6 @@ _ENDS: Final = (0, 3, 4)
 """Exit codes: done, records refused, remote failed."""
 _HEAD: Final = f"{memory_repository.HEAD}<ListRecords>".encode()
 _TAIL: Final = b"</ListRecords></OAI-PMH>"
-_READY: Final = "repository at "
 Pieces = Iterator[bytes]
 
 
@@ -41,28 +38,24 @@ def measure(*, records: int) -> None:
             say("answer", "bytes sent", "command", "exit code", "seconds", "peak", "records stored")
             say("---", "---:", "---", "---:", "---:", "---:", "---:")
             for kind, (about, _, packed) in _KINDS.items():
-                with _served(kind, records, everywhere=False) as (url, size):
+                with served(__name__, kind, str(records)) as (url, size):
                     out = root / kind
                     done = run(environment, *zatva("harvest", url, "--out", str(out), "-q"), allowed=_ENDS)
                     stored = sum(len(names) for _, _, names in os.walk(out))
                     how = f"{about}, gzip" if packed else about
                     seconds = f"{done.seconds:.1f}"
-                    say(how, f"{size:,}", "harvest", str(done.status), seconds, mb(done.peak), f"{stored:,}")
-                with _served(kind, records, everywhere=True) as (url, _):
+                    say(
+                        how,
+                        f"{int(size):,}",
+                        "harvest",
+                        str(done.status),
+                        seconds,
+                        mb(done.peak),
+                        f"{stored:,}",
+                    )
+                with served(__name__, kind, str(records), "everywhere") as (url, _):
                     done = run(environment, *zatva("probe", url, "-q"), allowed=_ENDS)
                     say("", "", "probe", str(done.status), f"{done.seconds:.1f}", mb(done.peak), "")
-
-
-@contextlib.contextmanager
-def _served(kind: str, records: int, *, everywhere: bool) -> Iterator[tuple[str, int]]:
-    command = [sys.executable, "-m", __name__, kind, str(records), *(["everywhere"] if everywhere else [])]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            url, size = process.stderr.readline().removeprefix(_READY).split()
-            yield url, int(size)
-        finally:
-            process.terminate()
 
 
 def _good(count: int) -> Pieces:
@@ -127,23 +120,16 @@ async def _serve(kind: str, records: int, *, everywhere: bool) -> None:
     with tempfile.TemporaryFile() as file:
         size = _write(file, kind, records)
         encoding = b"Content-Encoding: gzip\r\n" if _KINDS[kind][2] else b""
-        identify = memory_repository.identify().encode()
+        identify = f"{memory_repository.HEAD}{memory_repository.identify()}</OAI-PMH>".encode()
 
-        async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
-                while head := await reader.readuntil(b"\r\n\r\n"):
-                    if b"verb=Identify" in head and not everywhere:
-                        await _send(writer, b"Content-Length: %d\r\n" % len(identify), [identify])
-                    else:
-                        pieces = (os.pread(file.fileno(), 2**18, at) for at in range(0, size, 2**18))
-                        await _send(writer, b"%bContent-Length: %d\r\n" % (encoding, size), pieces)
-            writer.close()
+        async def answer(head: bytes, _form: bytes, writer: asyncio.StreamWriter) -> None:
+            if b"verb=Identify" in head and not everywhere:
+                await _send(writer, b"Content-Length: %d\r\n" % len(identify), [identify])
+            else:
+                pieces = (os.pread(file.fileno(), 2**18, at) for at in range(0, size, 2**18))
+                await _send(writer, b"%bContent-Length: %d\r\n" % (encoding, size), pieces)
 
-        server = await asyncio.start_server(answer, "127.0.0.1", 0)
-        port = server.sockets[0].getsockname()[1]
-        sys.stderr.write(f"{_READY}http://127.0.0.1:{port}/oai {size}\n")
-        sys.stderr.flush()
-        await server.serve_forever()
+        await memory_repository.serve_requests(answer, f"/oai {size}")
 
 
 async def _send(writer: asyncio.StreamWriter, headers: bytes, pieces: Iterable[bytes]) -> None:

@@ -1,11 +1,12 @@
 """Measures processes and durations, and prints a benchmark's figures as table rows."""
 
+import contextlib
 import os
 import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -46,6 +47,18 @@ def run(environment: Mapping[str, str], *command: str, allowed: Collection[int] 
 def zatva(*arguments: str) -> tuple[str, ...]:
     """Return the command line of a `zatva` command."""
     return (sys.executable, "-m", "zatva", *arguments)
+
+
+@contextlib.contextmanager
+def served(module: str, *arguments: str) -> Iterator[list[str]]:
+    """Run a module that serves a repository; yields the words that it writes when ready: its URL first."""
+    command = [sys.executable, "-m", module, *arguments]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            yield process.stderr.readline().split()
+        finally:
+            process.terminate()
 
 
 def read_with_warcio(environment: Mapping[str, str], files: Sequence[Path]) -> Measured:

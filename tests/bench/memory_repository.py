@@ -7,53 +7,66 @@ kB in `marc21`, and sent with as little work as possible, so that a benchmark me
 """
 
 import asyncio
+import contextlib
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable
 from urllib.parse import parse_qs, urlsplit
 
 from tests.bench.marc_records import marc_record
 
 PAGE = 500
 _LENGTH = re.compile(rb"\ncontent-length: *([0-9]+)", re.IGNORECASE)
-_DATE = "2024-05-01T12:00:00Z"
-HEAD = (
-    '<?xml version="1.0" encoding="UTF-8"?>\n<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/">'
-    f"<responseDate>{_DATE}</responseDate><request>http://bench.example/oai</request>"
-)
+DATE = "2024-05-01T12:00:00Z"
 _DC = (
     '<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/"'
     ' xmlns:dc="http://purl.org/dc/elements/1.1/">'
 )
 
 
-def identify(policy: str = "persistent") -> str:
-    """Return the Identify response with this deletedRecord policy."""
+def head(date: str) -> str:
+    """Return the beginning of a response of this date."""
     return (
-        f"{HEAD}<Identify><repositoryName>Bench</repositoryName><baseURL>http://bench.example/oai</baseURL>"
+        '<?xml version="1.0" encoding="UTF-8"?>\n<OAI-PMH xmlns="http://www.openarchives.org/OAI/2.0/">'
+        f"<responseDate>{date}</responseDate><request>http://bench.example/oai</request>"
+    )
+
+
+HEAD = head(DATE)
+
+
+def identify(policy: str = "persistent") -> str:
+    """Return the Identify element with this deletedRecord policy."""
+    return (
+        "<Identify><repositoryName>Bench</repositoryName><baseURL>http://bench.example/oai</baseURL>"
         "<protocolVersion>2.0</protocolVersion><adminEmail>a@bench.example</adminEmail>"
         f"<earliestDatestamp>2020-01-01T00:00:00Z</earliestDatestamp><deletedRecord>{policy}</deletedRecord>"
-        "<granularity>YYYY-MM-DDThh:mm:ssZ</granularity></Identify></OAI-PMH>"
+        "<granularity>YYYY-MM-DDThh:mm:ssZ</granularity></Identify>"
+    )
+
+
+def dublin_core(number: int, words: str, times: int) -> str:
+    """Return Dublin Core with these words as title, and repeated as description."""
+    return (
+        f"{_DC}<dc:title>{words}</dc:title><dc:creator>Somebody, {number}</dc:creator>"
+        f"<dc:description>{words * times}</dc:description><dc:date>2024</dc:date>"
+        f"<dc:identifier>http://bench.example/record/{number}</dc:identifier></oai_dc:dc>"
     )
 
 
 def record(number: int) -> str:
-    words = f"Record number {number} of a benchmark "
-    return (
-        f"<record><header><identifier>oai:bench.example:{number % 97}:{number}</identifier>"
-        f"<datestamp>{_DATE}</datestamp><setSpec>all</setSpec></header><metadata>{_DC}"
-        f"<dc:title>{words}</dc:title><dc:creator>Somebody, {number}</dc:creator>"
-        f"<dc:description>{words * 14}</dc:description><dc:date>2024</dc:date>"
-        f"<dc:identifier>http://bench.example/record/{number}</dc:identifier>"
-        "</oai_dc:dc></metadata></record>"
-    )
+    """Return a Dublin Core record."""
+    return _record(number, dublin_core(number, f"Record number {number} of a benchmark ", 14))
 
 
 def _marc_record(number: int) -> str:
+    return _record(number, marc_record(number))
+
+
+def _record(number: int, metadata: str) -> str:
     return (
         f"<record><header><identifier>oai:bench.example:{number % 97}:{number}</identifier>"
-        f"<datestamp>{_DATE}</datestamp><setSpec>all</setSpec></header>"
-        f"<metadata>{marc_record(number)}</metadata></record>"
+        f"<datestamp>{DATE}</datestamp><setSpec>all</setSpec></header><metadata>{metadata}</metadata></record>"
     )
 
 
@@ -74,40 +87,47 @@ def _pages(records: int, record: Callable[[int], str]) -> list[bytes]:
 _RECORDS: dict[str, Callable[[int], str]] = {"oai_dc": record, "marc21": _marc_record}
 
 
-class _Server:
-    def __init__(self, pages: list[bytes], policy: str) -> None:
-        self._pages = pages
-        self._identify = identify(policy).encode()
+async def serve_requests(
+    answer: Callable[[bytes, bytes, asyncio.StreamWriter], Awaitable[None]], end: str = ""
+) -> None:
+    """Answer each request by its head and form; say when ready, with `end` behind the address."""
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one connection."""
-        try:
+    async def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with contextlib.suppress(asyncio.IncompleteReadError, ConnectionError):
             while head := await reader.readuntil(b"\r\n\r\n"):
                 length = _LENGTH.search(head)
-                form = await reader.readexactly(int(length[1])) if length else b""
-                query = urlsplit(head.split(b" ", 2)[1]).query or form
-                body = self._body(parse_qs(query.decode()))
-                writer.write(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n" % len(body)
-                )
-                writer.write(body)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
+                await answer(head, await reader.readexactly(int(length[1])) if length else b"", writer)
+        writer.close()
 
-    def _body(self, arguments: Mapping[str, list[str]]) -> bytes:
-        if arguments.get("verb") == ["ListRecords"]:
-            return self._pages[int(arguments.get("resumptionToken", ["0"])[0]) // PAGE]
-        return self._identify
+    server = await asyncio.start_server(connected, "127.0.0.1", 0)
+    sys.stderr.write(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}{end}\n")
+    sys.stderr.flush()
+    await server.serve_forever()
+
+
+async def serve(body_of: Callable[[str, str], bytes], end: str = "") -> None:
+    """Answer each request by the body for its target and form."""
+
+    async def answer(head: bytes, form: bytes, writer: asyncio.StreamWriter) -> None:
+        body = body_of(head.split(b" ", 2)[1].decode(), form.decode())
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n" % len(body))
+        writer.write(body)
+        await writer.drain()
+
+    await serve_requests(answer, end)
 
 
 async def _serve(records: int, prefix: str, policy: str) -> None:
     pages = _pages(records, _RECORDS[prefix])
-    server = await asyncio.start_server(_Server(pages, policy).answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    sys.stderr.write(f"repository at http://127.0.0.1:{port}/oai\n")
-    sys.stderr.flush()
-    await server.serve_forever()
+    identified = f"{HEAD}{identify(policy)}</OAI-PMH>".encode()
+
+    def body_of(target: str, form: str) -> bytes:
+        arguments = parse_qs(urlsplit(target).query or form)
+        if arguments.get("verb") == ["ListRecords"]:
+            return pages[int(arguments.get("resumptionToken", ["0"])[0]) // PAGE]
+        return identified
+
+    await serve(body_of, "/oai")
 
 
 if __name__ == "__main__":

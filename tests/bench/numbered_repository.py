@@ -8,29 +8,20 @@ changed, `gone=1` deletes every second record, `prefix` is oai_dc or marc21.
 """
 
 import asyncio
-import re
-import sys
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Final
 from urllib.parse import parse_qsl, urlsplit
 
 from tests.bench.marc_records import marc_record
+from tests.bench.memory_repository import DATE, PAGE, dublin_core, head, identify, serve
 
-PAGE: Final = 500
 SET: Final = "part"
 """The set that contains every record."""
-_LENGTH: Final = re.compile(rb"\ncontent-length: *([0-9]+)", re.IGNORECASE)
-_FIRST_DATE: Final = "2024-05-01T12:00:00Z"
-_OAI: Final = 'xmlns="http://www.openarchives.org/OAI/2.0/"'
 _NAMESPACES: Final = {
     "oai_dc": "http://www.openarchives.org/OAI/2.0/oai_dc/",
     "marc21": "http://www.loc.gov/MARC21/slim",
 }
-_DC: Final = (
-    '<oai_dc:dc xmlns:oai_dc="http://www.openarchives.org/OAI/2.0/oai_dc/"'
-    ' xmlns:dc="http://purl.org/dc/elements/1.1/">'
-)
 
 
 @dataclass(kw_only=True)
@@ -42,7 +33,7 @@ class _State:
     version: int = 0
     gone: bool = False
     prefix: str = "oai_dc"
-    dates: list[str] = field(default_factory=lambda: [_FIRST_DATE])
+    dates: list[str] = field(default_factory=lambda: [DATE])
 
     @property
     def date(self) -> str:
@@ -65,10 +56,7 @@ def _now() -> str:
 
 
 def _envelope(inner: str) -> bytes:
-    return (
-        f'<?xml version="1.0" encoding="UTF-8"?>\n<OAI-PMH {_OAI}><responseDate>{_now()}</responseDate>'
-        f"<request>http://bench.example/oai</request>{inner}</OAI-PMH>"
-    ).encode()
+    return f"{head(_now())}{inner}</OAI-PMH>".encode()
 
 
 def _answer(state: _State, arguments: dict[str, str]) -> bytes:
@@ -89,13 +77,7 @@ def _answer(state: _State, arguments: dict[str, str]) -> bytes:
         return _envelope(
             f"<ListMetadataFormats><metadataFormat>{described}</metadataFormat></ListMetadataFormats>"
         )
-    return _envelope(
-        "<Identify><repositoryName>Bench</repositoryName><baseURL>http://bench.example/oai</baseURL>"
-        "<protocolVersion>2.0</protocolVersion><adminEmail>a@bench.example</adminEmail>"
-        "<earliestDatestamp>2020-01-01T00:00:00Z</earliestDatestamp>"
-        f"<deletedRecord>{state.policy}</deletedRecord>"
-        "<granularity>YYYY-MM-DDThh:mm:ssZ</granularity></Identify>"
-    )
+    return _envelope(identify(state.policy))
 
 
 def _list(state: _State, verb: str, arguments: dict[str, str]) -> bytes:
@@ -135,12 +117,7 @@ def _record(state: _State, number: int) -> str:
 
 
 def _dublin_core(state: _State, number: int) -> str:
-    words = f"Record number {number} of a benchmark, version {state.version} "
-    return (
-        f"{_DC}<dc:title>{words}</dc:title><dc:creator>Somebody, {number}</dc:creator>"
-        f"<dc:description>{words * 12}</dc:description><dc:date>2024</dc:date>"
-        f"<dc:identifier>http://bench.example/record/{number}</dc:identifier></oai_dc:dc>"
-    )
+    return dublin_core(number, f"Record number {number} of a benchmark, version {state.version} ", 12)
 
 
 def _marc21(state: _State, number: int) -> str:
@@ -150,42 +127,20 @@ def _marc21(state: _State, number: int) -> str:
 _MAKERS: Final = {"oai_dc": _dublin_core, "marc21": _marc21}
 
 
-class _Server:
-    def __init__(self) -> None:
-        self._states: dict[str, _State] = {}
+async def _serve() -> None:
+    states: dict[str, _State] = {}
 
-    async def answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        """Answer the requests of one connection."""
-        try:
-            while head := await reader.readuntil(b"\r\n\r\n"):
-                length = _LENGTH.search(head)
-                form = await reader.readexactly(int(length[1])) if length else b""
-                body = self._body(head.split(b" ", 2)[1].decode(), form.decode())
-                writer.write(
-                    b"HTTP/1.1 200 OK\r\nContent-Type: text/xml\r\nContent-Length: %d\r\n\r\n" % len(body)
-                )
-                writer.write(body)
-                await writer.drain()
-        except (asyncio.IncompleteReadError, ConnectionError):
-            writer.close()
-
-    def _body(self, target: str, form: str) -> bytes:
+    def body_of(target: str, form: str) -> bytes:
         address = urlsplit(target)
         arguments = dict(parse_qsl(address.query or form))
         path, _, last = address.path.rpartition("/")
-        state = self._states.setdefault(path if last == "state" else address.path, _State())
+        state = states.setdefault(path if last == "state" else address.path, _State())
         if last == "state":
             state.change(arguments)
             return b""
         return _answer(state, arguments)
 
-
-async def _serve() -> None:
-    server = await asyncio.start_server(_Server().answer, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    sys.stderr.write(f"repository at http://127.0.0.1:{port}\n")
-    sys.stderr.flush()
-    await server.serve_forever()
+    await serve(body_of)
 
 
 if __name__ == "__main__":
