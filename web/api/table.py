@@ -21,7 +21,6 @@ from web.api.shapes import NoQuery
 from web.archive import api as archive
 from web.archive import api_activity, api_collections, api_exports, api_takedowns, api_titles
 from web.auth.access import needs
-from web.errors import api as errors
 from web.imports import api as imports
 from web.imports import api_sets
 from web.jobs import api as jobs
@@ -30,7 +29,6 @@ from web.repositories import api as repositories
 from web.repositories import api_questions
 from web.repositories import api_records as harvested_records
 from web.rules import api as rules
-from web.rules import api_replay
 from web.runs import api as runs
 from web.schedules import api as schedules
 from web.store import api as store
@@ -198,11 +196,9 @@ OPERATIONS: Final[Sequence[Operation]] = (
     *jobs.OPERATIONS,
     *runs.OPERATIONS,
     *rules.OPERATIONS,
-    *api_replay.OPERATIONS,
     *alerts.OPERATIONS,
     *api_mutes.OPERATIONS,
     *store.OPERATIONS,
-    *errors.OPERATIONS,
     *api_questions.RUN_OPERATIONS,
     *api_questions.OPERATIONS,
     *harvested_records.OPERATIONS,

@@ -1,6 +1,7 @@
-"""REST API: finished runs: list, show with warnings and changes, release, remove."""
+"""REST API: finished runs: list, show with warnings and changes, release, remove; and their errors."""
 
 from datetime import datetime
+from functools import partial
 from itertools import islice
 from typing import Any, Final
 
@@ -9,6 +10,8 @@ from pydantic import Field
 from sqlalchemy.orm import Session
 
 from harvester.cli.store import run_of
+from harvester.harvest.models import Quarantined
+from harvester.listing import find_errors
 from harvester.models import History, Repository
 from harvester.store.changes import ChangeLine, read_changes
 from harvester.vocabulary import RunStatus
@@ -16,8 +19,8 @@ from manager.jobs.runs import RunFilter, find_runs, pieces_of
 from manager.jobs.views import HistoryView, remove_history
 from oai.rights import Right
 from web.api.operations import Call, Operations
-from web.api.paging import after, page_of
-from web.api.shapes import Moment, Out, Page, Paged
+from web.api.paging import after, list_page, page_of
+from web.api.shapes import Flag, Moment, Out, Page, Paged
 from web.auth.access import visible_repositories
 from web.runs.pages import release_run
 from web.site.paging import LARGEST_BIGINT
@@ -174,3 +177,51 @@ def attachment(data: bytes, name: str) -> web.Response:
 def _line(view: HistoryView) -> RunLine:
     run = view.history
     return RunLine.from_row(run, run_id=run.history_id, repository_name=view.repository_name)
+
+
+class ErrorOut(Out):
+    """A record, a part of an answer, or a date range, that could not be read."""
+
+    quarantine_id: int
+    repository_id: int
+    metadata_prefix: str
+    set_spec: str
+    identifier: str | None
+    reason: str
+    failure_code: str | None = Field(description="Failure code; see the reference of failure codes.")
+    failure_facts: dict[str, Any] | None = Field(description="Facts that belong to the failure code.")
+    url: str
+    byte_offset: int | None
+    raw_size: int
+    first_seen: datetime
+    last_seen: datetime
+    history_id: int | None
+    resolved: datetime | None
+
+
+class ErrorQuery(Paged):
+    """Filters for errors."""
+
+    resolved: Flag = Field(default=False, description="Include errors that a later run has resolved.")
+
+
+@OPERATIONS.add("GET /runs/{run}/errors", "listErrors", Right.LOOK, query=ErrorQuery)
+async def _errors(call: Call) -> Page[ErrorOut]:
+    """List the rejected records and unlisted date ranges of a run, newest first."""
+    row = await call.row(History, "run")
+    find = partial(find_errors, run=row.history_id, resolved=call.asked(ErrorQuery).resolved)
+    shown = ErrorOut.model_validate
+    return await list_page(call, find, shown, largest=LARGEST_BIGINT, before=lambda one: one.quarantine_id)
+
+
+@OPERATIONS.add("GET /errors/{error}", "getError", Right.LOOK)
+async def _error(call: Call) -> ErrorOut:
+    """Show a rejected record."""
+    return ErrorOut.model_validate(await call.row(Quarantined, "error"))
+
+
+@OPERATIONS.add("GET /errors/{error}/bytes", "getErrorBytes", Right.LOOK, media="application/octet-stream")
+async def _error_bytes(call: Call) -> web.Response:
+    """Download the raw bytes of a rejected record, at most the first million."""
+    found = await call.row(Quarantined, "error")
+    return attachment(found.raw, f"error-{found.quarantine_id}.xml")
