@@ -506,6 +506,16 @@ _FAULTY = (
     ("rule", {"access": "embargo", "embargo_until": "2001-01-01"}, "has already ended"),
     ("documents", {"do": "assign"}, "Enter an archive file, a URL prefix, or a domain."),
     ("documents", {"archive_file": "nowhere.warc", "do": "assign"}, "nowhere.warc"),
+    (
+        "documents",
+        {"domain": "nowhere.example", "do": "assign"},
+        'aria-describedby="domain-fault domain-hint"',
+    ),
+    (
+        "documents",
+        {"domain": "nowhere.example", "archive_file": "nowhere.warc", "do": "assign"},
+        "nowhere.warc",
+    ),
     ("name", {"name": ""}, "Fill in this field."),
 )
 

@@ -97,6 +97,11 @@ class DocumentsForm(CaptureDays):
             raise ValueError(_("Enter an archive file, a URL prefix, or a domain."))
         return self
 
+    def only_field(self) -> str:
+        """Return the name of the field that is filled in besides the days; empty if there are several."""
+        filled = [name for name in ("archive_file", "url_prefix", "domain") if getattr(self, name)]
+        return filled[0] if len(filled) == 1 else ""
+
     def selection(self) -> Selection:
         """Return the selection as the archive's services expect it."""
         since, until = self.moments()
@@ -223,7 +228,7 @@ async def file_documents(request: web.Request) -> web.Response:
     try:
         await database_of(request).run(work, row.set_spec, chosen, margin=margin_of(request))
     except UsageError as error:
-        return await _page(request, row, documents=form.with_error("archive_file", error_text(error)))
+        return await _page(request, row, documents=form.with_error(asked.only_field(), error_text(error)))
     done = "documents-taken-out" if takes_out else "documents-assigned"
     raise web.HTTPSeeOther(f"{_address(row.set_spec)}?done={done}")
 
@@ -236,7 +241,7 @@ async def _preview_documents(
             preview_assignment, row.set_spec, asked.selection(), takes_out=takes_out
         )
     except UsageError as error:
-        return await _page(request, row, documents=form.with_error("archive_file", error_text(error)))
+        return await _page(request, row, documents=form.with_error(asked.only_field(), error_text(error)))
     shown = with_preview(form, asked)
     return await _page(request, row, documents=shown, preview=found, takes_out=takes_out)
 
