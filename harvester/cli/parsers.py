@@ -282,7 +282,8 @@ def _add_edit(group: "Subcommands") -> None:
         "--url",
         dest="base_url",
         metavar="URL",
-        help="new base URL; if host or path differ, the next harvest requests all records",
+        help="new base URL; if host or path differ, the next harvest requests all records; on the same host, "
+        "user name and password are kept (https://@host/path: none)",
     )
     edit.add_argument(
         "--repair",

@@ -129,6 +129,8 @@ def repository_edit(invocation: Invocation) -> None:
         )
     with invocation.session() as session:
         before = get_repository(session, repository_id).base_url
+        if "base_url" in columns:
+            columns["base_url"] = _with_credentials(columns["base_url"], before)
         changed = change_repository(session, repository_id, **columns)
         session.commit()
         shown = _facts(session, changed)
@@ -148,6 +150,28 @@ def repository_edit(invocation: Invocation) -> None:
             f"now, use `zatva repository refresh {repository_id}`"
         )
     invocation.console.result(shown, f"repository {repository_id}: changed")
+
+
+def _with_credentials(base_url: str, before: str) -> str:
+    """Return a new address with the credentials of the former one, if both are on the same host.
+
+    Raises UsageError if they are on different hosts and the new one has none: they may be stored only here.
+    """
+    scheme, separator, rest = base_url.partition("://")
+    credentials, at, _ = urlsplit(before).netloc.rpartition("@")
+    try:
+        new = urlsplit(base_url)
+        is_same_host = new.hostname == urlsplit(before).hostname
+    except ValueError:
+        return base_url  # `change_repository` says what is wrong with it
+    if not at or "@" in new.netloc:
+        return scheme + separator + rest.removeprefix("@")
+    if not is_same_host:
+        raise UsageError(
+            f"the present address has a user name and a password, which are not sent to another host; write "
+            f"{scheme}://NAME:PASSWORD@{rest}, or {scheme}://@{rest} if the new host needs none"
+        )
+    return f"{scheme}://{credentials}@{rest}"
 
 
 def repository_policy(invocation: Invocation) -> None:

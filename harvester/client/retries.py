@@ -170,12 +170,13 @@ class Retrying:
     def _delay_after(self, reply: HttpReply, asked: float | None, number: int, *, last: bool) -> float:
         """Return the seconds to wait after an unsuccessful status, or raise its error."""
         if reply.is_bot_check or reply.status not in _WORTH_ANOTHER_TRY:
-            raise HttpStatusError(reply.url, reply.status, bot_check=reply.is_bot_check)
+            raise HttpStatusError(reply.url, reply.status, reply.redirection, bot_check=reply.is_bot_check)
         too_long = asked is not None and asked > self.max_wait
         if too_long or (last and reply.status in _BUSY):
             raise ServerBusyError(reply.url, reply.status, asked)
         if last:
-            raise HttpStatusError(reply.url, reply.status, f"after {number + 1} attempts")
+            reason = f"{reply.redirection} after {number + 1} attempts".lstrip()
+            raise HttpStatusError(reply.url, reply.status, reason)
         # A server that says 0 and stays busy would otherwise be retried without effect within a moment.
         return max(asked or 0.0, self._delay(number))
 

@@ -74,6 +74,11 @@ class HttpReply:
         return self.headers.get("Content-Type", "")
 
     @property
+    def redirection(self) -> str:
+        """Where redirects led, for the reason of a failure; empty if nowhere."""
+        return f"after a redirect to {self.hops[-1].partition('?')[0]}" if self.hops else ""
+
+    @property
     def is_bot_check(self) -> bool:
         """Whether Cloudflare or AWS WAF sent it instead of the repository, as a check for browsers."""
         return any(self.headers.get(name) in _CHECKS for name in ("cf-mitigated", "x-amzn-waf-action"))

@@ -67,6 +67,22 @@ def test_an_empty_value_resets_an_option(environment: dict[str, str], number: st
     assert (done.returncode, f"`zatva repository refresh {number}`" in done.stderr) == (0, True)
 
 
+def test_credentials_stay_with_their_host_and_are_not_lost_with_another(
+    environment: dict[str, str], number: str
+) -> None:
+    def edited(url: str) -> str:
+        return str(results(environment, "repository", "edit", number, "--url", url)[0]["base_url"])
+
+    edited("http://me:secret@one.example/oai")
+    assert edited("https://one.example/oai2") == "https://me:secret@one.example/oai2"
+    refused = zatva(environment, "repository", "edit", number, "--url", "https://two.example/oai")
+    assert refused.returncode == 2
+    assert "https://NAME:PASSWORD@two.example/oai, or https://@two.example/oai" in refused.stderr
+    assert edited("https://other:one@two.example/oai") == "https://other:one@two.example/oai"
+    assert edited("https://@two.example/oai") == "https://two.example/oai"
+    assert edited("https://three.example/oai") == "https://three.example/oai"
+
+
 def test_an_address_with_arguments_causes_a_note(environment: dict[str, str], number: str) -> None:
     done = zatva(environment, "repository", "edit", number, "--url", "https://telc.example/oai?x=1")
     assert (done.returncode, "was not tried and has arguments" in done.stderr) == (0, True), done.stderr

@@ -313,3 +313,13 @@ async def test_a_host_that_has_answered_is_retried_even_if_its_name_is_now_unkno
     bench.retrying = replace(bench.retrying, retries=2)
     assert (await bench.fetch()).status == 200
     assert len(bench.slept) == 2
+
+
+@pytest.mark.parametrize(("status", "end"), [(401, ""), (500, " after 2 attempts")])
+async def test_a_failure_after_a_redirect_names_its_target(status: int, end: str) -> None:
+    moved = replace(_reply(status), hops=("https://y.example/oai?verb=Identify",))
+    bench = Bench(moved, moved, retries=1)
+    with pytest.raises(HttpStatusError) as caught:
+        await bench.fetch()
+    reason = f"http://x.example/: HTTP status {status} after a redirect to https://y.example/oai{end}"
+    assert str(caught.value) == reason
