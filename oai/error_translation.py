@@ -117,7 +117,7 @@ def as_zatva_error(error: BaseException, settings: Settings | None = None) -> Za
             message = cause.diag.message_primary or str(cause).strip().partition("\n")[0]
             where = f"database {place(settings)}" if settings else "database"
             found = kind(f"{where}: {message}; {advice}")
-            found.failure = failure_of(cause) if is_about_a_value(cause) else _OF_DATABASE
+            found.failure = _failure(cause)
             return found
         if isinstance(cause, OSError) and (words := _path_advice(cause, settings)):
             found = ZatvaError(words)
@@ -125,6 +125,12 @@ def as_zatva_error(error: BaseException, settings: Settings | None = None) -> Za
             found.failure = Failure(code=FailureCode.DISK_FULL if full else FailureCode.PLACE_UNUSABLE)
             return found
     return None
+
+
+def _failure(error: psycopg.Error) -> Failure:
+    if isinstance(error, psycopg.errors.DiskFull):
+        return Failure(code=FailureCode.DISK_FULL)
+    return failure_of(error) if is_about_a_value(error) else _OF_DATABASE
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:

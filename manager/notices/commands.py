@@ -12,7 +12,7 @@ from manager.notices import addresses, outbox, rules
 from manager.notices import mutes as mutes_of
 from manager.notices.delivery import deliver
 from manager.notices.models import Kind, Language, MuteKind, Notice, NoticeRule, NoticeState
-from manager.notices.outbox import Claimed, NotSentError
+from manager.notices.outbox import Claimed, NotSentError, UnconfirmedError
 from oai.cli import Invocation, account_name
 from oai.datestamps import utc_now
 from oai.errors import ExitCode, UsageError, required
@@ -170,9 +170,10 @@ def try_rule(invocation: Invocation) -> ExitCode:
             asyncio.run(deliver(notice, invocation.settings))
         except NotSentError as error:
             outcome = max(outcome, error.exit_code)
+            state = "unsure" if isinstance(error, UnconfirmedError) else "not sent"
             invocation.console.result(
                 {"target": notice.target, "sent": False, "reason": str(error)},
-                f"{notice.target}: not sent: {error}",
+                f"{notice.target}: {state}: {error}",
             )
         else:
             invocation.console.result({"target": notice.target, "sent": True}, f"{notice.target}: sent")

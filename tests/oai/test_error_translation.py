@@ -21,7 +21,7 @@ from oai.command_parser import CommandParser
 from oai.database import Database, open_database, place
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, TryLaterError, ZatvaError
-from oai.failures import FailureCode
+from oai.failures import Failure, FailureCode
 from oai.settings import Settings
 
 FULL = 'could not extend file "base/1/2": No space left on device'
@@ -308,7 +308,10 @@ def test_unexpected_exceptions_are_not_translated() -> None:
 def test_without_settings_a_database_error_shows_no_address(database: Database) -> None:
     with database.session() as session, pytest.raises(OperationalError) as raised:
         session.execute(text(RAISE.format("53100", FULL)))
-    assert str(as_zatva_error(raised.value)).startswith("database: could not extend file")
+    found = as_zatva_error(raised.value)
+    assert found is not None
+    assert str(found).startswith("database: could not extend file")
+    assert found.failure == Failure(code=FailureCode.DISK_FULL)
 
 
 def test_a_pickled_error_of_another_process_is_translated_alike(database: Database) -> None:
