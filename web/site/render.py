@@ -116,7 +116,9 @@ _SENTENCES: Final[Mapping[str, str]] = {
         "no link arrives, ask an administrator to confirm the addresses."
     ),
     "repair-chosen": mark("Such records are repaired from the next harvest on."),
-    "acknowledged": mark("The failure is acknowledged until its harvest succeeds or fails for another reason."),
+    "acknowledged": mark(
+        "The failure is acknowledged until its harvest succeeds or fails for another reason."
+    ),
     "mail-sent": mark("The mail server has accepted the message."),
     "worker-draining": mark("The worker takes no new work and ends when its harvests have ended."),
     "muted": mark("The mute is entered. You can end it at any time."),
