@@ -383,7 +383,9 @@ def test_suspended_schedules_show_their_reason_unless_the_group_states_it(report
     assert "- Sus; `zatva schedule resume 7`" in body
 
 
-def test_suspended_schedules_are_grouped_by_cause_with_the_page_or_command_to_resume_them(reporter: Reporter) -> None:
+def test_suspended_schedules_are_grouped_by_cause_with_the_page_or_command_to_resume_them(
+    reporter: Reporter,
+) -> None:
     rule = reporter.announcer.rule()
     for number in range(1, 7):
         code = "http_gone" if number > 5 else "connection_refused"
