@@ -352,6 +352,22 @@ def test_warnings_with_a_code_are_in_the_readers_language(
     assert not any("well-formed" in line for line in lines)
 
 
+@pytest.mark.parametrize(
+    ("language", "subject"),
+    [
+        ("en", "Harvest failed: \"Library 'A' 'B'\", \"oai_dc\", set \"books\""),
+        ("cs", "Sklizeň selhala: „Library 'A' 'B'“, „oai_dc“, sada „books“"),
+        ("sk", "Zber zlyhal: „Library 'A' 'B'“, „oai_dc“, sada „books“"),
+    ],
+)
+def test_subjects_of_mails_quote_names_as_their_language_does(language: str, subject: str) -> None:
+    facts = {**RUN, "repository_name": 'Library "A" “B”'}
+
+    letter = render(Occasion.FAILING, language, facts, dashboard=None, mail=True)
+
+    assert letter.subject == subject
+
+
 @pytest.mark.parametrize(("length", "expected"), [(1080, 1080 * "x"), (1081, 1080 * "x" + " …")])
 def test_foreign_text_is_cut_after_1080_characters(length: int, expected: str) -> None:
     facts = {**RUN, "warnings": [length * "x"]}
