@@ -355,7 +355,7 @@ def test_warnings_with_a_code_are_in_the_readers_language(
 @pytest.mark.parametrize(
     ("language", "subject"),
     [
-        ("en", "Harvest failed: \"Library 'A' 'B'\", \"oai_dc\", set \"books\""),
+        ("en", 'Harvest failed: "Library \'A\' \'B\'", "oai_dc", set "books"'),
         ("cs", "Sklizeň selhala: „Library 'A' 'B'“, „oai_dc“, sada „books“"),
         ("sk", "Zber zlyhal: „Library 'A' 'B'“, „oai_dc“, sada „books“"),
     ],
