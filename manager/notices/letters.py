@@ -56,7 +56,7 @@ _ZONES: Final = {
     Language.SLOVAK: "Časy sú v pásme %s.",
 }
 _THOUSANDS: Final = {Language.ENGLISH: ",", Language.CZECH: "\u00a0", Language.SLOVAK: "\u00a0"}
-_QUOTES: Final = {Language.ENGLISH: '""', Language.CZECH: "„“", Language.SLOVAK: "„“"}
+_QUOTES: Final = {Language.ENGLISH: ('"', '"'), Language.CZECH: ("„", "“"), Language.SLOVAK: ("„", "“")}
 _LONGEST_SUBJECT: Final = 180
 _LONGEST_NAME: Final = 60
 LONGEST_CHAT: Final = 1800

@@ -13,7 +13,7 @@ from manager.jobs.reasons import Code, WaitReason, in_words
 from manager.models import Job, JobStatus
 from manager.schedules.service import run_now
 from oai.languages import LANGUAGES, SOURCE, accepted
-from oai.settings import ManagerSettings
+from oai.settings import Settings
 from tests.messages import gathered, places
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
@@ -90,7 +90,7 @@ def test_translations_use_the_agreed_terms(language: str, words: dict[str, str])
     ],
 )
 def test_the_limit_of_a_host_is_grammatical_with_its_default(code: str, sentence: str) -> None:
-    facts = {"limit": ManagerSettings().per_host, "host": "a.example"}
+    facts = {"limit": Settings().manager.per_host, "host": "a.example"}
 
     shown = in_words(WaitReason(code=Code.HOST, facts=facts), catalogue(code).gettext)
 
