@@ -71,7 +71,7 @@ def _add_mutes(notify: "Subcommands") -> None:
     known = _notify(
         notify,
         "acknowledge",
-        help="fold a failed run away until its harvest succeeds or fails otherwise",
+        help="fold a failed run away until its harvest succeeds or fails for another reason",
         handler="acknowledge",
     )
     known.add_argument("history_id", type=bigint, metavar="RUN_ID", help="number of the run")
@@ -95,7 +95,7 @@ def _add_adding(add: argparse.ArgumentParser) -> None:
         choices=_OCCASIONS,
         default="error",
         help="error: when a harvest starts failing and when it works again; change: also each harvest "
-        "that changed something; always: also every other harvest; daily, weekly: one summary "
+        "that changed something; always: each harvest; daily, weekly: one summary "
         "instead (default: %(default)s)",
     )
     add.add_argument(

@@ -330,7 +330,7 @@ ACTIONS: Final = (
     Action(verb="sign-out", title="Sign out", pages=("/sign-out",), kind="user", lacks=_ACCOUNT),
     Action(verb="worker.drain", title="Drain worker", command="worker drain", target="worker_id",
            kind="worker", pages=("/admin/workers/{id}/drain",), api="POST /workers/{worker}/drain"),
-    Action(verb="digest.ask", title="Ask for digest", pages=("/cards/{card}/digest",), kind="repository",
+    Action(verb="digest.ask", title="Request digest", pages=("/cards/{card}/digest",), kind="repository",
            lacks=_CARD),
     Action(verb="digest.answer", title="Confirm or stop digest", pages=("/digests/{digest}",),
            kind="repository", lacks=_CARD),

@@ -159,7 +159,7 @@ def _look_at_form(case: Case, page: Page) -> None:
     case.note("encoding", "wrong" if odd else "well", **({"text": odd[0]} if odd else {}))
     case.note("gzip", "well" if exchange.reply.compression else "none")
     slow = exchange.seconds > _SLOW_SECONDS
-    case.note("speed", "slow" if slow else "well", seconds=round(exchange.seconds, 2))
+    case.note("speed", "slow" if slow else "well", seconds=float(f"{exchange.seconds:.2g}"))
     count = len(page.headers) + len(page.faults)
     if page.next_token:
         case.note("page size", "small" if count < _SMALL_PAGE else "well", count=count)

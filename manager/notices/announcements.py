@@ -15,6 +15,7 @@ from sqlalchemy.orm import Session
 
 from harvester.harvest.approval import HoldState
 from harvester.harvest.models import Hold
+from harvester.harvest.run_warnings import notes_of
 from harvester.models import History, Repository
 from harvester.repositories import due_after_wait
 from harvester.store.models import AuditState, StoreAudit, damage
@@ -55,6 +56,7 @@ def facts_of_run(session: Session, run: History) -> Facts:
     refused = run.status == RunStatus.COMPLETED_WITH_ERRORS and run.failure is None
     other = Failure(code=FailureCode.RECORDS_REFUSED if refused else FailureCode.OTHER)
     failure = run.failure or other
+    notes = notes_of(run.warnings, run.warning_failures)[:_SHOWN_WARNINGS]
     return {
         **facts_of_repository(session, run.repository_id),
         "history_id": run.history_id,
@@ -75,7 +77,8 @@ def facts_of_run(session: Session, run: History) -> Facts:
         **{name: getattr(run, f"{name}_count") for name in _COUNTS},
         "requests": run.requests,
         "bytes": run.bytes,
-        "warnings": [_short(str(warning)) for warning in run.warnings[:_SHOWN_WARNINGS]],
+        "warnings": [_short(str(note.text)) for note in notes],
+        "warning_failures": [note.failure.as_json() if note.failure else None for note in notes],
         "warning_count": len(run.warnings),
         "host": run.host,
         "next": _next_try(session, run),

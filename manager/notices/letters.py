@@ -56,6 +56,7 @@ _ZONES: Final = {
     Language.SLOVAK: "Časy sú v pásme %s.",
 }
 _THOUSANDS: Final = {Language.ENGLISH: ",", Language.CZECH: "\u00a0", Language.SLOVAK: "\u00a0"}
+_QUOTES: Final = {Language.ENGLISH: ('"', '"'), Language.CZECH: ("„", "“"), Language.SLOVAK: ("„", "“")}
 _LONGEST_SUBJECT: Final = 180
 _LONGEST_NAME: Final = 60
 LONGEST_CHAT: Final = 1800
@@ -120,7 +121,7 @@ def render(
     if most is not None and occasion == Occasion.REPORT:
         return _fitting(partial(render, occasion, language, dashboard=dashboard, zone=zone), facts, most)
     if mail:
-        quoted = {name: _quoted(facts[name]) for name in _NAMES if facts.get(name)}
+        quoted = {name: _quoted(facts[name], Language(language)) for name in _NAMES if facts.get(name)}
         subject = render(occasion, language, {**facts, **quoted}, dashboard=dashboard).subject
         plain = partial(render, occasion, language, facts, dashboard=dashboard, zone=zone)
         return replace(plain(subscription=subscription), subject=subject)
@@ -225,9 +226,11 @@ def _one_line(value: object) -> str:
     return words if len(words) <= _LONGEST_SUBJECT * 6 else f"{words[: _LONGEST_SUBJECT * 6]} …"
 
 
-def _quoted(name: object) -> str:
-    words = _one_line(name).replace('"', "'")
-    return f'"{words}"' if len(words) <= _LONGEST_NAME else f'"{words[:_LONGEST_NAME]} …"'
+def _quoted(name: object, language: Language) -> str:
+    opening, closing = _QUOTES[language]
+    words = re.sub('["„“”]', "'", _one_line(name))
+    shown = words if len(words) <= _LONGEST_NAME else f"{words[:_LONGEST_NAME]} …"
+    return f"{opening}{shown}{closing}"
 
 
 def _with_single_blank_lines(body: str) -> str:

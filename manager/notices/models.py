@@ -30,7 +30,7 @@ class Kind(StrEnum):
     CHANGE = "change"
     """The same as `error`, and each harvest that changed something."""
     ALWAYS = "always"
-    """The same as `change`, and every other harvest."""
+    """The same as `change`, and all other harvests."""
     DAILY = "daily"
     """One summary a day and no other notices."""
     WEEKLY = "weekly"

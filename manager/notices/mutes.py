@@ -30,7 +30,7 @@ _OWN_FAILURES: Final = (RunStatus.FAILED, RunStatus.COMPLETED_WITH_ERRORS, RunSt
 
 
 def acknowledge(session: Session, history_id: int, *, note: str = "", by: str = "") -> Mute:
-    """Note that somebody knows of a failed run; it holds until its harvest succeeds or fails otherwise.
+    """Note that somebody knows of a failed run, until its harvest succeeds or fails for another reason.
 
     That of a held run holds until the run is decided.
 

@@ -147,7 +147,7 @@ def ranges_of(targets: Sequence[str], rule: WwwRule) -> list[tuple[str, str]]:
         )
     if lines := numbered_lines(targets, lambda one: not _ranges(one, rule)):
         raise UsageError(
-            "these lines are no addresses with a host such as example.cz: %(lines)s", lines=lines
+            "these lines are not addresses with a host such as example.cz: %(lines)s", lines=lines
         )
     if lines := numbered_lines(targets, lambda one: _is_long(one, rule)):
         raise UsageError(

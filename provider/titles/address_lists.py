@@ -6,7 +6,7 @@ capture, the strictest one counts (`provider.titles.access`). So *open* changes 
 which addresses of such a list something else closes.
 
 Nothing is opened because a list could not be read: a stored list that is missing, empty or without a meaning
-keeps its addresses, and one with lines that are no addresses loses none. Only a meaning, *open* or *ignore*,
+keeps its addresses, and one with lines that are not addresses loses none. Only a meaning, *open* or *ignore*,
 or the removal of an address from a list that is read whole opens what a list has closed.
 """
 
@@ -173,7 +173,7 @@ def _why_kept(
     if meaning is None:
         return "has no meaning in provider.seeder_lists any more"
     if refused:
-        return "has lines that are no addresses, and may be those that are missing"
+        return "has lines that are not addresses, and may be those that are missing"
     return None if addresses else "is empty"
 
 
@@ -213,7 +213,7 @@ def read_addresses(found: AddressList) -> tuple[tuple[str, ...], tuple[Refused, 
                     "list %(key)s %(title)s, line %(number)s", key=found.key, title=title, number=number
                 )
                 said = repr(word.strip()[:_QUOTED])
-                reason = Phrase("%(word)s is no address: %(error)s", word=said, error=error)
+                reason = Phrase("%(word)s is not an address: %(error)s", word=said, error=error)
                 refused.append(Refused(place=place, reason=reason))
     return tuple(addresses), tuple(refused)
 

@@ -29,7 +29,7 @@ def title_warnings(entry: TitleEntry, rules: RangeRules, www: WwwRule) -> Iterat
 def _value_warnings(entry: TitleEntry) -> Iterator[Phrase]:
     if entry.licence and licence_of(entry.licence) is None:
         licence = repr(entry.licence[:SHOWN])
-        yield Phrase("%(licence)s is not a licence that is known; it gets none", licence=licence)
+        yield Phrase("unknown licence %(licence)s; the title gets no licence", licence=licence)
     if entry.issn and not _is_issn(entry.issn):
         yield Phrase("the ISSN %(issn)s is not valid; it is published as it is", issn=repr(entry.issn))
     for language in entry.languages:
@@ -81,8 +81,8 @@ def _seed_warnings(seeds: Sequence[Seed], rules: RangeRules, www: WwwRule) -> It
 
 def _no_ranges(url: str) -> Phrase:
     return Phrase(
-        "%(url)s is no http, https or ftp URL with a host and at most %(most)s characters, or has blanks or "
-        "a wildcard; it means no captures",
+        "%(url)s is not an http, https or ftp URL with a host and at most %(most)s characters, or has blanks "
+        "or a wildcard; no captures match it",
         url=url,
         most=f"{MOST_KEY:,}",
     )

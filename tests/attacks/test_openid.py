@@ -154,7 +154,7 @@ async def test_groups_determine_role_and_organisation_at_each_sign_in(
     provider.account["member_of"] = "others"
     status, text = await _sign_in(stranger)
     assert (status, "None of your groups at eduID.cz has a role here" in text) == (403, True)
-    assert "Your user Jana is disabled until an administrator enables it" in text
+    assert "Your account Jana is disabled until an administrator enables it" in text
 
 
 @pytest.mark.parametrize("auth_time", [1_700_000_000_000, -(10**18), 10**300, float("nan")])

@@ -172,7 +172,7 @@ def test_titles_are_imported_from_seeders_database(environment: dict[str, str], 
         broken = zatva(environment, *importing)
     assert again.returncode == 3
     assert "changed: Example (name)" in again.stdout
-    assert "list 1 'Closed', line 2: 'no' is no address: it has no host" in again.stdout
+    assert "list 1 'Closed', line 2: 'no' is not an address: it has no host" in again.stdout
     assert "list: 1 'Closed': withheld, 1 address (1 added, 0 removed)\n" in again.stdout
     assert "list: 2 'Whitelist': open, 1 address; other rules close captures of 1 of them: a.example\n" in (
         again.stdout

@@ -3,6 +3,7 @@ import csv
 import io
 import re
 from collections import defaultdict
+from contextvars import copy_context
 from datetime import timedelta
 from typing import Any
 
@@ -37,11 +38,12 @@ from tests.commands import zatva_beside
 from tests.measures import ROOT
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
-from web.admin.changes import LABELS
+from web.admin.changes import LABELS, changes_of
 from web.auth.access import KIND_OF_ROW
 from web.auth.api_tokens import make_token
 from web.auth.organisations import add_organisation
 from web.auth.users import add_user, find_user
+from web.site.i18n import use_language
 
 
 def _a_schedule(server: Server) -> int:
@@ -213,10 +215,35 @@ async def test_the_page_uses_the_labels_of_the_forms_and_names_the_repository(
 
     shown = [" ".join(one.text_content().split()) for one in page.find_class("under")]
     assert any(re.fullmatch(r"Od data změny: .+ → 1\. 1\. 2020", one) for one in shown)
-    assert {"Typ: údržba", "Typ: Selhání", "Způsob doručení: E-mailem", "Jazyk: Čeština"} <= set(shown)
+    assert {"Druh: údržba", "Kdy: Selhání", "Způsob doručení: E-mailem", "Jazyk: Čeština"} <= set(shown)
     assert "odmítnuto: 1 (chybí oprávnění)" in shown
     muted = page.xpath("//tr[td/span/data[@value='mute.add']]")[0]
     assert "Library of Telč" in muted.text_content()
+
+
+@pytest.mark.parametrize(
+    ("kind", "after", "shown"),
+    [
+        ("user", {"name": "novak"}, ["Uživatelské jméno: novak"]),
+        ("repository", {"name": "MZK"}, ["Název: MZK"]),
+        (
+            "aggregate source",
+            {"name": "mzk", "repository_name": "MZK", "identifiers": "original"},
+            ["Sada: mzk", "Název: MZK", "Identifikátory: původní"],
+        ),
+        ("titles", {"new": 3, "name": "mzk"}, ["Nové: 3", "Název: mzk"]),
+    ],
+)
+def test_labels_of_changes_fit_the_kind_of_object(
+    kind: str, after: dict[str, object], shown: list[str]
+) -> None:
+    entry = AuditEntry(object_kind=kind, after=after)
+
+    def read() -> list[str]:
+        use_language("cs")
+        return [f"{change.label}: {change.after}" for change in changes_of(entry)]
+
+    assert copy_context().run(read) == shown
 
 
 def test_each_verb_and_kind_that_the_code_writes_has_a_title() -> None:

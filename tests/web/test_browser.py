@@ -562,7 +562,7 @@ async def test_a_form_sent_after_the_session_ended_is_sent_again_by_a_click(
         assert session.scalars(select(Mute.note)).all() == [], "nothing is sent without a click"
     await page.get_by_role("button", name="Send the form again").click()
 
-    await expect(page.get_by_text("The mute is entered.")).to_be_visible()
+    await expect(page.get_by_text("Saved. You can end the mute")).to_be_visible()
     with server.database.session() as session:
         assert session.scalars(select(Mute.note)).one() == 'Moving "until" <Monday>'
 

@@ -53,7 +53,7 @@ def _shown(page: str, row: str) -> list[tuple[str, str]]:
     root: Any = html.fromstring(page)
     (found,) = root.xpath(f"//*[@id='{row}']")
     return [
-        (why.text_content(), str(why.xpath("string(following-sibling::*[1][@lang='en'])")))
+        (why.text_content(), str(why.xpath("string(following-sibling::*[1]/*[@lang='en'])")))
         for why in found.xpath(".//*[@class='why']")
     ]
 

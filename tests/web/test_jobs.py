@@ -158,7 +158,7 @@ async def test_the_question_before_a_stop_says_when_the_schedule_starts_the_next
     _, others = await administrator.get("/jobs/1/pause")
 
     assert (_NEXT in question, _NEXT in others) == (True, False)
-    assert 'name="schedule" value="pause">Stop and pause the schedule</button>' in question
+    assert 'name="schedule" value="pause">Stop the harvest and pause its schedule</button>' in question
     assert "Stop and pause" not in others
 
 

@@ -309,7 +309,7 @@ async def test_the_week_is_a_grid_of_hours_and_days(server: Server, viewer: Brow
     assert sum(len(cell.dues) for hour in week.hours for cell in hour.cells) >= 6 * 25
     assert 'href="/schedules/1/edit"' in page
     assert "More often than hourly" in page
-    assert "2 runs, 1 place" in with_a_worker
+    assert "2 runs, 1 slot" in with_a_worker
     assert "1 runs" not in with_a_worker
 
 

@@ -284,7 +284,7 @@ async def test_warnings_of_a_plan_are_in_the_readers_language(curator: Browser) 
     )
     assert "lang" not in warnings.attrib
     assert [(one.text, "lang" in one.attrib) for one in warnings] == [
-        ("klíč 7: '?' není známá licence; titul nebude mít žádnou", False),
+        ("klíč 7: neznámá licence '?'; titul nebude mít žádnou", False),
         ("klíč 7: ISSN '1' není platné; zveřejní se, jak je", False),
         ("klíč 7: jazyk 'čeština' není kód podle ISO 639-2, například cze; zveřejní se, jak je", False),
         ("klíč 7: smlouva skončila 2000-01-31; titul zůstává veřejný, se svou licencí a přístupem", False),

@@ -9,9 +9,11 @@ from aiohttp import ClientSession
 from babel.messages.catalog import Message
 
 from harvester.models import Harvest
+from manager.jobs.reasons import Code, WaitReason, in_words
 from manager.models import Job, JobStatus
 from manager.schedules.service import run_now
 from oai.languages import LANGUAGES, SOURCE, accepted
+from oai.settings import Settings
 from tests.messages import gathered, places
 from tests.web.conftest import Browser, Server
 from tests.web.rows import a_repository, a_schedule
@@ -78,6 +80,21 @@ def test_translations_use_the_agreed_terms(language: str, words: dict[str, str])
 
     assert {word: texts.gettext(word) for word in words} == words
     assert texts.gettext("not a message of ours") == "not a message of ours"
+
+
+@pytest.mark.parametrize(
+    ("code", "sentence"),
+    [
+        ("cs", "souběžných sklizní ze serveru a.example smí být nejvýše 2"),
+        ("sk", "súbežných zberov zo servera a.example smie byť najviac 2"),
+    ],
+)
+def test_the_limit_of_a_host_is_grammatical_with_its_default(code: str, sentence: str) -> None:
+    facts = {"limit": Settings().manager.per_host, "host": "a.example"}
+
+    shown = in_words(WaitReason(code=Code.HOST, facts=facts), catalogue(code).gettext)
+
+    assert shown == sentence
 
 
 def test_plurals_follow_the_language() -> None:

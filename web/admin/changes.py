@@ -16,6 +16,7 @@ from oai.audit import AuditEntry
 from web.alerts.forms import channels, language_choices
 from web.alerts.forms import kinds as alert_kinds
 from web.alerts.pages_mutes import mute_kinds
+from web.archive.pages_aggregate import identifier_choices
 from web.repositories.forms import policies
 from web.rules.pages import kinds as rule_kinds
 from web.schedules.forms import levels, methods, overlaps, slices
@@ -162,11 +163,19 @@ _COUNTS: Final[Mapping[str, str]] = {
     "not_taken": mark("Not taken"),
     "collections": mark("Descriptions of collections"),
 }
-"""Counts of an import of titles; columns of other objects have the same names."""
+_LABELS_BY_KIND: Final[Mapping[str | None, Mapping[str, str]]] = {
+    "aggregate source": {"name": mark("Set")},
+    "mute": {"kind": mark("Kind")},
+    "notification rule": {"kind": mark("When")},
+    "titles": _COUNTS,
+    "user": {"name": mark("User name")},
+}
+"""By kind of object: labels of columns whose names mean something else for other objects."""
 _CHOICES: Final[Mapping[str, Callable[[], list[tuple[str, str]]]]] = {
     "channel": channels,
     "deletion_policy": policies,
     "harvest_method": methods,
+    "identifiers": lambda: [*identifier_choices().items()],
     "kind": lambda: [*alert_kinds(), *mute_kinds().items(), *rule_kinds().items()],
     "language": language_choices,
     "method": methods,
@@ -198,7 +207,8 @@ class Change:
 def changes_of(entry: AuditEntry) -> list[Change]:
     """Return the first changed columns in the order of `LABELS`; of a new object, its values."""
     was, now = entry.before or {}, entry.after or {}
-    labels = {**_COUNTS, **LABELS} if entry.object_kind == "titles" else LABELS
+    own = _LABELS_BY_KIND.get(entry.object_kind, {})
+    labels = {**own, **LABELS, **own}
     names = [name for name in labels if name in was or name in now][:_MOST]
     return [
         Change(

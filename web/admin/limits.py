@@ -1,4 +1,4 @@
-"""The limits in effect, each with its setting and what is used of it."""
+"""The limits in effect, each with its setting and its current use."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class Limit:
     value: str
     setting: str
     used: str = ""
-    """What is used of it now; empty if that is not known."""
+    """Its current use; empty if that is not known."""
 
 
 @dataclass(frozen=True, kw_only=True)

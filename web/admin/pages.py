@@ -101,7 +101,7 @@ async def front(request: web.Request) -> web.Response:
             path="/admin/workers", title=_("Workers"), about=_("harvest processes by host"), count=workers
         ),
         AdminLink(path="/admin/health", title=_("Health"), about=_("database, disks, archive, this process")),
-        AdminLink(path="/admin/limits", title=_("Limits"), about=_("what is allowed, and used of it")),
+        AdminLink(path="/admin/limits", title=_("Limits"), about=_("limits and current use")),
         AdminLink(path="/admin/settings", title=_("Settings"), about=_("values, and where they come from")),
         AdminLink(path="/admin/audit", title=_("Audit log"), about=_("changes by user, time and origin")),
     ]

@@ -202,7 +202,7 @@ async def confirm_reset(request: web.Request) -> web.Response:
     return confirmation(
         request,
         _("Reset the second factor of %(name)s?") % {"name": user.name},
-        _("Make sure by another way than e-mail that it is the user who asks for it."),
+        _("Check by a method other than e-mail that the request comes from this user."),
         _("The user then signs in with the password alone, and can set up a new second factor."),
         steps=[(_("Administration"), "/admin"), (_("Users"), "/admin/users")],
         button=_("Reset second factor"),

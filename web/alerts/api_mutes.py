@@ -30,7 +30,7 @@ class MuteOut(Out):
     note: str
     made_by: str = Field(description="Name of the user; empty if you may not see it.")
     starts: datetime
-    ends: datetime | None = Field(description="Null: until the harvest succeeds or fails otherwise.")
+    ends: datetime | None = Field(description="Null: until the harvest succeeds or fails for another reason.")
 
 
 class MuteQuery(Paged):
@@ -91,7 +91,7 @@ async def _add(call: Call) -> MuteOut:
     faults={409},
 )
 async def _acknowledge(call: Call) -> MuteOut:
-    """Acknowledge a failed run until its harvest succeeds or fails otherwise."""
+    """Acknowledge a failed run until its harvest succeeds or fails for another reason."""
     run = await call.row(History, "run")
     note = call.sent(Acknowledgement).note
     return _out(call, await call.database.run(acknowledge, run.history_id, note=note, by=call.who.name))

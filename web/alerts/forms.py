@@ -78,7 +78,7 @@ def kinds() -> list[tuple[str, str]]:
     return [
         ("error", _("When it starts to fail, daily while it fails, and when it works again")),
         ("change", _("Also after each harvest that changes records")),
-        ("always", _("Also after every other harvest")),
+        ("always", _("After every harvest, even if nothing changed")),
         ("daily", _("A daily summary only")),
         ("weekly", _("A weekly summary only")),
     ]

@@ -36,6 +36,11 @@ class SourceForm(FormModel):
     _empty_is_none = empty_is_none("name")
 
 
+def identifier_choices() -> dict[str, str]:
+    """Return the label of each choice of the identifiers of republished records."""
+    return {Identifiers.ORIGINAL: _("original"), Identifiers.OWN: _("new (own)")}
+
+
 @needs(Right.LOOK_AROUND)
 async def show(request: web.Request) -> web.Response:
     """Show the aggregate, with the form that adds a repository."""
@@ -128,7 +133,7 @@ async def _page(request: web.Request, form: Form) -> web.Response:
         unseen=set() if who_asks(request).sees_everything else others.keys(),
         base_url=aggregate_address(request.config_dict[SETTINGS]),
         prefixes=list(dict.fromkeys(prefix for source in found.sources for prefix in source.formats)),
-        identifiers={"original": _("original"), "own": _("new (own)")},
+        identifiers=identifier_choices(),
         states={
             "followed": _("up to date"),
             "being read": _("being read"),

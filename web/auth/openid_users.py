@@ -102,7 +102,7 @@ def user_of(session: Session, settings: OpenIdSettings, identity: Identity) -> K
     """Return the user who signs in. Raises UsageError, in words for the user, for a disabled one."""
     user = required(find_identity(session, identity), "unknown users were added or refused")
     if user.disabled is not None:
-        raise UsageError(_("Your user %(name)s is disabled. Ask an administrator.") % {"name": user.name})
+        raise UsageError(_("Your account %(name)s is disabled. Ask an administrator.") % {"name": user.name})
     session.execute(update(UserIdentity).where(_same(identity)).values(last_used=func.now()))
     asks = user.totp_since is not None and settings.second_factor == "ours"
     return Known(

@@ -245,7 +245,7 @@ async def _end_access(request: web.Request, error: UsageError, identity: Identit
     user = await database_of(request).run(find_identity, identity)
     if user is None or user.disabled is None:
         return error
-    words = _("Your user %(name)s is disabled until an administrator enables it.") % {"name": user.name}
+    words = _("Your account %(name)s is disabled until an administrator enables it.") % {"name": user.name}
     return UsageError(f"{error_text(error)} {words}")
 
 

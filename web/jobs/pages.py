@@ -193,7 +193,7 @@ async def confirm(request: web.Request) -> web.Response:
             "Its schedule starts the next harvest at %(next)s. To prevent this, pause the schedule too."
         )
         lines.append(offer % {"next": clock(start)})
-        pausing = (*_PAUSING, _("Stop and pause the schedule"))
+        pausing = (*_PAUSING, _("Stop the harvest and pause its schedule"))
     return confirmation(
         request,
         _(control.title) % {"subject": _subject(job)},

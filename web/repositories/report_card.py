@@ -258,7 +258,7 @@ async def show_digest(request: web.Request) -> web.Response:
     """Show the recipient of the digest what it is, with a button to confirm or stop it."""
     found = await database_of(request).run(find_digest, request.match_info["digest"])
     if found is None:
-        raise web.HTTPNotFound(text=_("No digest is sent by this link."), headers=_HEADERS)
+        raise web.HTTPNotFound(text=_("This link does not belong to a digest."), headers=_HEADERS)
     row, repository = found
     response = with_form_token(request, "digest.html", digest=row, repository=repository)
     response.headers.update(_HEADERS)
@@ -279,7 +279,7 @@ async def change_digest(request: web.Request) -> web.Response:
     if stops:
         return render(request, "digest_stopped.html", headers=_HEADERS)
     if found is None:
-        raise web.HTTPNotFound(text=_("No digest is sent by this link."), headers=_HEADERS)
+        raise web.HTTPNotFound(text=_("This link does not belong to a digest."), headers=_HEADERS)
     raise web.HTTPSeeOther(f"{request.path}?done=digest-confirmed")
 
 

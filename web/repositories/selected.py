@@ -61,7 +61,7 @@ _CHANGES: Final[Mapping[str, _Change]] = {
     "run": _Change(
         work=run_schedules,
         most=_MOST_RUNS,
-        title=mark("Run the selected repositories?"),
+        title=mark("Run the harvests of the selected repositories?"),
         button=mark("Run now"),
         line=mark("Each of their schedules that is not paused gets a job that is due now."),
         done="repositories-run",

@@ -202,7 +202,9 @@ def _records(run: History) -> list[str]:
     total = run.record_count
     records = ngettext("%(number)s record", "%(number)s records", total) % {"number": number(total)}
     parts = ", ".join(some % {"count": number(count)} for some, _every, count in kinds if count)
-    sentences = [f"{records}: {parts}." if parts else f"{records}."]
+    sentences = [
+        _("%(records)s: %(parts)s.") % {"records": records, "parts": parts} if parts else f"{records}."
+    ]
     every = next((every for _some, every, count in kinds if count == total > 1), None)
     if every is not None:
         sentences = [f"{records}, {every}."]

@@ -84,8 +84,8 @@ def day_in(request: web.Request, name: str) -> date | None:
 def _unknown(name: str, text: str) -> web.HTTPException:
     return web.HTTPUnprocessableEntity(
         text=_(
-            "The address contains the filter %(name)s=%(value)s, which does not exist. Remove it from the "
-            "address, or open the page without filters and choose them there."
+            "The address contains the invalid filter %(name)s=%(value)s. Remove it from the address, or open "
+            "the page without filters and choose filters there."
         )
         % {"name": name, "value": text[:_LONGEST_SHOWN]}
     )

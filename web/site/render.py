@@ -116,11 +116,13 @@ _SENTENCES: Final[Mapping[str, str]] = {
         "no link arrives, ask an administrator to confirm the addresses."
     ),
     "repair-chosen": mark("Such records are repaired from the next harvest on."),
-    "acknowledged": mark("The failure is acknowledged until its harvest succeeds or fails otherwise."),
+    "acknowledged": mark(
+        "The failure is acknowledged until its harvest succeeds or fails for another reason."
+    ),
     "mail-sent": mark("The mail server has accepted the message."),
     "worker-draining": mark("The worker takes no new work and ends when its harvests have ended."),
-    "muted": mark("The mute is entered. You can end it at any time."),
-    "unmuted": mark("The mute has ended."),
+    "muted": mark("Saved. You can end the mute or maintenance at any time."),
+    "unmuted": mark("The mute or maintenance has ended."),
     "audit-queued": mark("The audit is queued and starts as soon as a worker is free."),
     "audit-schedule-set": mark("The schedule of audits was set."),
     "audit-schedule-removed": mark("The schedule of audits was removed."),
@@ -195,7 +197,7 @@ _SENTENCES: Final[Mapping[str, str]] = {
     "card-too-soon": mark("The last check was less than an hour ago; try again later."),
     "export-queued": mark("The file is queued; this page reloads by itself."),
     "export-removed": mark("The file was removed."),
-    "taken-down": mark("The take-down is in the register."),
+    "taken-down": mark("The take-down was registered."),
     "titles-imported": mark("The titles were imported."),
     "take-down-ended": mark("The take-down has ended."),
     "no-sign-out-there": mark("The other service has no page for signing out. Close the browser."),

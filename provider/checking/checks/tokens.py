@@ -71,7 +71,7 @@ def _other_verb(survey: Survey) -> Verdict:
     "progress",
     "Every token is different",
     section="3.5",
-    advice="Change the token with each page: a repeated token sends harvesters round in circles.",
+    advice="Change the token with each page: a repeated token makes harvesters repeat pages endlessly.",
 )
 def _progress(survey: Survey) -> Verdict:
     for walk in _walks(survey):

@@ -211,6 +211,20 @@ def test_the_facts_have_the_counts_the_failed_request_and_the_kind_of_failure(
     assert (facts["repository_name"], facts["warnings"]) == ("City Library", ["w1"])
 
 
+def test_the_facts_have_the_code_of_each_warning(announcer: Announcer) -> None:
+    announcer.rule()
+    announcer.after(
+        "failed",
+        warnings='["of an earlier version", "w1", "w2", "w3"]',
+        warning_failures='[{"code": "answer_in_parts"}, null, null]',
+    )
+
+    facts = announcer.tables.one("SELECT facts FROM notice")
+
+    assert facts["warnings"] == ["of an earlier version", "w1", "w2"]
+    assert facts["warning_failures"] == [None, {"code": "answer_in_parts"}, None]
+
+
 def test_the_facts_have_no_credentials_of_the_base_url(announcer: Announcer) -> None:
     announcer.tables(
         "UPDATE oai_repository SET base_url = 'http://me:s%40cret@a.example/oai', repository_name = NULL"

@@ -136,6 +136,32 @@ def test_the_letter_about_a_held_run_names_the_command_to_approve_it() -> None:
     assert "approve the run if they are correct. To approve it, use `zatva job release 17`.\n" in held
 
 
+@pytest.mark.parametrize("language", list(Language))
+@pytest.mark.parametrize(
+    ("occasion", "kind", "page", "command"),
+    [
+        (Occasion.FAILING, "argument", "repositories/1/doctor", "zatva probe"),
+        (Occasion.FAILING, "held", "runs/17", "zatva job release 17"),
+        (Occasion.FAILING, "records", "runs/17/errors", "zatva job errors 17"),
+        (Occasion.SUSPENDED, "timeout", "schedules", "zatva schedule resume 3"),
+        (Occasion.STUCK, "timeout", "jobs/5", "zatva job list"),
+        (Occasion.SET_ASIDE, "timeout", "jobs", "zatva job resume 5"),
+    ],
+)
+def test_letters_name_pages_of_the_dashboard_or_commands_if_its_address_is_not_known(
+    language: Language, occasion: Occasion, kind: str, page: str, command: str
+) -> None:
+    facts = {**RUN, "failure_kind": kind}
+
+    with_pages = render(occasion, language, facts, dashboard="https://zatva.example").body
+    with_commands = render(occasion, language, facts, dashboard=None).body
+
+    assert f"https://zatva.example/{page}\n" in with_pages
+    assert "`zatva" not in with_pages
+    assert f"`{command}`" in with_commands
+    assert "https://zatva.example" not in with_commands
+
+
 HELD_RUN: dict[str, Any] = {
     **RUN,
     "status": "held",
@@ -206,7 +232,9 @@ def test_letters_distinguish_a_rejected_job_from_a_rejected_schedule(
         assert letter.subject == subject
         assert f"{base_url}/{page}" in letter.body
         assert "None" not in letter.body
-        assert ("`zatva job resume 5`" in letter.body) is (page == "jobs")
+        assert "`zatva" not in letter.body
+        commands = render(Occasion.SET_ASIDE, language, {**RUN, **numbers}, dashboard=None).body
+        assert ("`zatva job resume 5`" in commands) is (page == "jobs")
 
 
 @pytest.mark.parametrize("occasion", [Occasion.SUSPENDED, Occasion.SET_ASIDE])
@@ -301,6 +329,43 @@ def test_a_duration_below_a_day_is_written_in_hours_and_minutes(ended: str, show
     streak = {"began": "2026-01-31T01:00:00+00:00", "failures": 3, "gravity": 2}
     facts = {**RUN, "ended": f"2026-01-31T{ended}:00+00:00", "streak": streak}
     assert f"{shown}, since" in render("works again", "en", facts, dashboard=None).body
+
+
+@pytest.mark.parametrize(
+    ("language", "explained", "unexplained"),
+    [
+        ("en", "Warning: An answer could not be read", "Warning: odd"),
+        ("cs", "Varování: Odpověď nebylo možné", "Varování (anglicky): odd"),
+        ("sk", "Varovanie: Odpoveď sa nedala", "Varovanie (po anglicky): odd"),
+    ],
+)
+def test_warnings_with_a_code_are_in_the_readers_language(
+    language: str, explained: str, unexplained: str
+) -> None:
+    failures = [{"code": "answer_in_parts"}, None]
+    facts = {**RUN, "warnings": ["the answer is not well-formed", "odd"], "warning_failures": failures}
+
+    lines = render(Occasion.ENDED, language, facts, dashboard=None).body.splitlines()
+
+    assert any(line.startswith(explained) for line in lines), lines
+    assert unexplained in lines
+    assert not any("well-formed" in line for line in lines)
+
+
+@pytest.mark.parametrize(
+    ("language", "subject"),
+    [
+        ("en", 'Harvest failed: "Library \'A\' \'B\'", "oai_dc", set "books"'),
+        ("cs", "Sklizeň selhala: „Library 'A' 'B'“, „oai_dc“, sada „books“"),
+        ("sk", "Zber zlyhal: „Library 'A' 'B'“, „oai_dc“, sada „books“"),
+    ],
+)
+def test_subjects_of_mails_quote_names_as_their_language_does(language: str, subject: str) -> None:
+    facts = {**RUN, "repository_name": 'Library "A" “B”'}
+
+    letter = render(Occasion.FAILING, language, facts, dashboard=None, mail=True)
+
+    assert letter.subject == subject
 
 
 @pytest.mark.parametrize(("length", "expected"), [(1080, 1080 * "x"), (1081, 1080 * "x" + " …")])

@@ -245,7 +245,10 @@ def test_report_says_how_many_records_a_held_run_would_delete(reporter: Reporter
     reporter.write()
     body = render("report", "cs", reporter.report(), dashboard="https://zatva.example").body
     assert ": smazal by 0 z celkového počtu 40 záznamů; bez schválení smí běh smazat nejvýše 20 %" in body
-    assert f"`zatva job release {held}`" in body
+    assert f"https://zatva.example/runs/{held}\n" in body
+    assert "zatva job release" not in body
+    commands = render("report", "cs", reporter.report(), dashboard=None).body
+    assert f"`zatva job release {held}`" in commands
 
 
 def test_the_text_of_a_group_has_only_facts_that_all_entries_share(reporter: Reporter) -> None:
@@ -380,7 +383,9 @@ def test_suspended_schedules_show_their_reason_unless_the_group_states_it(report
     assert "- Sus; `zatva schedule resume 7`" in body
 
 
-def test_suspended_schedules_are_grouped_by_cause_with_the_command_to_resume_them(reporter: Reporter) -> None:
+def test_suspended_schedules_are_grouped_by_cause_with_the_page_or_command_to_resume_them(
+    reporter: Reporter,
+) -> None:
     rule = reporter.announcer.rule()
     for number in range(1, 7):
         code = "http_gone" if number > 5 else "connection_refused"
@@ -394,8 +399,9 @@ def test_suspended_schedules_are_grouped_by_cause_with_the_command_to_resume_the
     body = render("report", "en", reporter.report(), dashboard="https://zatva.example").body
     assert "2 schedules suspended. The repository's server does not accept connections." in body
     assert "1 schedule suspended. There is no repository at this address" in body
-    assert "- Sus (1 Jan 2026 00:00); `zatva schedule resume 6`" in body
-    assert "https://zatva.example/schedules/6/edit" in body
+    assert "- Sus (1 Jan 2026 00:00)\n  https://zatva.example/schedules/6/edit" in body
+    commands = render("report", "en", reporter.report(), dashboard=None).body
+    assert "- Sus (1 Jan 2026 00:00); `zatva schedule resume 6`" in commands
 
 
 def test_a_repository_that_is_muted_while_its_notice_waits_is_not_reported(

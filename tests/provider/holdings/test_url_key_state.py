@@ -146,5 +146,5 @@ def test_commands_refuse_a_setting_that_differs_from_the_stored_www_rule(
 
 def test_a_takedown_without_a_host_is_refused(database: Database) -> None:
     begin(database, WwwRule.KEPT)
-    with database.session() as session, pytest.raises(UsageError, match="no addresses with a host"):
+    with database.session() as session, pytest.raises(UsageError, match="not addresses with a host"):
         enter(session, TakedownRequest(targets=("/x",), reason="r", requester="r"))

@@ -83,7 +83,7 @@ def test_lines_may_have_several_addresses_and_faults_are_reported_by_line() -> N
     assert [one.place for one in refused] == ["list 7 'Closed', line 4", "list 7 'Closed', line 5"]
     assert (
         refused[1].reason
-        == "'# since 2019 x.cz' is no address: it has #; write %23 if that is part of the URL"
+        == "'# since 2019 x.cz' is not an address: it has #; write %23 if that is part of the URL"
     )
 
 
@@ -138,7 +138,7 @@ def test_a_removed_list_leaves_the_access_rule_of_the_title(
     [
         ([], WITHHELD, "is no longer in the source"),
         ([listing()], WITHHELD, "is empty"),
-        ([listing("a.cz", "b.c", "c")], WITHHELD, "has lines that are no addresses, and may be"),
+        ([listing("a.cz", "b.c", "c")], WITHHELD, "has lines that are not addresses, and may be"),
         ([listing("a.cz")], {}, "has no meaning in provider.seeder_lists any more"),
         ([listing("a.cz", title="Renamed")], {"Closed": "withheld"}, "'Renamed' has no meaning in"),
     ],

@@ -435,11 +435,11 @@ def test_invalid_values_of_a_title_cause_warnings_in_the_plan(titles: Titles, se
     seeder.contract(source, creative_commons_type="to be agreed")
     plan = titles.plan(*read(seeder), source="seeder")
     no_url = (
-        "is no http, https or ftp URL with a host and at most 1,300 characters, or has blanks or a wildcard; "
-        "it means no captures"
+        "is not an http, https or ftp URL with a host and at most 1,300 characters, or has blanks or a "
+        "wildcard; no captures match it"
     )
     assert plan.warnings == [
-        f"key {source}: 'to be agreed' is not a licence that is known; it gets none",
+        f"key {source}: unknown licence 'to be agreed'; the title gets no licence",
         f"key {source}: the seed 'no url' {no_url}",
         f"key {source}: the carve-out 'also none' {no_url}",
     ]
