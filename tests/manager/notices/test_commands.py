@@ -41,7 +41,7 @@ async def test_a_rule_is_added_listed_tried_and_removed(environment: dict[str, s
         assert "451 later" in refused["reason"]
         server.refuse(".", None)
         done = await asyncio.to_thread(run_zatva, environment, "notify", "test", "1")
-        assert "b@x.example: unsure: " in done.stdout
+        assert "a@x.example: unsure: " in done.stdout
     assert [mail.message["Subject"] for mail in server.mails[:2]] == ["[Zatva] Zkušební zpráva ze Zatvy"] * 2
     await zatva(environment, "notify", "remove", "1")
     assert await zatva(environment, "notify", "list") == []
