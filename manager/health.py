@@ -23,6 +23,7 @@ from manager.store_audits import AuditView, last_audits
 from manager.worker.registry import WAITING, ManagerStatus, is_late, is_ready, manager_status
 from oai import probes
 from oai.connections import ConnectionLimits, bound
+from oai.disk import floor_of
 from oai.executor import DatabaseExecutor
 from oai.owners import Organisation, limits_of
 from oai.sections import HarvesterSettings
@@ -148,7 +149,7 @@ def registry_of(
         _add_figures(registry, figures)
         _add_audits(registry, figures.audits)
         _add_organisations(registry, figures.organisations, settings)
-        _add_disks(registry, figures.disks)
+        _add_disks(registry, figures.disks, settings)
     return registry
 
 
@@ -175,14 +176,21 @@ def _add_figures(registry: CollectorRegistry, figures: Figures) -> None:
             gauge.labels(word).set(count)
 
 
-def _add_disks(registry: CollectorRegistry, disks: Sequence[DiskForecast]) -> None:
+def _add_disks(
+    registry: CollectorRegistry, disks: Sequence[DiskForecast], settings: HarvesterSettings
+) -> None:
     labels = ("host", "folder")
     free = Gauge("zatva_disk_free_bytes", "Free disk space, sampled every hour.", labels, registry=registry)
+    floor = Gauge(
+        "zatva_disk_floor_bytes", "Free space below which no harvest starts.", labels, registry=registry
+    )
     full = Gauge(
         "zatva_disk_full_timestamp_seconds", "When the disk will be full.", labels, registry=registry
     )
     for disk in disks:
         free.labels(disk.host, disk.folder).set(disk.free)
+        least = floor_of(disk.total, settings.floor_bytes, settings.floor_percent)
+        floor.labels(disk.host, disk.folder).set(least)
         if disk.full is not None:
             full.labels(disk.host, disk.folder).set(disk.full.timestamp())
 

@@ -35,30 +35,55 @@ class Disk:
     """0 if the file system has no limit."""
     free_inodes: int = 0
 
+    def lack(self, least: int, percent: float) -> Failure | None:
+        """Return which of the two is below its floor: free bytes, or free inodes; None if neither is.
+
+        The same share of the inodes must stay free as of the bytes (`floor_of`).
+        """
+        floor = floor_of(self.total, least, percent)
+        if self.free < floor:
+            return self._below(FailureCode.DISK_FLOOR, self.free, floor)
+        least_inodes = floor * self.inodes // max(self.total, 1)
+        if self.free_inodes < least_inodes:
+            return self._below(FailureCode.DISK_INODES, self.free_inodes, least_inodes)
+        return None
+
+    def _below(self, code: FailureCode, free: int, floor: int) -> Failure:
+        setting = "harvester.floor_bytes or harvester.floor_percent"
+        facts = {"folder": str(self.folder), "free": free, "floor": floor, "setting": setting}
+        return Failure(code=code, facts=facts)
+
+
+def floor_of(total: int, least: int, percent: float) -> int:
+    """Return the bytes of a disk that must stay free: `least`, or this share of it if that is smaller."""
+    return min(least, int(total * percent / 100))
+
 
 def disks_of(settings: Settings, *others: Path) -> list[Disk]:
     """Return the disks of the data folder, the store and the other folders, each one once."""
     found: list[Disk] = []
     devices = set()
     for folder in (settings.data, settings.store, *others):
-        there = nearest_existing(folder)
-        usage, device = shutil.disk_usage(there), there.stat().st_dev
+        disk, device = _disk_of(folder), nearest_existing(folder).stat().st_dev
         # By the device, because the free space may change in between; by the space as well, because some file
         # systems have several devices on one disk.
-        known = device in devices or (usage.total, usage.free) in {(disk.total, disk.free) for disk in found}
+        known = device in devices or (disk.total, disk.free) in {(other.total, other.free) for other in found}
         if not known:
-            inodes = os.statvfs(there)
-            found.append(
-                Disk(
-                    folder=folder,
-                    total=usage.total,
-                    free=usage.free,
-                    inodes=inodes.f_files,
-                    free_inodes=inodes.f_favail,
-                )
-            )
+            found.append(disk)
         devices.add(device)
     return found
+
+
+def _disk_of(folder: Path) -> Disk:
+    there = nearest_existing(folder)
+    usage, inodes = shutil.disk_usage(there), os.statvfs(there)
+    return Disk(
+        folder=folder,
+        total=usage.total,
+        free=usage.free,
+        inodes=inodes.f_files,
+        free_inodes=inodes.f_favail,
+    )
 
 
 def nearest_existing(folder: Path) -> Path:
@@ -83,15 +108,10 @@ class DiskFloor:
         """Raise DiskFullError if one of the disks has less free space, or a smaller share of free inodes."""
         self._spare = sys.maxsize
         for folder in self.folders:
-            there = nearest_existing(folder)
-            disk, inodes = shutil.disk_usage(there), os.statvfs(there)
-            floor = min(self.bytes, int(disk.total * self.percent / 100))
-            if disk.free < floor:
-                raise _below(FailureCode.DISK_FLOOR, folder, disk.free, floor)
-            self._spare = min(self._spare, disk.free - floor)
-            least = floor * inodes.f_files // max(disk.total, 1)
-            if inodes.f_favail < least:
-                raise _below(FailureCode.DISK_INODES, folder, inodes.f_favail, least)
+            disk = _disk_of(folder)
+            if failure := disk.lack(self.bytes, self.percent):
+                raise DiskFullError(failure)
+            self._spare = min(self._spare, disk.free - floor_of(disk.total, self.bytes, self.percent))
 
     def wrote(self, count: int) -> None:
         """Count written bytes, and look at the disks from time to time. Raises DiskFullError like `check`."""
@@ -99,12 +119,6 @@ class DiskFloor:
         if self._written >= min(self.every, self._spare):
             self._written = 0
             self.check()
-
-
-def _below(code: FailureCode, folder: Path, free: int, floor: int) -> DiskFullError:
-    setting = "harvester.floor_bytes or harvester.floor_percent"
-    facts = {"folder": str(folder), "free": free, "floor": floor, "setting": setting}
-    return DiskFullError(Failure(code=code, facts=facts))
 
 
 def open_floor(settings: Settings, *folders: Path) -> DiskFloor:

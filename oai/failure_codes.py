@@ -267,3 +267,13 @@ INTERRUPTIONS: Final = frozenset(
 """Somebody or the manager ended the run, which wrote its history: the repository did not fail."""
 NOT_STARTED: Final = frozenset({FailureCode.REPOSITORY_BUSY, FailureCode.REPOSITORY_LOCKED})
 """Something of ours kept the run off its repository: it says nothing about either."""
+NO_ROOM: Final = frozenset(
+    {
+        FailureCode.DISK_FULL,
+        FailureCode.DISK_FLOOR,
+        FailureCode.DISK_INODES,
+        FailureCode.QUOTA_RECORDS,
+        FailureCode.QUOTA_BYTES,
+    }
+)
+"""Failures after which a harvest resumes by itself once there is room, however long that takes."""

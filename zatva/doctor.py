@@ -25,7 +25,7 @@ from oai import migrations
 from oai.cli import Invocation
 from oai.console import counted, first_of
 from oai.database import open_database, place
-from oai.disk import Disk, DiskFloor, DiskFullError, disks_of, nearest_existing
+from oai.disk import Disk, disks_of, nearest_existing
 from oai.error_translation import as_zatva_error
 from oai.errors import ExitCode, ZatvaError
 from oai.pooler import require_sessions
@@ -129,11 +129,7 @@ def _folders_of_files(settings: Settings) -> tuple[Path, Path]:
 def _free_space(settings: Settings, disks: Sequence[Disk]) -> Iterator[SetupFinding]:
     ours = settings.harvester
     for disk in disks:
-        advice = ""
-        try:
-            DiskFloor(folders=[disk.folder], bytes=ours.floor_bytes, percent=ours.floor_percent).check()
-        except DiskFullError:
-            advice = _FREE_SPACE
+        advice = _FREE_SPACE if disk.lack(ours.floor_bytes, ours.floor_percent) else ""
         found = f"{disk.free / 10**9:.1f} GB in {disk.folder}"
         if disk.inodes:
             found += f", {disk.free_inodes / disk.inodes:.0%} of its inodes"

@@ -7,10 +7,9 @@ between.
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from enum import IntEnum
 from typing import Any, Final
 
-from sqlalchemy import and_, exists, func, or_, select
+from sqlalchemy import exists, func, select
 from sqlalchemy.orm import Session
 
 from harvester.harvest.approval import HoldState
@@ -21,7 +20,8 @@ from harvester.repositories import due_after_wait
 from harvester.store.models import AuditState, StoreAudit, damage
 from harvester.vocabulary import RunStatus
 from manager.jobs.runs import pieces_of
-from manager.models import UNDER_WAY, Job, JobStatus
+from manager.models import UNDER_WAY, Job
+from manager.notices.gravity import Gravity, gravity_of
 from manager.notices.models import Channel, Kind, Mute, Notice, NoticeRule, NoticeStreak, Occasion
 from manager.notices.mutes import (
     LONG_AGO,
@@ -135,30 +135,10 @@ def _short(text: str | None) -> str | None:
     return text if text is None or len(text) <= _LONGEST else f"{text[:_LONGEST]} …"
 
 
-class Gravity(IntEnum):
-    """How bad the end of a run is."""
-
-    GOOD = 0
-    REFUSED = 1
-    """Records were rejected or are missing; the others were stored."""
-    FAILED = 2
-
-
-_GRAVITY: Final = {
-    RunStatus.COMPLETED: Gravity.GOOD,
-    RunStatus.NO_CHANGES: Gravity.GOOD,
-    RunStatus.COMPLETED_WITH_ERRORS: Gravity.REFUSED,
-    RunStatus.FAILED: Gravity.FAILED,
-    RunStatus.HELD: Gravity.FAILED,
-    RunStatus.INCOMPLETE: Gravity.FAILED,
-    RunStatus.LOST: Gravity.FAILED,
-}
 _RULES_AT_ONCE: Final = (
     select(NoticeRule).where(NoticeRule.kind.not_in((Kind.DAILY, Kind.WEEKLY))).order_by(NoticeRule.rule_id)
 )
 """The kinds of rules that are notified at once rather than by a summary."""
-_MAY_GO_ON: Final = frozenset({RunStatus.INCOMPLETE, RunStatus.LOST, RunStatus.FAILED})
-_SAYS_NOTHING: Final = NOT_STARTED | {FailureCode.JOB_STOPPED}
 
 
 def announce(session: Session, hooks: Sequence[HookSettings] = (), *, most: int = _AT_ONCE) -> int:
@@ -290,18 +270,6 @@ def notices_for(rule: NoticeRule, occasion: Occasion, facts: Facts) -> list[Noti
     ]
 
 
-def gravity_of(session: Session, run: History) -> Gravity | None:
-    """Return how bad a run's end is.
-
-    None if it says nothing: a user ended it, it was kept off its repository, or it continues by itself.
-    """
-    if run.failure_code in _SAYS_NOTHING:
-        return None
-    if run.status in _MAY_GO_ON and _goes_on(session, run):
-        return None
-    return _GRAVITY.get(RunStatus(run.status)) if run.status in set(RunStatus) else None
-
-
 def _announce_run(
     session: Session,
     run: History,
@@ -422,19 +390,3 @@ def _recover(session: Session, streak: NoticeStreak, gravity: Gravity, now: date
 
 def _concerns(rule: NoticeRule, repository_id: int, recurring_id: int | None) -> bool:
     return rule.repository_id in (None, repository_id) and rule.recurring_id in (None, recurring_id)
-
-
-def _goes_on(session: Session, run: History) -> bool:
-    """Return whether a job continues the run, or will: paused, at once after a shutdown, or as a retry."""
-    # A retry that a user has paused, or that was rejected, could hide failures of the source permanently.
-    retried = and_(Job.attempt > 0, Job.status.not_in((JobStatus.PAUSED, JobStatus.SET_ASIDE)))
-    continues = [Job.job_id == run.job_id, retried]
-    if run.status != RunStatus.FAILED:
-        continues.append(Job.harvest_start_time <= func.now())
-    again = exists().where(
-        Job.repository_id == run.repository_id,
-        Job.metadata_prefix == (run.metadata_prefix or "oai_dc"),
-        func.coalesce(Job.set_spec, "") == (run.set_spec or ""),
-        or_(*continues),
-    )
-    return bool(session.scalar(select(again)))

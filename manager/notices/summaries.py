@@ -15,6 +15,7 @@ from manager.models import Job, JobStatus, RecurringJob, RecurringState
 from manager.notices.announcements import Facts, facts_of_repository, moment, notices_for
 from manager.notices.models import Kind, NoticeRule, Occasion
 from manager.schedules.service import database_now
+from oai.failure_codes import NO_ROOM
 
 PERIOD: Final = {Kind.DAILY: timedelta(days=1), Kind.WEEKLY: timedelta(days=7)}
 _CLOCK_CHANGE: Final = timedelta(hours=2)
@@ -158,11 +159,14 @@ def _rejected_jobs(rule: NoticeRule) -> Select[Any]:
 def _failed_runs(
     rule: NoticeRule, window: tuple[ColumnElement[bool], ...], until: datetime
 ) -> tuple[Select[Any], Select[Any]]:
-    """Select the last runs in the window that failed, and the runs that wait for approval."""
+    """Select the last runs in the window that failed or had no room, and those that wait for approval."""
     source = (History.repository_id, History.metadata_prefix, History.set_spec)
+    # Incomplete as well, but it continues only after somebody has made room.
+    no_room = func.coalesce(History.failure_code, "").in_(NO_ROOM)
+    continues = History.status.in_((RunStatus.KILLED, RunStatus.INCOMPLETE)) & ~no_room
     last = (
         select(func.max(History.history_id))
-        .where(*window, was_started(), History.status.not_in((RunStatus.KILLED, RunStatus.INCOMPLETE)))
+        .where(*window, was_started(), ~continues)
         .group_by(*source)
         .scalar_subquery()
     )
@@ -173,7 +177,7 @@ def _failed_runs(
     why = (History.failure_reason, cast(failure, JSONB))
     runs = _described(History, History.status, *why, History.history_id, History.recurring_id)
     return (
-        runs.where(History.history_id.in_(last), History.status.in_(_BAD), ~stopped),
+        runs.where(History.history_id.in_(last), History.status.in_(_BAD) | no_room, ~stopped),
         runs.where(
             awaits_approval(),
             History.harvest_end_time < until,

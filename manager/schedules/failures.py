@@ -12,23 +12,13 @@ from manager.models import RecurringJob, RecurringState
 from manager.notices.announcements import notify
 from manager.notices.models import Occasion
 from manager.schedules.service import make_due_again, remove_waiting_jobs
-from oai.failure_codes import NOT_STARTED
+from oai.failure_codes import NO_ROOM, NOT_STARTED
 from oai.failures import Failure, FailureCode
 from oai.sections import ManagerSettings
 
 logger = logging.getLogger("manager.failures")
 
 GOOD: Final = frozenset({RunStatus.COMPLETED, RunStatus.COMPLETED_WITH_ERRORS, RunStatus.NO_CHANGES})
-NO_ROOM: Final = frozenset(
-    {
-        FailureCode.DISK_FULL,
-        FailureCode.DISK_FLOOR,
-        FailureCode.DISK_INODES,
-        FailureCode.QUOTA_RECORDS,
-        FailureCode.QUOTA_BYTES,
-    }
-)
-"""Failures after which a harvest resumes by itself once there is room, however long that takes."""
 _NOT_AT_FAULT: Final = (
     NO_ROOM | NOT_STARTED | frozenset({FailureCode.DATABASE, FailureCode.PROCESS_NOT_READY})
 )

@@ -20,12 +20,13 @@ from harvester.store.records import RunKey
 from harvester.vocabulary import RunStatus
 from manager import queue
 from manager.models import Job, JobStatus, RecurringJob, RecurringState
-from manager.schedules.failures import GOOD, NO_ROOM, has_advanced, note_end, pause_after
+from manager.schedules.failures import GOOD, has_advanced, note_end, pause_after
 from manager.schedules.service import database_now, make_due_again
 from manager.worker.claim import ClaimedRun, run_of
 from manager.worker.process import last_message
 from oai.datestamps import format_datestamp
 from oai.errors import ExitCode
+from oai.failure_codes import NO_ROOM
 from oai.failures import Failure, FailureCode, failure_columns
 from oai.sections import ManagerSettings
 

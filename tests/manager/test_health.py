@@ -89,6 +89,8 @@ async def test_metrics_count_due_late_running_and_failed_jobs(database: Database
     tables.add("notice", occasion="failing", channel="mail", target="a@b.example", facts="{}")
     tried = {"tries": 1, "last_error": "no mail server"}
     tables.add("notice", occasion="failing", channel="mail", target="a@b.example", facts="{}", **tried)
+    tables.add("disk_sample", host="one", folder="/data", at="now", total=10**11, free=4 * 10**9)
+    tables.add("disk_sample", host="one", folder="/small", at="now", total=10**10, free=4 * 10**9)
     async with asking(database, leads=True) as client:
         answer = await client.get("/metrics")
         lines = (await answer.text()).splitlines()
@@ -100,6 +102,8 @@ async def test_metrics_count_due_late_running_and_failed_jobs(database: Database
         'zatva_manager_call_seconds{function="launch"}': 42, 'zatva_manager_ended{status="failed"}': 1,
         'zatva_manager_ended{status="lost"}': 0, 'zatva_manager_notices{state="waiting"}': 2,
         'zatva_manager_notices{state="given up"}': 0, "zatva_manager_notices_retried": 1,
+        'zatva_disk_floor_bytes{folder="/data",host="one"}': 5 * 10**9,
+        'zatva_disk_floor_bytes{folder="/small",host="one"}': 5 * 10**8,
     }  # fmt: skip
     assert {name: float(figures[name]) for name in expected} == expected
     assert 600 <= float(figures["zatva_manager_lag_seconds"]) < 1200

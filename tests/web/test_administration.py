@@ -2,6 +2,7 @@
 
 import os
 import re
+from pathlib import Path
 from urllib.parse import quote
 
 import pytest
@@ -12,6 +13,7 @@ from sqlalchemy import event, select
 from manager.leader.lock import leadership
 from manager.models import Job, JobStatus
 from manager.schedules.service import run_now
+from oai.disk import Disk
 from oai.outgoing import MailSettings
 from oai.owners import Organisation
 from tests.chromium import console_messages
@@ -116,6 +118,33 @@ async def test_limits_are_shown_with_their_settings(server: Server, administrato
     page = (await administrator.get("/admin/limits"))[1]
     for setting in ("manager.per_host", "harvester.floor_bytes", "mail.per_hour", "provider.client_requests"):
         assert setting in page.replace("<wbr>", "")  # where a line may end
+
+
+@pytest.mark.parametrize(
+    ("free", "free_inodes", "mark", "why"),
+    [
+        (6 * 10**9, 600, "good", None),
+        (4 * 10**9, 600, "bad", "There is too little space on our disk: 4,000,000,000 bytes are free"),
+        (6 * 10**9, 40, "bad", "Our disk can hold too few further files: 40 inodes are free"),
+    ],
+)
+async def test_pages_mark_a_disk_that_has_less_than_harvests_must_leave(
+    administrator: Browser,
+    monkeypatch: pytest.MonkeyPatch,
+    free: int,
+    free_inodes: int,
+    mark: str,
+    why: str | None,
+) -> None:
+    disk = Disk(folder=Path("/data"), total=10**11, free=free, inodes=1000, free_inodes=free_inodes)
+    for page in ("overview", "admin"):
+        monkeypatch.setattr(f"web.{page}.pages.disks_of", lambda _settings: [disk])
+    for path in ("/", "/admin/health"):
+        page = (await administrator.get(path))[1]
+        space = page.rpartition("Free disk space<")[2].partition("</dd>")[0]
+        assert f'class="state {mark}"' in space
+        assert (why or "") in space
+        assert ("are free" in space) == (why is not None)
 
 
 @pytest.mark.parametrize(

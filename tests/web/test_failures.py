@@ -187,6 +187,33 @@ async def test_the_page_of_a_run_shows_the_failure_and_advice_in_its_summary(
 
 
 @pytest.mark.parametrize(
+    ("code", "continued_by", "advice"),
+    [
+        ("disk_floor", None, "<p>Free some space; the harvest then resumes by itself where it stopped."),
+        ("quota_records", None, "<p>Ask the administrator of Zatva for a higher limit"),
+        ("server_busy", None, "<p>No action is needed; if this continues for days, harvest less often"),
+        ("disk_floor", 2, "no action needed"),
+        (None, None, "no action needed"),
+    ],
+)
+async def test_the_page_of_an_incomplete_run_says_what_to_do_until_it_is_continued(
+    server: Server, administrator: Browser, code: str | None, continued_by: int | None, advice: str
+) -> None:
+    facts = {"free": 1, "floor": 2, "limit": 5, "stored": 20}
+    failed = {"failure_code": code, "failure_facts": facts if code else None}
+    with server.database.session() as session:
+        a_run(
+            session, a_repository(session), status=RunStatus.INCOMPLETE, continued_by=continued_by, **failed
+        )
+        session.commit()
+
+    _, page = await administrator.get("/runs/1")
+
+    assert advice in page
+    assert ("no action needed" in page) == (advice == "no action needed")
+
+
+@pytest.mark.parametrize(
     ("protocol", "word"),
     [
         ("oai-pmh", "sada"),

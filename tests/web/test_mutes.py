@@ -1,6 +1,8 @@
 """From the overview: a failure is acknowledged with one click, or muted with a note and an end."""
 
+import re
 from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
 
 import pytest
 from playwright.async_api import Page as Tab
@@ -15,6 +17,7 @@ from oai.failures import FailureCode
 from tests.chromium import console_messages
 from tests.web.conftest import Browser, Server, enter
 from tests.web.rows import a_repository, a_run, a_schedule
+from web.alerts.pages_mutes import MuteForm
 
 
 @pytest.fixture
@@ -94,6 +97,15 @@ async def test_the_api_adds_lists_and_ends_mutes(server: Server, administrator: 
         assert len((await answer.json())["items"]) == 2
 
 
+@pytest.mark.parametrize("day", ["2027-03-28", "2027-10-31", "2027-06-01"])
+def test_a_planned_window_has_its_hours_although_clocks_are_changed_in_it(day: str) -> None:
+    starts = datetime.fromisoformat(f"{day}T01:00").replace(tzinfo=ZoneInfo("Europe/Prague"))
+    form = MuteForm(repository="1", kind=MuteKind.MAINTENANCE, starts=starts, hours=4, note="x")
+    begin, end = form.times()
+    assert begin == starts
+    assert end - starts.astimezone(UTC) == timedelta(hours=4)
+
+
 async def test_planned_maintenance_is_shown_on_all_pages_with_due_times(
     server: Server, administrator: Browser
 ) -> None:
@@ -111,6 +123,8 @@ async def test_planned_maintenance_is_shown_on_all_pages_with_due_times(
 
     assert [path for path in pages if "maintenance until" not in (await administrator.get(path))[1]] == []
     assert "no harvest of this repository begins. moving" in (await administrator.get(pages[-1]))[1]
+    listed = (await administrator.get("/alerts/mutes"))[1].partition('data-label="Start"')[2]
+    assert len(re.findall(r"\d:\d\d[^<>]*</time>", listed)) == 2, "start and end have times of day"
     answer = await administrator.post("/alerts/mutes/1/end", {"next": pages[-1]})
     assert answer[::2] == (303, f"{pages[-1]}?done=unmuted")
     assert [path for path in pages if "maintenance until" in (await administrator.get(path))[1]] == []

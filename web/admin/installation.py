@@ -15,6 +15,9 @@ from manager.disks import forecast_disks
 from oai import migrations
 from oai.datestamps import utc_now
 from oai.disk import Disk
+from oai.failures import Failure
+from oai.sections import HarvesterSettings
+from web.site.failures import in_words
 
 _LITTLE: Final = 1024**3
 """Bytes of free disk space below which an administrator should act."""
@@ -60,11 +63,19 @@ class DiskSpace:
 
     disk: Disk
     full: datetime | None = None
+    lack: Failure | None = None
+    """What keeps harvests from starting: too little free space, or too few free inodes."""
 
     @property
     def is_low(self) -> bool:
         """Return whether free space is low enough for an administrator to act."""
-        return self.disk.free < _LITTLE or (self.full is not None and self.full < utc_now() + _SOON)
+        is_soon_full = self.full is not None and self.full < utc_now() + _SOON
+        return self.lack is not None or self.disk.free < _LITTLE or is_soon_full
+
+    @property
+    def why(self) -> str:
+        """Return what keeps harvests from starting, in words; empty if the disk has enough."""
+        return in_words(self.lack).what if self.lack is not None else ""
 
 
 def database_facts(session: Session) -> DatabaseFacts:
@@ -87,11 +98,12 @@ def database_facts(session: Session) -> DatabaseFacts:
     )
 
 
-def disk_spaces(session: Session, disks: Sequence[Disk]) -> list[DiskSpace]:
-    """Return the disks of this host, each with the estimate of when it will be full."""
+def disk_spaces(session: Session, disks: Sequence[Disk], limits: HarvesterSettings) -> list[DiskSpace]:
+    """Return the disks of this host, each with what it lacks, and the estimate of when it will be full."""
     host = socket.gethostname()
     known = {one.folder: one.full for one in forecast_disks(session) if one.host == host}
-    return [DiskSpace(disk=disk, full=known.get(str(disk.folder))) for disk in disks]
+    floor = (limits.floor_bytes, limits.floor_percent)
+    return [DiskSpace(disk=disk, full=known.get(str(disk.folder)), lack=disk.lack(*floor)) for disk in disks]
 
 
 def process_words() -> tuple[str, str, int]:

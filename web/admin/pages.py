@@ -232,18 +232,18 @@ async def limits(request: web.Request) -> web.Response:
 
 
 async def _health(request: web.Request, form: Form) -> web.Response:
-    database = database_of(request)
+    database, settings = database_of(request), request.config_dict[SETTINGS]
     return render(
         request,
         "admin_health.html",
         status=422 if form.errors else 200,
         form=form,
-        mail=request.config_dict[SETTINGS].mail,
-        base_url=request.config_dict[SETTINGS].web.base_url,
+        mail=settings.mail,
+        base_url=settings.web.base_url,
         manager=await database.run(manager_status),
         archive=await database.run(archive_status),
         disk_spaces=await database.run(
-            disk_spaces, await asyncio.to_thread(disks_of, request.config_dict[SETTINGS])
+            disk_spaces, await asyncio.to_thread(disks_of, settings), settings.harvester
         ),
         database=await database.run(database_facts),
         process=process_words(),

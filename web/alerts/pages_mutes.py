@@ -1,6 +1,6 @@
 """Acknowledged failures, muted repositories and maintenance windows: list, form, end."""
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from aiohttp import web
@@ -46,7 +46,9 @@ class MuteForm(FormModel):
 
     def times(self) -> tuple[datetime | None, datetime]:
         """Return start and end, with a time zone."""
-        return self.starts, (self.starts or utc_now()) + timedelta(hours=self.hours)
+        # Added in UTC: in another zone, Python adds to the clock on the wall, which may be changed meanwhile.
+        begin = (self.starts or utc_now()).astimezone(UTC)
+        return self.starts, begin + timedelta(hours=self.hours)
 
 
 async def listing(request: web.Request) -> web.Response:

@@ -62,8 +62,9 @@ async def show(request: web.Request) -> web.Response:
 
 
 async def _disk_spaces(request: web.Request) -> list[DiskSpace]:
-    disks = await asyncio.to_thread(disks_of, request.config_dict[SETTINGS])
-    return await database_of(request).run(disk_spaces, disks)
+    settings = request.config_dict[SETTINGS]
+    disks = await asyncio.to_thread(disks_of, settings)
+    return await database_of(request).run(disk_spaces, disks, settings.harvester)
 
 
 def _nearly_full(session: Session, settings: Settings, who: SignedIn) -> list[StorageUse]:

@@ -242,7 +242,10 @@ def _advice(run: History, failure: Explained | None, hold: Hold | None) -> list[
     if hold is not None and hold.state == HoldState.SUPERSEDED:
         return [_("A later run has newer results; no action needed.")]
     is_approved = hold is not None and hold.state != HoldState.HELD
-    if (run.status in _BY_REASON or is_approved) and failure is not None and failure.todo:
+    # Later, the harvest has continued, whatever had to be done.
+    is_cut_short = run.status == RunStatus.INCOMPLETE and run.continued_by is None
+    by_reason = run.status in _BY_REASON or is_cut_short or is_approved
+    if by_reason and failure is not None and failure.todo:
         return [failure.todo]
     advice = {
         RunStatus.INCOMPLETE: _("The next run continues where this one stopped; no action needed."),

@@ -9,6 +9,7 @@ from manager.notices import announcements
 from manager.notices.announcements import notify
 from manager.notices.models import Occasion
 from oai.database import Database
+from oai.failure_codes import NO_ROOM
 from oai.outgoing import HookSettings
 from tests.manager.conftest import Tables
 from tests.manager.notices.conftest import Announcer
@@ -79,6 +80,35 @@ def test_a_harvest_that_is_going_to_be_retried_is_not_notified_as_failing(announ
     assert announcer.after("failed", failure_code="server_busy") == []
     announcer.tables("DELETE FROM oai_job")
     assert announcer.after("incomplete") == ["failing"]
+
+
+@pytest.mark.parametrize("code", sorted(NO_ROOM))
+def test_a_lasting_lack_of_room_is_notified_from_its_second_try_on_although_it_is_retried(
+    announcer: Announcer, code: str
+) -> None:
+    announcer.rule()
+    announcer.after("completed")
+    announcer.tables.add(
+        "oai_job", repository_id=announcer.repository, attempt=1, harvest_start_time="2999-01-01T00:00Z"
+    )
+    assert announcer.after("incomplete", failure_code=code) == []
+    announcer.after("incomplete", failure_code="disk_floor", set_spec="another")
+    announcer.after("failed", failure_code="repository_busy")
+    announcer.after("missed")
+    assert announcer.after("incomplete", failure_code=code) == ["failing"]
+    assert announcer.after("incomplete", failure_code=code) == []
+    announcer.tables("UPDATE notice_streak SET told = now() - interval '21 hours'")
+    assert announcer.after("incomplete", failure_code=code) == ["still failing"]
+    assert announcer.after("completed") == ["works again"]
+
+
+def test_a_lack_of_room_that_the_next_try_does_not_find_sends_no_notice(announcer: Announcer) -> None:
+    announcer.rule()
+    announcer.tables.add(
+        "oai_job", repository_id=announcer.repository, attempt=1, harvest_start_time="2999-01-01T00:00Z"
+    )
+    statuses = [("incomplete", "disk_floor"), ("completed", None), ("incomplete", "disk_floor")]
+    assert [announcer.after(status, failure_code=code) for status, code in statuses] == [[], [], []]
 
 
 @pytest.mark.parametrize(

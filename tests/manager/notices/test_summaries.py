@@ -42,6 +42,24 @@ def test_a_summary_counts_runs_and_records_and_names_failing_sources(
     assert summaries(database) == 0
 
 
+def test_a_summary_names_sources_that_lack_room_but_not_those_that_were_interrupted(
+    database: Database, announcer: Announcer
+) -> None:
+    announcer.rule(kind="daily")
+    announcer.run("completed", set_spec="full")
+    full = announcer.run("incomplete", set_spec="full", failure_code="disk_floor")
+    announcer.run("incomplete", set_spec="emptied", failure_code="quota_records")
+    announcer.run("completed", set_spec="emptied")
+    announcer.run("incomplete", set_spec="interrupted", failure_code="manager_ended")
+    announcer.tables("UPDATE notice_rule SET summarised = now() - interval '25 hours'")
+    announcer.tables("UPDATE oai_history SET harvest_end_time = now() - interval '2 hours'")
+    assert summaries(database) == 1
+    facts = announcer.tables.one("SELECT facts FROM notice")
+    assert [one["history_id"] for one in facts["failing"]] == [full]
+    body = render(Occasion.SUMMARY, "en", facts, dashboard=None).body
+    assert "incomplete; There is too little space on our disk" in body
+
+
 def test_a_summary_counts_all_failing_sources_although_it_lists_the_first(
     database: Database, announcer: Announcer
 ) -> None:
