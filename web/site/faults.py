@@ -127,7 +127,9 @@ async def _raised(request: web.Request, error: web.HTTPException) -> web.StreamR
         if UNSENT in request and request.content_type.startswith("multipart/"):
             return _choose_again(request, error)
         raise error
-    if error.status == 405 and (page := await _page_above(request)):  # noqa: PLR2004 as it says
+    # An address that answers GET, such as a download, takes more than forms.
+    only_forms = error.status == 405 and "GET" not in error.headers.get("Allow", "")  # noqa: PLR2004
+    if only_forms and (page := await _page_above(request)):
         raise web.HTTPSeeOther(page) from None
     typed = await _typed(request, error.status)
     remedy = error.remedy if isinstance(error, RemediableConflict) else None
