@@ -85,7 +85,7 @@ async def unfinished(request: web.Request, handler: Handler) -> web.StreamRespon
     try:
         return await handler(request)
     except Exception as error:
-        response = request.get(_PREPARED)
+        response: web.StreamResponse | None = request.get(_PREPARED)
         if response is None:
             raise
         if not client_left(request, error):
