@@ -13,6 +13,7 @@ import itertools
 import logging
 import resource
 import socket
+import struct
 import weakref
 from collections import Counter
 from collections.abc import AsyncIterator, Iterable, Iterator
@@ -326,6 +327,19 @@ def leave_unread(request: web.Request) -> None:
     """
     request.content.feed_eof()
     request.protocol.close()
+
+
+def break_off(request: web.Request) -> None:
+    """End the connection of an incomplete response so that the client cannot mistake a part for the whole.
+
+    A response of HTTP/1.0 ends with its connection; only a reset (RST) shows that something is missing.
+    """
+    if request.transport is None or request.transport.is_closing():
+        return
+    connection = request.transport.get_extra_info("socket")
+    if connection is not None:
+        connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    request.transport.abort()
 
 
 def bound(app: web.Application, limits: ConnectionLimits) -> None:

@@ -70,7 +70,7 @@ from web.runs import pages as runs
 from web.runs import pages_history
 from web.schedules import pages as schedules
 from web.site import health, preferences, sse
-from web.site.faults import add_headers, faults
+from web.site.faults import add_headers, faults, mark_prepared, unfinished
 from web.site.i18n import languages
 from web.site.keys import DATABASE, PAGE_SIZES, PROBES, SETTINGS, PageSizes, open_executor, open_probes
 from web.site.live_rows import Hub
@@ -152,7 +152,9 @@ def create_app(
     """
     app = web.Application(client_max_size=_FORM_BYTES)
     bound(app, limits_of(settings.web))
-    app.middlewares.extend((health.counting, languages, zones, faults, sessions, auditing, access, csrf))
+    app.middlewares.extend(
+        (health.counting, languages, zones, faults, unfinished, sessions, auditing, access, csrf)
+    )
     app[SETTINGS] = settings.guarded
     app[PAGE_SIZES], app[TEMPLATES] = page_sizes, environment()
     app[DATABASE], app[PROBES] = open_executor(database), open_probes(database)
@@ -167,7 +169,7 @@ def create_app(
     app[MEDIANS] = KeptMedians()
     app[EXPLORATIONS] = Explorations(settings=app[SETTINGS])
     _add_background_work(app)
-    app.on_response_prepare.append(add_headers)
+    app.on_response_prepare.extend((add_headers, mark_prepared))
     app.on_shutdown.append(_end_streams)
     for routes in _ROUTES:
         app.add_routes(routes)

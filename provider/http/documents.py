@@ -20,6 +20,7 @@ from aiohttp import ETag, web
 from prometheus_client import Counter
 from sqlalchemy.orm import Session
 
+from oai.connections import break_off
 from oai.errors import TryLaterError
 from provider.holdings.documents import NotServedError, OpenDocument, Query, find_document, open_holding
 from provider.http.admission import READING, TryLater, Why, admitted
@@ -153,8 +154,7 @@ async def _stream(
     except (DamageError, DigestError, OSError, TryLaterError) as fault:
         request.app[_DAMAGED].inc(not isinstance(fault, TryLaterError))
         _log.error("document %s: %s: %s", document.holder.key, document.holder.place, fault)
-        if request.transport is not None:
-            request.transport.abort()
+        break_off(request)
         raise ConnectionAbortedError(f"document {document.holder.key} was not sent whole") from None
     await response.write(held)
 

@@ -16,6 +16,7 @@ from urllib.parse import quote, unquote_to_bytes, urljoin
 
 from aiohttp import web
 
+from oai.connections import break_off
 from oai.errors import UsageError
 from provider.holdings.capture import FoundCapture
 from provider.holdings.lookup import LookupResult, Query, find_captures
@@ -220,8 +221,7 @@ async def _write(request: web.Request, response: web.StreamResponse, links: Link
         except (TryLater, UsageError) as error:
             reason = error.text if isinstance(error, TryLater) else error
             _log.warning("the TimeMap of %s was not completed: %s", links.url[:500], reason)
-            if request.transport is not None:
-                request.transport.abort()
+            break_off(request)
             raise ConnectionAbortedError("the TimeMap could not be completed") from None
     await response.write(b"\n")
 

@@ -2,7 +2,8 @@
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
 from functools import partial
 from typing import Any, Final
 
@@ -17,6 +18,12 @@ LISTS: Final = ("alternative_names", "languages", "classification", "keywords", 
 """Fields with any number of texts."""
 FORMULA: Final = re.compile("'*[=+@\uff1d\uff0b\uff0d\uff20-]")
 """The beginning of a cell that a spreadsheet would run; exports put an apostrophe before it."""
+_NUMBER: Final = re.compile(r"(\d+)(\.\d+)?", re.ASCII)
+_WITH_EXPONENT: Final = re.compile(r"(\d)(?:[.,](\d+))?E\+0*(\d+)", re.ASCII)
+_SHORTENED: Final = 12
+"""Numbers of so many digits are saved with an exponent."""
+_EXACT: Final = 15
+"""Digits that spreadsheet programs keep."""
 _JSON: Final = re.compile(r'\[\s*["{]')
 
 
@@ -69,6 +76,36 @@ def _without_apostrophe(cell: str) -> str:
 def _several(cell: str, split: Callable[[str], list[Any]]) -> list[Any]:
     """Return the values in a cell, which may be a JSON list. Raises ValueError if that cannot be read."""
     return list(of_json(cell.encode())) if _JSON.match(cell) else split(cell)
+
+
+def saved_as_numbers(texts: Iterable[str]) -> dict[str, str]:
+    """Return the texts that a spreadsheet program reads as numbers, by what it may save in place of each.
+
+    It leaves out zeros, writes many digits with an exponent, and keeps the first 15. Look up what
+    `with_plain_exponent` returns.
+    """
+    saved: dict[str, str] = {}
+    for text in texts:
+        found = _NUMBER.fullmatch(text)
+        if found is None:
+            continue
+        digits, decimals = found[1].lstrip("0") or "0", (found[2] or "").rstrip("0").rstrip(".")
+        forms = [digits + decimals]
+        if len(digits) >= _SHORTENED and not decimals:
+            forms += [f"{Decimal(digits):.{places}E}" for places in range(_EXACT)]
+            forms.append(digits[:_EXACT] + "0" * len(digits[_EXACT:]))
+        for form in forms:
+            if form != text:
+                saved.setdefault(form, text)
+    return saved
+
+
+def with_plain_exponent(text: str) -> str:
+    """Return a number such as `1,2E+018` as `1.2E+18`; any other text as it is."""
+    found = _WITH_EXPONENT.fullmatch(text)
+    if found is None:
+        return text
+    return f"{found[1]}.{found[2]}E+{found[3]}" if found[2] else f"{found[1]}E+{found[3]}"
 
 
 def is_utf_8(content: bytes) -> bool:

@@ -140,7 +140,9 @@ def _report(done: Proposal, *, dry_run: bool) -> dict[str, Any]:
         "counts": plan.counts,
         "new": [one.entry.name for one in plan.new],
         "changed": [{"name": one.entry.name, "fields": list(one.fields)} for one in plan.changed],
-        "gone": [name for _, name in plan.gone],
+        "gone": [name for _, _, name in plan.gone],
+        "new_keys": [one.entry.key for one in plan.new],
+        "gone_keys": [key for _, key, _ in plan.gone],
         "collections": plan.collections.names,
         "not_taken": [
             {"place": one.place, "reason": one.reason, "is_decision": one.is_decision}
@@ -178,9 +180,9 @@ def _in_words(report: dict[str, Any]) -> list[str]:
         for name, number in counts.items()
     )
     lines = [f"{begin}: {summary}"]
-    lines += some("new", report["new"])
+    lines += some("new", _with_keys(report["new"], report["new_keys"]))
     lines += some("changed", [f"{one['name']} ({', '.join(one['fields'])})" for one in report["changed"]])
-    lines += some("gone", report["gone"])
+    lines += some("gone", _with_keys(report["gone"], report["gone_keys"]))
     lines += some("collection", report["collections"])
     lines += some("not taken", list(_not_taken(report["not_taken"])))
     conflicts = [
@@ -196,6 +198,10 @@ def _in_words(report: dict[str, Any]) -> list[str]:
     if report["kept_because"]:
         lines.append(f"Titles that are missing are kept: {report['kept_because']}")
     return lines
+
+
+def _with_keys(names: Sequence[str], keys: Sequence[str]) -> list[str]:
+    return [f"{name} (key {key})" for name, key in zip(names, keys, strict=True)]
 
 
 def _list_in_words(one: dict[str, Any]) -> str:

@@ -1,11 +1,12 @@
 """Warnings of an import: what is taken, but is probably wrong."""
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
 
 from oai.datestamps import utc_now
 from oai.errors import Phrase
 from provider.holdings.urlkeys import WwwRule
+from provider.titles.cells import saved_as_numbers, with_plain_exponent
 from provider.titles.entries import ISSN, CollectionEntry, Seed, TitleEntry
 from provider.titles.entry_errors import SHOWN
 from provider.titles.licences import licence_of
@@ -44,6 +45,24 @@ def _value_warnings(entry: TitleEntry) -> Iterator[Phrase]:
             "its contract ended on %(day)s; it stays public, with its licence and access",
             day=entry.contract_to.isoformat(),
         )
+
+
+def change_warnings(key: str, changes: Mapping[str, tuple[Any, Any]]) -> Iterator[Phrase]:
+    """Yield warnings about texts of a title that a spreadsheet program has probably changed."""
+    for name, values in changes.items():
+        one_each = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in values]
+        if not all(isinstance(value, str) for value in one_each):
+            continue
+        old, new = one_each
+        if with_plain_exponent(new) in saved_as_numbers([old]):
+            words = Phrase(
+                "%(column)s was %(old)s and becomes %(new)s; a spreadsheet program may have read it as a "
+                "number",
+                column=name,
+                old=repr(old[:SHOWN]),
+                new=repr(new[:SHOWN]),
+            )
+            yield of_title(key, words)
 
 
 def _is_issn(text: str) -> bool:

@@ -22,6 +22,7 @@ from provider.models import UNLISTED
 from provider.titles.access import IMPORTING
 from provider.titles.address_lists import ListPlan, plan_lists, store_lists
 from provider.titles.capture_counts import hold_figures
+from provider.titles.cells import saved_as_numbers, with_plain_exponent
 from provider.titles.collection_documents import staff_collections
 from provider.titles.collections import CollectionChanges, compare_collections, store_collections
 from provider.titles.entries import (
@@ -33,7 +34,7 @@ from provider.titles.entries import (
     Remark,
     TitleEntry,
 )
-from provider.titles.import_warnings import collection_warnings, of_title, title_warnings
+from provider.titles.import_warnings import change_warnings, collection_warnings, of_title, title_warnings
 from provider.titles.licences import licence_of
 from provider.titles.models import Title, TitleSeed
 from provider.titles.publication import publish
@@ -75,8 +76,8 @@ class ImportPlan:
     source: str
     new: list[Difference] = field(default_factory=list)
     changed: list[Difference] = field(default_factory=list)
-    gone: list[tuple[int, str]] = field(default_factory=list)
-    """Id and name of each title that the source no longer contains."""
+    gone: list[tuple[int, str, str]] = field(default_factory=list)
+    """Id, key and name of each title that the source no longer contains."""
     unchanged: int = 0
     collections: CollectionChanges = field(default_factory=CollectionChanges)
     refused: list[Refused] = field(default_factory=list)
@@ -182,13 +183,14 @@ def plan_import(
     stored = {title.source_key: title for title in session.scalars(_stored(source))}
     seeds = _seeds_of(session, source)
     plan.stored = sum(not title.gone for title in stored.values())
+    missing = [title for key, title in stored.items() if key not in entries.titles and not title.gone]
+    _refuse_changed_keys(plan, entries.titles, stored, missing)
     for key, entry in entries.titles.items():
         _compare(plan, entry, stored.get(key), seeds, rules, www)
-    missing = [title for key, title in stored.items() if key not in entries.titles and not title.gone]
     reason = _why_kept(plan, entries.titles)
     plan.kept_because = reason if missing else None
     if reason is None:
-        plan.gone = [(title.title_id, title.name) for title in missing]
+        plan.gone = [(title.title_id, title.source_key, title.name) for title in missing]
     complete = reason is None and entries.is_described
     plan.collections, warnings = compare_collections(session, source, entries.collections, complete=complete)
     plan.warnings += warnings
@@ -233,6 +235,25 @@ def _sorted(plan: ImportPlan, found: Iterable[Read]) -> _Entries:
         else:
             entries.titles[one.key] = one
     return entries
+
+
+def _refuse_changed_keys(
+    plan: ImportPlan,
+    titles: dict[str, TitleEntry],
+    stored: Mapping[str, Title],
+    missing: Iterable[Title],
+) -> None:
+    """Refuse new titles whose key a spreadsheet program has made of that of a missing one."""
+    saved = saved_as_numbers(title.source_key for title in missing)
+    for key in [key for key in titles if key not in stored]:
+        if before := saved.get(with_plain_exponent(key)):
+            reason = Phrase(
+                "the source has no title with this key, but one with the key %(key)s, which a spreadsheet "
+                "program may have read as a number; open the file with this column as text, and correct it",
+                key=before,
+            )
+            plan.refused.append(Refused(place=Phrase("key %(key)s", key=key), reason=reason))
+            del titles[key]
 
 
 def _why_kept(plan: ImportPlan, seen: Mapping[str, TitleEntry]) -> str | None:
@@ -286,6 +307,7 @@ def _compare(
     both["seeds"] = (seeds.get(title.title_id, []), [seed.model_dump() for seed in entry.seeds])
     # CSV has no difference between an empty text and none.
     changes = {name: (old, new) for name, (old, new) in both.items() if (old or None) != (new or None)}
+    plan.warnings += change_warnings(entry.key, changes)
     if changes:
         plan.changed.append(Difference(entry=entry, licence=key, title_id=title.title_id, changes=changes))
     else:
@@ -335,7 +357,7 @@ def _change(
 ) -> tuple[set[int], Sequence[Conflict], set[int]]:
     """Return the titles that the plan changes, the conflicts, and the titles whose segments have changed."""
     collections = plan.collections.changed.keys() | plan.collections.gone.keys()
-    gone = {title_id for title_id, _ in plan.gone}
+    gone = {title_id for title_id, *_ in plan.gone}
     stored = gone.union(one.title_id for one in plan.changed if one.title_id is not None)
     before = claimed_urls(session, plan.source, stored, collections)
     store_collections(session, plan.source, plan.collections)

@@ -88,6 +88,7 @@ def test_titles_are_served_checked_harvested_and_imported(
         "unchanged": 0,
         "not_taken": 0,
     }
+    assert (planned["new_keys"], planned["gone_keys"]) == (["1", "2", "3"], [])
     assert results(environment, "provider", "titles", "list") == []
     results(environment, *importing)
     results(environment, "provider", "index", tmp_path / "a.warc.gz", "--jobs", "1")

@@ -206,6 +206,12 @@ async def test_an_address_for_forms_leads_to_the_nearest_page_above_it(
             assert (answer.status, answer.headers.get("Location")) == (303, page), method
 
 
+@pytest.mark.parametrize("path", ["/repositories/1/records.xml", "/archive/titles.csv", "/runs.csv"])
+async def test_head_of_a_download_is_not_redirected_to_a_page(administrator: Browser, path: str) -> None:
+    async with administrator.http.head(administrator.base_url + path, allow_redirects=False) as answer:
+        assert (answer.status, answer.headers.get("Allow")) == (405, "GET")
+
+
 async def test_an_address_for_forms_leads_only_to_pages_that_the_user_may_open(
     server: Server, viewer: Browser
 ) -> None:

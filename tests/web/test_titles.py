@@ -6,18 +6,21 @@ import io
 import json
 import re
 import zlib
+from collections.abc import Iterator
 from typing import Any, Final
 
 import aiohttp
 import pytest
 from lxml import html
-from sqlalchemy import select
+from sqlalchemy import select, update
+from sqlalchemy.orm import Session
 
 from oai.audit import AuditEntry
 from provider.holdings.publication import CHUNK
 from provider.titles.models import Title, TitleSeed
 from tests.provider.archive import Archive
 from tests.web.conftest import Browser, Server
+from web.archive import pages_titles
 
 _PATH = "/archive/titles/import"
 _HIDDEN = re.compile(r'<input type="hidden" name="([a-z]+)" value="([^"]*)">')
@@ -361,6 +364,23 @@ async def test_an_export_for_import_is_imported_without_a_change(curator: Browse
         assert "There is nothing to import." in plan, kind
 
 
+async def test_an_export_for_import_shows_one_state_of_the_database(
+    server: Server, curator: Browser, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await _import(curator, _title("1"))
+
+    def during_a_change(session: Session, _source: str) -> Iterator[str]:
+        yield str(session.scalar(select(Title.name)))
+        with server.database.session() as other:
+            other.execute(update(Title).values(name="New"))
+            other.commit()
+        yield str(session.scalar(select(Title.name)))
+
+    monkeypatch.setattr(pages_titles, "EXPORTS", {"csv": during_a_change})
+
+    assert await curator.get("/archive/titles/import.csv?source=library") == (200, "Title 1Title 1")
+
+
 async def test_an_export_for_import_is_of_one_source(curator: Browser) -> None:
     await _import(curator, _title("1"))
     await _import(curator, _title("2"), source="other/ú")
@@ -417,7 +437,7 @@ async def test_withdrawing_many_titles_needs_a_ticked_box_after_their_list(
     status, text, _ = await _import(curator, _title("1"))
     assert (status, len(_names(server))) == (422, 4)
     assert "Withdraw 3 of the 4 titles of this source" in text
-    assert text.index("<li>Title 4</li>") < text.index('name="approve"') < text.index('value="import"')
+    assert text.index(">key 4</span>") < text.index('name="approve"') < text.index('value="import"')
 
     status, _, _ = await _send(curator, {**_carried(text), "do": "import", "approve": "yes"})
     assert (status, _names(server)) == (303, ["Title 1"])

@@ -1,8 +1,9 @@
 """Titles for curators: a list of all titles, and everything about one."""
 
 import re
+import tempfile
 from functools import partial
-from typing import Any, Final
+from typing import IO, Any, Final
 from urllib.parse import urlencode, urljoin
 
 from aiohttp import web
@@ -27,7 +28,7 @@ from provider.titles.ranges import range_rules
 from web.archive.address import provider_address
 from web.auth.access import needs
 from web.auth.audit import record_export
-from web.site.export import KINDS, columns_of, export_list
+from web.site.export import KINDS, columns_of, export_list, stream
 from web.site.i18n import _
 from web.site.keys import SETTINGS, database_of
 from web.site.paging import PAGE, number_in, page_of, text_in
@@ -35,6 +36,8 @@ from web.site.params import NUMBER, choice_in, number_of
 from web.site.render import render
 
 _LONGEST: Final = 200
+_PIECE: Final = 256 * 1024
+"""Bytes that are sent at once."""
 _TYPES: Final = {"csv": "text/csv", "jsonl": "application/jsonl"}
 _NOT_IN_FILE_NAMES: Final = re.compile("[^A-Za-z0-9_-]+")
 _COLUMNS: Final = columns_of(
@@ -66,25 +69,31 @@ async def as_file(request: web.Request) -> web.StreamResponse:
 
 
 @needs(Right.ARCHIVE)
-async def for_import(request: web.Request) -> web.Response:
+async def for_import(request: web.Request) -> web.StreamResponse:
     """Export all titles of a source, as an import reads them."""
     kind, source, database = request.match_info["kind"], text_in(request, "source"), database_of(request)
     if source not in await database.run(sources):
         raise web.HTTPNotFound(text=_("No titles were imported from the source %(name)s.") % {"name": source})
 
-    def written(session: Session) -> bytes:
-        # In one transaction: an import must not come between two titles of the file.
-        return b"".join(piece.encode() for piece in EXPORTS[kind](session, source))
-
-    content = await database.run(written)
-    await record_export(request, "titles", kind)
     named = _NOT_IN_FILE_NAMES.sub("-", source)
-    return web.Response(
-        body=content,
-        content_type=_TYPES[kind],
-        charset="utf-8",
-        headers={"Content-Disposition": f'attachment; filename="zatva-titles-{named}.{kind}"'},
-    )
+    # A file: a slow client must not hold a transaction, and the titles may need much memory.
+    with tempfile.TemporaryFile() as file:
+        await database.run(_write, file, kind, source)
+        await record_export(request, "titles", kind)
+        file.seek(0)
+        return await stream(
+            request,
+            iter(partial(file.read, _PIECE), b""),
+            media=f"{_TYPES[kind]}; charset=utf-8",
+            file_name=f"zatva-titles-{named}.{kind}",
+        )
+
+
+def _write(session: Session, file: IO[bytes], kind: str, source: str) -> None:
+    # One state of the database: an import must not come between two titles of the file.
+    session.connection(execution_options={"isolation_level": "REPEATABLE READ", "postgresql_readonly": True})
+    for line in EXPORTS[kind](session, source):
+        file.write(line.encode())
 
 
 @needs(Right.ARCHIVE)

@@ -1,11 +1,9 @@
 """Downloads that are written piece by piece; lists as CSV for spreadsheets (RFC 4180) or JSON."""
 
 import asyncio
-import contextlib
 import csv
 import io
 import json
-import logging
 from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from operator import attrgetter
@@ -15,7 +13,6 @@ from uuid import UUID
 from aiohttp import web
 
 from oai.datestamps import format_datestamp
-from oai.errors import ZatvaError
 from web.auth.audit import record_export
 from web.site.keys import database_of
 
@@ -29,7 +26,6 @@ _TYPES: Final = {"csv": "text/csv", "json": "application/json"}
 _FORMULA: Final = ("=", "+", "-", "@", "\uff1d", "\uff0b", "\uff0d", "\uff20", "\t", "\r", "\n")
 """Beginnings of text that spreadsheets run: full-width signs, too, as East Asian versions read them."""
 
-_log = logging.getLogger(__name__)
 _Row = TypeVar("_Row")
 Columns = Mapping[str, Callable[[_Row], object]]
 
@@ -59,9 +55,7 @@ async def export(
         }
     )
     await response.prepare(request)
-    # A client that disconnects ends the export.
-    with contextlib.suppress(ConnectionResetError):
-        await _write(response, kind, rows, columns, behind)
+    await _write(response, kind, rows, columns, behind)
     return response
 
 
@@ -89,24 +83,16 @@ async def stream(
 ) -> web.StreamResponse:
     """Send the pieces as a file of that media type; each is made in a thread when the last one was sent.
 
-    If one cannot be made, the answer ends without its last chunk, so that the client sees a broken download.
+    If one cannot be made, the client sees a broken download (`web.site.faults.unfinished`).
     """
     response = web.StreamResponse(
         headers={"Content-Type": media, "Content-Disposition": f'attachment; filename="{file_name}"'}
     )
     piece = await asyncio.to_thread(next, pieces, None)
     await response.prepare(request)
-    # A client that disconnects ends the download.
-    with contextlib.suppress(ConnectionResetError):
-        while piece is not None:
-            await response.write(piece)
-            try:
-                piece = await asyncio.to_thread(next, pieces, None)
-            except ZatvaError as error:
-                _log.warning("%s: the download ended early: %s", request.path, error)
-                if request.transport is not None:
-                    request.transport.close()
-                break
+    while piece is not None:
+        await response.write(piece)
+        piece = await asyncio.to_thread(next, pieces, None)
     return response
 
 

@@ -13,7 +13,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeoutError
 from yarl import URL
 
 from harvester.reading.errors import RepositoryBusyError
-from oai.connections import client_left, leave_unread
+from oai.connections import break_off, client_left, leave_unread
 from oai.database import is_about_a_value, is_timeout
 from oai.errors import TryLaterError, UsageError, ZatvaError
 from web.api.faults import DOCS, problem
@@ -27,6 +27,7 @@ from web.site.keys import SETTINGS
 from web.site.render import render
 
 _log = logging.getLogger("web.faults")
+_PREPARED: Final = web.RequestKey("prepared", web.StreamResponse)
 _INTERNAL: Final = 500
 _NOT_TYPED: Final = frozenset(
     f"{BASED_ON} {PREVIEWED} described digest folder left_out next prefix sure uri "  # which pages need
@@ -78,6 +79,28 @@ async def faults(request: web.Request, handler: Handler) -> web.StreamResponse: 
         return _internal(request, error)
 
 
+@web.middleware
+async def unfinished(request: web.Request, handler: Handler) -> web.StreamResponse:
+    """Break off a response that an error ends in the middle: a second one would be part of its content."""
+    try:
+        return await handler(request)
+    except Exception as error:
+        response: web.StreamResponse | None = request.get(_PREPARED)
+        if response is None:
+            raise
+        if not client_left(request, error):
+            is_known = isinstance(error, ZatvaError | OperationalError | PoolTimeoutError)
+            shown = None if is_known else error
+            _log.error("%s: the download ended early: %s", request.path, error, exc_info=shown)
+            break_off(request)
+        return response
+
+
+async def mark_prepared(request: web.Request, response: web.StreamResponse) -> None:
+    """Remember the response whose headers are sent now, for `unfinished`."""
+    request[_PREPARED] = response
+
+
 async def _page_above(request: web.Request) -> str:
     """Return the nearest page above an address that takes only forms, such as `/errors/1/again`, or "".
 
@@ -104,7 +127,9 @@ async def _raised(request: web.Request, error: web.HTTPException) -> web.StreamR
         if UNSENT in request and request.content_type.startswith("multipart/"):
             return _choose_again(request, error)
         raise error
-    if error.status == 405 and (page := await _page_above(request)):  # noqa: PLR2004 as it says
+    # An address that answers GET, such as a download, takes more than forms.
+    only_forms = error.status == 405 and "GET" not in error.headers.get("Allow", "")  # noqa: PLR2004
+    if only_forms and (page := await _page_above(request)):
         raise web.HTTPSeeOther(page) from None
     typed = await _typed(request, error.status)
     remedy = error.remedy if isinstance(error, RemediableConflict) else None

@@ -207,5 +207,5 @@ def test_a_list_with_two_meanings_stops_the_import(titles: Titles) -> None:
 def test_faulty_lines_of_lists_do_not_prevent_the_removal_of_titles(titles: Titles) -> None:
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
     plan = titles.plan(entry("2", "http://b.cz/"), listing("no"), meanings=WITHHELD)
-    assert [name for _, name in plan.gone] == ["Title 1"]
+    assert [name for _, _, name in plan.gone] == ["Title 1"]
     assert len(plan.not_taken) == 1

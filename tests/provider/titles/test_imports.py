@@ -46,6 +46,50 @@ def test_changed_fields_are_reported_and_only_public_ones_redate_the_title(
     assert titles["1"].datestamp > before
 
 
+@pytest.mark.parametrize(
+    ("key", "saved"),
+    [
+        ("002499695", "2499695"),
+        ("000", "0"),
+        ("027.70", "27.7"),
+        ("1234567890123456789", "1.23457E+18"),
+        ("1234567890123456789", "1,23456789012346E+018"),
+        ("1234567890123456789", "1234567890123450000"),
+    ],
+)
+def test_a_key_that_a_spreadsheet_program_has_changed_is_refused_and_withdraws_nothing(
+    titles: Titles, key: str, saved: str
+) -> None:
+    titles.bring(entry(key, SITE), entry("a"))
+
+    plan = titles.plan(entry(saved, SITE), entry("a"))
+
+    (refused,) = plan.refused
+    assert (refused.place, plan.new, plan.gone, plan.unchanged) == (f"key {saved}", [], [], 1)
+    assert f"one with the key {key}, which a spreadsheet program may have read as a number" in refused.reason
+
+
+def test_keys_that_are_equal_as_numbers_may_be_those_of_two_titles(titles: Titles) -> None:
+    titles.bring(entry("007", SITE))
+    (new,) = titles.plan(entry("007", SITE), entry("7")).new
+    assert new.entry.key == "7"
+    titles.bring(entry("a", SITE))
+    assert [one.entry.key for one in titles.plan(entry("a", SITE), entry("7")).new] == ["7"]
+
+
+def test_numbers_that_a_spreadsheet_program_has_changed_are_warned_of(titles: Titles) -> None:
+    titles.bring(entry("a", catalogue_number="002499695", classification=["004"], keywords=["1", "02"]))
+
+    plan = titles.plan(entry("a", catalogue_number="2499695", classification=["4"], keywords=["1", "2"]))
+
+    words = "a spreadsheet program may have read it as a number"
+    assert plan.warnings == [
+        f"key a: catalogue_number was '002499695' and becomes '2499695'; {words}",
+        f"key a: classification was '004' and becomes '4'; {words}",
+    ]
+    assert titles.plan(entry("a", catalogue_number="2499696")).warnings == []
+
+
 def test_a_title_missing_from_the_source_becomes_a_deleted_record_and_may_return(
     titles: Titles, archive: Archive
 ) -> None:
@@ -155,7 +199,7 @@ def test_no_title_is_removed_if_the_source_was_not_read_completely(
 def test_entries_omitted_by_a_rule_do_not_prevent_the_removal_of_titles(titles: Titles) -> None:
     titles.bring(entry("1", SITE), entry("2", "http://b.cz/"))
     plan = titles.plan(entry("2", "http://b.cz/"), Refused(place="1", reason="declined", is_decision=True))
-    assert [name for _, name in plan.gone] == ["Title 1"]
+    assert [name for _, _, name in plan.gone] == ["Title 1"]
 
 
 def test_an_import_does_not_change_titles_of_another_source(titles: Titles) -> None:
