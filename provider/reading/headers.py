@@ -65,6 +65,8 @@ class RecordHeader(NamedTuple):
     is_arc: bool
     is_segment: bool
     """Whether only a part of what was captured is in this record (WARC 1.1, section 7)."""
+    head: bytes = b""
+    """All of a WARC record's header, as it is in the file."""
 
     @property
     def own_type(self) -> str | None:
@@ -117,6 +119,7 @@ def _warc_header(content: Content, begin: int) -> RecordHeader:
         end=block + _number(length, "WARC header: Content-Length"),
         is_arc=False,
         is_segment=b"warc-segment-number" in fields,
+        head=head,
     )
 
 

@@ -150,8 +150,12 @@ class _Reader:
 
 
 def _visit(page: dict[str, Any]) -> tuple[str, datetime, str] | None:
-    """Return a page's URL as captures have it, the time and the title; None if it has no title."""
-    title = tidy(page["title"]) if isinstance(page.get("title"), str) else None
+    """Return a page's URL as captures have it, the time and the title; None if it has no title.
+
+    None also for one that answers a request of another method than GET.
+    """
+    is_got = str(page.get("method") or "GET").upper() == "GET"
+    title = tidy(page["title"]) if is_got and isinstance(page.get("title"), str) else None
     if title is None:
         return None
     try:
