@@ -49,9 +49,7 @@ def test_the_status_names_files_of_the_same_name(
     for folder in ("one", "two"):
         indexed(database, tmp_path / folder / "same.warc.gz", [Page(url=f"http://{folder}.example/")])
         named = zatva(environment, "status")
-        assert ("have the same name" in named.stderr, "same.warc" in named.stdout) == (
-            folder == "two",
-        ) * 2
+        assert ("have the same name" in named.stderr, "same.warc" in named.stdout) == (folder == "two",) * 2
     assert objects(environment, "status")[0]["shared_names"] == ["same.warc.gz"]
 
 
