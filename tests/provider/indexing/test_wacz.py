@@ -402,8 +402,9 @@ def test_missing_titles_are_filled_from_both_lists_of_pages(database: Database, 
 
 def test_the_limit_on_titles_counts_both_lists_of_pages(database: Database, tmp_path: Path) -> None:
     line = json.dumps({"url": "http://x.example/", "title": "x"}) + "\n"
-    others = {"pages_jsonl": PAGES_HEADER + line * 120_000, "extraPages_jsonl": PAGES_HEADER + line * 120_000}
-    (report,) = index(database, wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED}, **others))
+    listed = PAGES_HEADER + line * 120_000
+    path = wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED}, pages_jsonl=listed, extraPages_jsonl=listed)
+    (report,) = index(database, path)
     assert [one.reason for one in report.merged.problems] == [
         "titles are taken from the first 80,000 pages of pages/extraPages.jsonl"
     ]
