@@ -169,13 +169,14 @@ def shared_names(session: Session) -> list[str]:
     `a.warc` and `a.warc.gz` have different names here, because replay software looks for the whole name; it
     finds no files in WACZ files.
     """
+    shown = func.min(func.coalesce(func.regexp_replace(Arc.path, "^.*/", ""), Arc.listed_name, Arc.name))
     several = (
-        select(Arc.name)
+        select(shown)
         .where(Arc.documents > 0, ~Arc.path.icontains(f"{WACZ_SUFFIX}#", autoescape=True))
         .group_by(Arc.name, func.right(Arc.path, _ENDING))
         .having(func.count() > 1)
     )
-    return list(session.scalars(several.distinct().order_by(Arc.name).limit(_MOST_NAMES)))
+    return list(session.scalars(several.distinct().order_by(shown).limit(_MOST_NAMES)))
 
 
 def lock_name(session: Session, name: str) -> None:

@@ -5,7 +5,8 @@ look-up (`provider.holdings.lookup`), restricted to the rules of the query.
 """
 
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import datetime, timedelta
+from typing import Final
 
 from sqlalchemy.orm import Session
 
@@ -14,6 +15,11 @@ from provider.holdings.capture import FoundCapture
 from provider.holdings.index_reads import ReadOrder
 from provider.holdings.lookup import LookupPlace, Query, find_captures
 from provider.holdings.url_key_state import keys_complete
+
+_REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_SAME_VISIT: Final = timedelta(minutes=1)
+_EXAMINED_BESIDE: Final = 100
+"""Captures that are read to find the page to which a redirect leads."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -54,7 +60,8 @@ def first_and_last(session: Session, query: Query) -> tuple[FoundCapture, FoundC
 def negotiate(session: Session, query: Query, moment: datetime | None) -> NamedMementos | None:
     """Return the memento closest in time, the earlier one of two, or the last one without a time.
 
-    Returns None if there is no memento. Raises UsageError as `find_captures` does.
+    If that is a redirect and the same visit has a capture that is none, as of a site that redirects HTTP to
+    HTTPS, it is that capture. Returns None if there is no memento. Raises UsageError as `find_captures` does.
     """
     ends = first_and_last(session, query)
     if ends is None:
@@ -63,6 +70,7 @@ def negotiate(session: Session, query: Query, moment: datetime | None) -> NamedM
     chosen = last
     if moment is not None:
         chosen = _next(session, replace(query, order=ReadOrder.CLOSEST, closest=moment)) or last
+    chosen = _beyond_redirect(session, query, chosen)
     beside = replace(query, begin=LookupPlace(capture=chosen.key, keyed=keys_complete(session)))
     return NamedMementos(
         first=first,
@@ -71,6 +79,27 @@ def negotiate(session: Session, query: Query, moment: datetime | None) -> NamedM
         previous=_next(session, replace(beside, order=ReadOrder.REVERSE)),
         following=_next(session, beside),
     )
+
+
+def _beyond_redirect(session: Session, query: Query, chosen: FoundCapture) -> FoundCapture:
+    """Return the capture closest to a redirect that is none, within a minute; otherwise the chosen one.
+
+    Where a redirect leads is only in the archive file. One to the same URL key is followed by a capture of
+    its target at once.
+    """
+    if chosen.http_status not in _REDIRECTS:
+        return chosen
+    beside = replace(
+        query,
+        order=ReadOrder.CLOSEST,
+        closest=chosen.archived,
+        since=chosen.archived - _SAME_VISIT,
+        until=chosen.archived + _SAME_VISIT,
+        limit=1,
+        examined=_EXAMINED_BESIDE,
+        filters=(*query.filters, lambda one: one.http_status not in _REDIRECTS),
+    )
+    return next(iter(find_captures(session, beside).found), chosen)
 
 
 def _next(session: Session, query: Query) -> FoundCapture | None:

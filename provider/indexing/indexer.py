@@ -43,7 +43,7 @@ from provider.indexing.merge import Merged, merge, merge_listed
 from provider.indexing.read_ahead import CONNECTIONS, ReadAhead
 from provider.indexing.staging import Dimensions, open_staging, stage
 from provider.models import Arc
-from provider.reading.captures import Capture, ContentOptions, Ignored, read_captures
+from provider.reading.captures import Capture, ContentOptions, Ignored, IgnoredAnswer, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
 from provider.reading.framing import (
     MOST_PROBLEMS,
@@ -69,6 +69,7 @@ _FILE_CLASS: Final = 0x5A46  # "ZF": separates these keys from other advisory lo
 _TRY_FILE: Final = "SELECT pg_try_advisory_lock(:class, :key)"
 _FREE_FILE: Final = "SELECT pg_advisory_unlock(:class, :key)"
 _LOOK_AGAIN_SECONDS: Final = 0.2
+_NO_ARCHIVE: Final = FramingProblem.of(FailureCode.ARCHIVE_NOT_ARCHIVE, "is neither an ARC nor a WARC file")
 
 
 class ListedCaptures:
@@ -332,7 +333,7 @@ class Indexer:
             _hold(session, rule)
             assigned = settle(session, file, whole=reading.whole)
             enrolment = self._enrolment()
-            merged = merge(session, assigned, captures, datestamp, enrolment)
+            merged = merge(session, assigned, captures, datestamp, enrolment, reading.answers)
             self._note_part(datestamp, enrolment)
             drop_empty(session, merged.gone)
             found = sorted((*reading.problems, *merged.problems), key=lambda problem: problem.offset)
@@ -404,6 +405,7 @@ class _Reading:
         self.problems: list[FramingProblem] = []
         self.more_problems = 0
         self.adjusted_dates = 0
+        self.answers: list[Capture] = []
         self.whole = True
 
     def __iter__(self) -> Iterator[Capture]:
@@ -414,9 +416,7 @@ class _Reading:
                 elif self._file.path.name.lower().endswith(ARCHIVE_SUFFIXES) or begins_as_archive(file):
                     yield from self._captures(file)
                 else:
-                    code = FailureCode.ARCHIVE_NOT_ARCHIVE
-                    problem = FramingProblem.of(code, "is neither an ARC nor a WARC file")
-                    self._add(refusal(self._file.path) or problem)
+                    self._add(refusal(self._file.path) or _NO_ARCHIVE)
         except OSError as error:
             # A retry may succeed after a fault of the disk or the permissions is fixed.
             self.whole = False
@@ -438,6 +438,7 @@ class _Reading:
                 yield item
             elif isinstance(item, Ignored):
                 self.ignored[item.kind] += 1
+                self.answers += [item.capture] if isinstance(item, IgnoredAnswer) else []
             else:
                 self._add(item)
 

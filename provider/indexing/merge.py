@@ -18,7 +18,9 @@ from provider.holdings.arcs import AssignedRow, find_former_files, read_again
 from provider.holdings.rules import Enrolment
 from provider.holdings.takedowns import hide_new, hold_register
 from provider.holdings.unlisted import hold_counts
+from provider.indexing.vanished import settle_vanished
 from provider.models import UNLISTED
+from provider.reading.captures import Capture
 from provider.reading.framing import FramingProblem
 from provider.titles.access import follow_new, hold_titles
 from provider.titles.document_sets import TITLE_OF
@@ -210,10 +212,6 @@ SELECT
     pg_temp.same(candidate.digest, first.digest) IS FALSE OR {_UNLIKE.format(other="first")} AS differs
 FROM candidate JOIN first USING (key) WHERE candidate."offset" <> first."offset" ORDER BY candidate."offset"
 """  # noqa: S608 constant text
-_VANISHED: Final = """
-SELECT count(*) AS documents, min("offset") AS first FROM document
-WHERE arc_id = :arc_id AND NOT EXISTS (SELECT FROM candidate WHERE candidate.key = document.key)
-"""
 _COUNT_ARC: Final = "UPDATE arc SET documents = documents + :documents WHERE id = :arc_id"
 _ENROL: Final = """
 INSERT INTO document_collection (document_id, collection_id, datestamp, direct)
@@ -266,6 +264,8 @@ class Merged:
     completed: int = 0
     """Unchanged and moved documents that were known only from a CDX file or a revisit, or had no title or
     language, or whose content was replaced in their file."""
+    hidden: int = 0
+    """Earlier documents of the file that answer requests of other methods than GET."""
     problems: tuple[FramingProblem, ...] = ()
     gone: tuple[int, ...] = field(default=(), repr=False)
     """Ids of missing files from which documents were moved here."""
@@ -277,23 +277,28 @@ def merge(
     captures: int,
     datestamp: datetime,
     enrolment: Enrolment | None = None,
+    answers: Sequence[Capture] = (),
 ) -> Merged:
     """Insert the new documents, move those that their file has lost, and update the counts.
+
+    `answers` are the file's responses to requests of other methods than GET.
 
     `captures` is the number of staged captures. Documents that are new or get new facts get `datestamp`;
     moved ones keep theirs, because their published records do not change.
     """
     vanished: tuple[FramingProblem, ...] = ()
+    hidden = 0
     if assigned.known:
         session.execute(text("ANALYZE candidate"))
         session.execute(text(SAME_PLACE.format(arc=":arc_id")), {"arc_id": assigned.arc_id})
-        vanished = _vanished(session, assigned) if assigned.whole else ()
+        if assigned.whole:
+            hidden, vanished = settle_vanished(session, assigned.arc_id, answers, datestamp)
     new = insert_new(session, assigned.arc_id, datestamp, enrolment)
     if new == captures:
         _count_arcs(session, assigned.arc_id, new, ())
-        return Merged(new=new, problems=vanished)
+        return Merged(new=new, hidden=hidden, problems=vanished)
     merged = _merge_known(session, assigned, new, datestamp)
-    return replace(merged, new=new, problems=(*vanished, *merged.problems))
+    return replace(merged, new=new, hidden=hidden, problems=(*vanished, *merged.problems))
 
 
 def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment: Enrolment | None) -> Merged:
@@ -386,14 +391,6 @@ def complete(session: Session, datestamp: datetime) -> int:
 def rows_changed(session: Session, statement: str, values: dict[str, Any]) -> int:
     """Execute a statement and return the number of rows that it changed."""
     return cast("CursorResult[Any]", session.execute(text(statement), values)).rowcount
-
-
-def _vanished(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, ...]:
-    documents, first = session.execute(text(_VANISHED), {"arc_id": assigned.arc_id}).one()
-    if not documents:
-        return ()
-    reason = f"documents indexed from this file earlier that are no longer in it: {documents:,}"
-    return (FramingProblem.of(FailureCode.ARCHIVE_DOCUMENTS_GONE, reason, offset=first, count=documents),)
 
 
 def _replaced(session: Session, assigned: AssignedRow) -> tuple[FramingProblem, ...]:

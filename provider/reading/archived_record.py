@@ -5,6 +5,7 @@ transfer encoding: those belong to the connection that was captured (RFC 9112, s
 response that now carries the payload has its own framing.
 """
 
+import codecs
 import re
 import zlib
 from collections.abc import Iterator, Mapping
@@ -32,10 +33,13 @@ from provider.reading.headers import (
     http_status,
     read_header,
 )
-from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord
+from provider.reading.zstd_frames import MAGIC, ZstdFile, ZstdRecord, is_skippable
 
 _GZIP: Final = b"\x1f\x8b"
-_INFLATED: Final = frozenset({"gzip", "x-gzip", "deflate"})
+_RECOGNISED: Final = frozenset({"gzip", "x-gzip", "deflate", "br", "zstd"})
+_LEAST_TEXT: Final = 32
+"""Bytes from which on text is not taken for Brotli, whose data begin with no mark."""
+_TEXT: Final = 1024
 _MOST_CODINGS: Final = 5
 """Codings, the outermost first, that are compared with the content."""
 _BLOCK: Final = 65_536
@@ -53,6 +57,7 @@ _FRAMING: Final = re.compile(
     re.IGNORECASE | re.MULTILINE,
 )
 _NOT_IN_VALUE: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f-\x9f]")
+_NOT_IN_TEXT: Final = re.compile(rb"[\x00-\x08\x0e-\x1f\x7f]")
 _NOT_ASCII: Final = re.compile(rb"[\x80-\xff]")
 
 
@@ -292,18 +297,34 @@ def _possible_codings(stated: str, begin: bytes) -> str | None:
     """Return the codings that a payload with this beginning may have; None if it has none of those stated."""
     inner = [one for coding in stated.split(",") if (one := coding.strip())]
     possible: list[str] = []
-    while inner and inner[-1].lower() in _INFLATED and len(possible) < _MOST_CODINGS:
+    while inner and inner[-1].lower() in _RECOGNISED and len(possible) < _MOST_CODINGS:
         coding = inner.pop()
         content: bytes | None = None
         if coding.lower() == "deflate":
             # Servers send it with and without zlib's header.
             content = _inflated(begin, zlib.MAX_WBITS, -zlib.MAX_WBITS)
+        elif coding.lower() == "br":
+            content = None if _is_text(begin) else b""
+        elif coding.lower() == "zstd":
+            content = b"" if begin[: len(MAGIC)] == MAGIC[: len(begin)] or is_skippable(begin) else None
         elif begin[: len(_GZIP)] == _GZIP[: len(begin)]:
             content = (_inflated(begin, 16 + zlib.MAX_WBITS) if inner else None) or b""
         if content is not None:
             possible.insert(0, coding)
             begin = content
     return ", ".join((*inner, *possible)) or None
+
+
+def _is_text(begin: bytes) -> bool:
+    """Return whether content begins with some text in UTF-8, which compressed data do not."""
+    front = begin[:_TEXT]
+    if len(front) < _LEAST_TEXT or _NOT_IN_TEXT.search(front):
+        return False
+    try:
+        codecs.getincrementaldecoder("utf-8")().decode(front)  # the last character may be cut
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _inflated(begin: bytes, *windows: int) -> bytes | None:

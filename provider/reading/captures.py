@@ -1,13 +1,14 @@
 """Reads ARC and WARC records as captures: the response of a URL at a certain time, and its file offset.
 
 Reads WARC records of the types response, resource and revisit, and ARC records (WARC 1.1, section 6; ARC
-1.0). Other records are counted by type and skipped. A record with impossible facts becomes a problem.
+1.0). Other records are counted by type and skipped, and so are answers to requests of other methods than GET
+(`provider.reading.request_methods`). A record with impossible facts becomes a problem.
 """
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
-from typing import BinaryIO, Literal, NamedTuple
+from typing import BinaryIO, Literal, NamedTuple, TypeAlias
 
 from oai.digests import DigestCheck, PayloadDigest, is_of_nothing
 from oai.failures import FailureCode
@@ -27,6 +28,7 @@ from provider.reading.headers import (
     unfolded,
 )
 from provider.reading.languages import TEXT_CHARACTERS, language_of, refuse_without_library
+from provider.reading.request_methods import MethodRecord, method_of, with_methods
 from provider.reading.titles import (
     TITLE_WINDOW,
     find_title,
@@ -55,6 +57,15 @@ _NAMED_KINDS = frozenset(
         "dns",
         "whois",
         "urn",
+        # Methods of requests.
+        "head",
+        "post",
+        "put",
+        "delete",
+        "options",
+        "patch",
+        "connect",
+        "trace",
     }
 )
 
@@ -104,12 +115,19 @@ class Ignored:
     """A valid record of a kind that is not a document."""
 
     kind: str
-    """Its WARC type, or the scheme of its address: `request`, `dns`, …"""
+    """Its WARC type, the scheme of its address, or the method of its request: `request`, `dns`, `post`, …"""
 
     @classmethod
     def of(cls, kind: str) -> "Ignored":
         """Return one of this kind, or `other`: a file must not be able to create any number of kinds."""
         return cls(kind=kind if kind in _NAMED_KINDS else "other")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class IgnoredAnswer(Ignored):
+    """A response to a request of another method than GET, which is no capture of the page at its URL."""
+
+    capture: Capture
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,6 +141,7 @@ class ContentOptions:
 
 
 _NOTHING_MORE = ContentOptions()
+_Item: TypeAlias = MethodRecord[Capture | Ignored | FramingProblem]
 
 
 def content_options(settings: ProviderSettings) -> ContentOptions:
@@ -139,35 +158,46 @@ def read_captures(
     file: BinaryIO, options: ContentOptions = _NOTHING_MORE
 ) -> Iterator[Capture | Ignored | FramingProblem]:
     """Yield everything in an open ARC or WARC file, plain or gzipped, in order; uses constant memory."""
-    return read_records(file, _Captures(options))
+    for item, _, method in with_methods(_records(file, options)):
+        if method and isinstance(item, Capture):
+            yield IgnoredAnswer(kind=Ignored.of(method.lower()).kind, capture=item)
+        else:
+            yield item
+
+
+def _records(file: BinaryIO, options: ContentOptions) -> Iterator[_Item]:
+    for record in read_records(file, _Captures(options)):
+        yield (record, None, "") if isinstance(record, FramingProblem) else record
 
 
 class _Captures:
-    """Makes captures from records (see `provider.reading.framing.Taker`)."""
+    """Makes captures from records (see `provider.reading.framing.ItemBuilder`)."""
 
     def __init__(self, options: ContentOptions) -> None:
         self._options = options
 
-    def take(self, content: Content, offset: int) -> tuple[Capture | Ignored | FramingProblem, int]:
+    def take(self, content: Content, offset: int) -> tuple[_Item, int]:
         """Return the record's capture, or another item, and the record's length according to its header."""
         header = read_header(content)
         if header is None:
-            return Ignored(kind="empty"), len(content.front)
+            return (Ignored(kind="empty"), None, ""), len(content.front)
         kind = _kind_left(header)
         if kind is not None:
+            method = method_of(content, header)
             content.pass_to(header.end)
-            return Ignored.of(kind), header.end
+            return (Ignored.of(kind), header, method), header.end
         try:
             address, time = _address_and_time(header)
             if not header.is_segment:
-                return self._capture(content, offset, header, address, time), header.end
+                capture = self._capture(content, offset, header, address, time)
+                return (capture, header, ""), header.end
             code, reason = FailureCode.ARCHIVE_RECORD_SEGMENTED, SEGMENTED
         except (RefusedError, LongHeaderError) as refusal:
             code, reason = FailureCode.ARCHIVE_RECORD_INVALID, str(refusal)
         content.pass_to(header.end)
-        return FramingProblem.of(code, reason, offset=offset), header.end
+        return (FramingProblem.of(code, reason, offset=offset), None, ""), header.end
 
-    def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[Capture, int]:
+    def rescue(self, content: Content, offset: int, damage: DamageError) -> tuple[_Item, int]:
         """Return the capture if its payload can be verified although the record's length is wrong."""
         header = read_header(content)
         if header is None or header.is_segment or _kind_left(header) is not None:
@@ -186,14 +216,13 @@ class _Captures:
         found = self._capture(content, offset, header, address, time, check)
         if check is not None and not check.well():
             raise damage
-        return found, header.end
+        return (found, header, ""), header.end
 
-    def measured(
-        self, item: Capture | Ignored | FramingProblem, packed_length: int
-    ) -> Capture | Ignored | FramingProblem:
+    def measured(self, item: _Item, packed_length: int) -> _Item:
         """Return the item; a capture with the bytes that its record takes in the file."""
-        if isinstance(item, Capture) and packed_length <= _MOST_PACKED:
-            return item._replace(packed_length=packed_length)
+        capture, header, method = item
+        if isinstance(capture, Capture) and packed_length <= _MOST_PACKED:
+            return capture._replace(packed_length=packed_length), header, method
         return item
 
     def _capture(

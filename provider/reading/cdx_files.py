@@ -31,6 +31,7 @@ _WANTED: Final = {
     "k": "digest",
     "V": "offset",
     "g": "filename",
+    "N": "key",
 }
 _NEEDED: Final = ("url", "timestamp", "offset", "filename")
 _JSON_PARTS: Final = 3
@@ -42,6 +43,8 @@ _REVISIT: Final = "revisit"
 _SECONDS: Final = 14
 _MOST_DIGITS: Final = 18
 _CHECK_EVERY: Final = 256
+_METHOD_IN_KEY = re.compile(r"[?&]__wb_method=([a-z]+)", re.IGNORECASE)
+"""How pywb names the method in the key of an answer to a request other than GET."""
 _LONGEST_NAME: Final = 1000
 """Bytes of a file name; file systems allow 255, and an index of PostgreSQL 2,700."""
 
@@ -177,7 +180,8 @@ def _json_fields(line: str) -> Mapping[str, str]:
         raise RefusedError(f"not JSON: {error}") from None
     if not isinstance(found, dict):
         raise RefusedError(f"{line[:60]!r} is not a sort key, time stamp and JSON object")
-    return {name: str(value) for name, value in found.items() if value is not None} | {"timestamp": parts[1]}
+    given = {"key": parts[0], "timestamp": parts[1]}
+    return {name: str(value) for name, value in found.items() if value is not None} | given
 
 
 def _column_fields(line: str, columns: list[str] | None) -> Mapping[str, str]:
@@ -194,7 +198,7 @@ def _capture(fields: Mapping[str, str]) -> ListedCapture | Ignored:
     mime_type = known.get("mime")
     record_type = _record_type(mime_type)
     left = record_type if record_type not in TAKEN else scheme_left(known.get("url", ""))
-    if left:
+    if left := left or _other_method(known):
         return Ignored.of(left)
     missing = [name for name in _NEEDED if name not in known]
     if missing:
@@ -220,6 +224,13 @@ def _capture(fields: Mapping[str, str]) -> ListedCapture | Ignored:
         file_name=known["filename"].rpartition("/")[2],
         offset=int(known["offset"]),
     )
+
+
+def _other_method(known: Mapping[str, str]) -> str | None:
+    """Return the method of the request that a line's capture answers, in small letters; None if it is GET."""
+    in_key = _METHOD_IN_KEY.search(known.get("key", ""))
+    method = known.get("method") or (in_key[1] if in_key else "get")
+    return None if method.lower() == "get" else method.lower()
 
 
 def _record_type(mime_type: str | None) -> str:

@@ -31,6 +31,8 @@ _ODD_ARC_LINE = re.compile(
 _SCHEME = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:")
 _HTTP_MESSAGE = re.compile(r"(?:application|message)/http\b", re.IGNORECASE)
 _DIGEST = re.compile(rb"[A-Za-z0-9-]{1,32}:[A-Za-z0-9+/=_-]{1,256}")
+_SHA1 = re.compile(rb"[A-Z2-7]{32}")
+"""SHA-1 in base32 without the algorithm, as in CDX files."""
 _STATUS = re.compile(rb"(?:HTTP/[0-9.]+|ICY)[ \t]+([0-9]{3})\b")
 _INTERIM = re.compile(rb"HTTP/[0-9.]+[ \t]+1(?!01)[0-9]{2}\b")
 _CONTENT_TYPE = re.compile(rb"\ncontent-type[ \t]*:[ \t]*([^\r\n]*)", re.IGNORECASE)
@@ -65,6 +67,8 @@ class RecordHeader(NamedTuple):
     is_arc: bool
     is_segment: bool
     """Whether only a part of what was captured is in this record (WARC 1.1, section 7)."""
+    head: bytes = b""
+    """All of a WARC record's header, as it is in the file."""
 
     @property
     def own_type(self) -> str | None:
@@ -112,12 +116,19 @@ def _warc_header(content: Content, begin: int) -> RecordHeader:
         target=decoded(fields.get(b"warc-target-uri", b"")),
         date=decoded(fields.get(b"warc-date", b"")),
         mime_type=mime_type,
-        digest=digest.decode("ascii") if digest and _DIGEST.fullmatch(digest) else None,
+        digest=_digest(digest) if digest else None,
         block=block,
         end=block + _number(length, "WARC header: Content-Length"),
         is_arc=False,
         is_segment=b"warc-segment-number" in fields,
+        head=head,
     )
+
+
+def _digest(stated: bytes) -> str | None:
+    if _SHA1.fullmatch(stated):
+        return f"sha1:{stated.decode()}"
+    return stated.decode() if _DIGEST.fullmatch(stated) else None
 
 
 def _warc_head(content: Content, begin: int) -> bytes:

@@ -27,7 +27,8 @@ from provider.storage.zip_directory import MemberError
 
 _PACKAGE: Final = "datapackage.json"
 _PACKAGE_DIGEST: Final = "datapackage-digest.json"
-_PAGES: Final = "pages/pages.jsonl"
+_PAGES: Final = ("pages/pages.jsonl", "pages/extraPages.jsonl")
+"""Browsertrix Crawler and py-wacz (`--split-seeds`) write only the seeds to the first one."""
 _MOST_PACKAGE: Final = 4 << 20
 _MOST_BYTES: Final = 32 << 20
 _LONGEST_LINE: Final = 1 << 16
@@ -87,8 +88,7 @@ class _Reader:
         elif content is not None:
             self._check(content)
             resources = self._resources(content)
-        pages = self._pages(self._content(_PAGES, _MOST_BYTES) or b"")
-        return Package(resources=resources, pages=pages, faults=tuple(self.faults))
+        return Package(resources=resources, pages=self._pages(), faults=tuple(self.faults))
 
     def _content(self, path: str, most: int) -> bytes | None:
         try:
@@ -130,12 +130,26 @@ class _Reader:
                 )
         return found
 
-    def _pages(self, content: bytes) -> dict[str, list[tuple[datetime, str]]]:
+    def _pages(self) -> dict[str, list[tuple[datetime, str]]]:
+        """Return the pages of all lists, whose limits count together."""
         found: dict[str, list[tuple[datetime, str]]] = {}
-        faulty = 0
+        most_bytes, most_pages = _MOST_BYTES, _MOST_PAGES
+        for path in _PAGES:
+            content = self._content(path, most_bytes) or b""
+            most_bytes -= len(content)
+            most_pages -= self._add_pages(found, path, content, most_pages)
+        for visits in found.values():
+            visits.sort()
+        return found
+
+    def _add_pages(
+        self, found: dict[str, list[tuple[datetime, str]]], path: str, content: bytes, most: int
+    ) -> int:
+        """Add the pages of one list; return the number of its lines that were read, after the header."""
+        faulty = number = 0
         for number, line in enumerate(io.BytesIO(content)):
-            if number > _MOST_PAGES:
-                self.faults.append(f"titles are taken from the first {_MOST_PAGES:,} pages of {_PAGES}")
+            if number > most:
+                self.faults.append(f"titles are taken from the first {most:,} pages of {path}")
                 break
             page = _json(line) if len(line) <= _LONGEST_LINE else None
             if not isinstance(page, dict) or not isinstance(page.get("url"), str):
@@ -143,15 +157,17 @@ class _Reader:
             elif (visit := _visit(page)) is not None:
                 found.setdefault(visit[0], []).append(visit[1:])
         if faulty:
-            self.faults.append(f"{faulty:,} lines of {_PAGES} are not pages")
-        for visits in found.values():
-            visits.sort()
-        return found
+            self.faults.append(f"{faulty:,} lines of {path} are not pages")
+        return min(number, most)
 
 
 def _visit(page: dict[str, Any]) -> tuple[str, datetime, str] | None:
-    """Return a page's URL as captures have it, the time and the title; None if it has no title."""
-    title = tidy(page["title"]) if isinstance(page.get("title"), str) else None
+    """Return a page's URL as captures have it, the time and the title; None if it has no title.
+
+    None also for one that answers a request of another method than GET.
+    """
+    is_got = str(page.get("method") or "GET").upper() == "GET"
+    title = tidy(page["title"]) if is_got and isinstance(page.get("title"), str) else None
     if title is None:
         return None
     try:

@@ -73,6 +73,17 @@ def warc_other(record_type: str, target: str = "http://a.example/") -> bytes:
     return warc_record(page)
 
 
+def request_record(url: str, method: str, number: int, fields: str = "") -> bytes:
+    """A WARC record of a request, with this number in its identifier and further fields in its header."""
+    block = f"{method} /x HTTP/1.1\r\nHost: a.example\r\n\r\n".encode()
+    head = (
+        f"WARC/1.0\r\nWARC-Type: request\r\nWARC-Target-URI: {url}\r\nWARC-Date: {Page(url=url).date}\r\n"
+        f"WARC-Record-ID: <urn:uuid:00000000-0000-0000-0000-{number:012}>\r\n{fields}"
+        f"Content-Type: application/http; msgtype=request\r\nContent-Length: {len(block)}\r\n\r\n"
+    )
+    return head.encode() + block + b"\r\n\r\n"
+
+
 def arc_record(page: Page, *, length: int | str | None = None, date: str | None = None) -> bytes:
     """An ARC record; `length` and `date` are written instead of the true ones."""
     digits = date or "".join(filter(str.isdigit, page.date))

@@ -50,7 +50,7 @@ def test_the_status_names_files_of_the_same_name(
         indexed(database, tmp_path / folder / "same.warc.gz", [Page(url=f"http://{folder}.example/")])
         named = zatva(environment, "status")
         assert ("have the same name" in named.stderr, "same.warc" in named.stdout) == (folder == "two",) * 2
-    assert objects(environment, "status")[0]["shared_names"] == ["same.warc"]
+    assert objects(environment, "status")[0]["shared_names"] == ["same.warc.gz"]
 
 
 def test_indexing_a_folder_reports_each_file(environment: dict[str, str], tmp_path: Path) -> None:

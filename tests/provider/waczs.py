@@ -28,6 +28,8 @@ def wacz(
     listed = "".join(json.dumps(page) + "\n" for page in pages)
     content: dict[str, str | bytes] = {f"archive/{name}": data for name, data in archives.items()}
     content["pages/pages.jsonl"] = others.get("pages_jsonl", PAGES_HEADER + listed)
+    if "extraPages_jsonl" in others:
+        content["pages/extraPages.jsonl"] = others["extraPages_jsonl"]
     content["datapackage.json"] = others.get("datapackage", json.dumps(datapackage(content)))
     if digest := others.get("digest", _digest(content["datapackage.json"])):
         content["datapackage-digest.json"] = digest

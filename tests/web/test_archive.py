@@ -220,6 +220,22 @@ async def test_documents_of_a_url_are_found_page_by_page(
     assert {key for key in keys if key in first + second} == set(keys)
 
 
+@pytest.mark.parametrize(
+    "given", ["site.example.org/sha2*", "http://site.example.org/sha2*", "*.site.example.org"]
+)
+async def test_documents_are_found_by_a_url_with_an_asterisk(
+    administrator: Browser, archive: Archive, given: str
+) -> None:
+    url = "http://site.example.org/sha256"
+    archive.add(url)
+    for chosen in ("", "&match=exact", "&match=prefix"):
+        assert url in (await administrator.get(f"/archive/documents?url={given}{chosen}"))[1]
+    documents = f"/api/v1/archive/documents?url={given}"
+    found = json.loads((await administrator.get(documents))[1])["items"]
+    assert [one["url"] for one in found] == [url]
+    assert json.loads((await administrator.get(f"{documents}&match=exact"))[1])["items"] == []
+
+
 async def test_a_search_for_an_identifier_opens_its_document(
     administrator: Browser, archive: Archive
 ) -> None:

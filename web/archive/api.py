@@ -19,7 +19,7 @@ from provider.holdings import selection
 from provider.holdings.capture import FoundCapture
 from provider.holdings.document_details import DocumentFacts, InCollection
 from provider.holdings.identifiers import oai_identifier
-from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures
+from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures, read_wildcard
 from provider.holdings.selection import Selection
 from provider.holdings.sets import Node, Tree, children, tree_of
 from provider.holdings.status import archive_status, by_month
@@ -230,7 +230,10 @@ class DocumentQuery(Paged):
     """Filters for documents."""
 
     url: str = Field(min_length=1, max_length=4000, description="A URL, a URL prefix, or a host.")
-    match: MatchType = Field(MatchType.EXACT, description="How the URL is matched.")
+    match: MatchType = Field(
+        MatchType.EXACT,
+        description="How the URL is matched; without it, `host/path*` is a prefix and `*.host` a domain.",
+    )
     since: Moment | None = Field(None, description="Captured at this time or later.")
     until: Moment | None = Field(None, description="Captured at this time or earlier.")
 
@@ -271,9 +274,11 @@ async def _documents(call: Call) -> Page[FoundOut]:
     """List archived documents of a URL, including hidden documents."""
     query = call.asked(DocumentQuery)
     place = after(call, tuple[uuid.UUID | None, str | None, bool])
+    is_chosen = "match" in query.model_fields_set
+    url, match = (query.url, query.match) if is_chosen else read_wildcard(query.url)
     wanted = Query(
-        url=query.url,
-        match=query.match,
+        url=url,
+        match=match,
         since=query.since,
         until=query.until,
         limit=query.limit,

@@ -14,7 +14,7 @@ from provider.export.warc_download import export_warc
 from provider.holdings import selection
 from provider.holdings.document_details import DocumentFacts, document_facts
 from provider.holdings.identifiers import oai_identifier, parse_oai_identifier
-from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures
+from provider.holdings.lookup import LookupPlace, MatchType, Query, find_captures, read_wildcard
 from provider.holdings.selection import Selection
 from provider.holdings.sets import is_set_spec
 from web.archive.address import document_address
@@ -37,8 +37,7 @@ KEY: Final = r"{key:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}}"
 async def listing(request: web.Request) -> web.Response:
     """Show the captures of a URL, or the lookup form."""
     settings = request.config_dict[SETTINGS]
-    url = request.query.get("url", "").strip()[:_LONGEST]
-    match = _match(request, url)
+    url, match = _wanted(request)
     key = _key(settings.provider.namespace, url)
     if key is not None:
         raise web.HTTPSeeOther(f"/archive/documents/{key}")
@@ -72,9 +71,9 @@ async def listing(request: web.Request) -> web.Response:
 @needs(Right.LOOK_AROUND)
 async def as_warc(request: web.Request) -> web.StreamResponse:
     """Download the captures that the look-up finds as a WARC file; only those that are open to everybody."""
-    url = request.query.get("url", "").strip()[:_LONGEST]
+    url, match = _wanted(request)
     since, until = _days(request).moments()
-    query = Query(url=url, match=_match(request, url), since=since, until=until, limit=_PAGE)
+    query = Query(url=url, match=match, since=since, until=until, limit=_PAGE)
     settings, database = request.config_dict[SETTINGS].provider, database_of(request).database
     # Without the reader's address, because a client can forge that of a reading room here.
     steps = export_warc(database, settings, query)
@@ -168,12 +167,15 @@ def _days(request: web.Request) -> CaptureDays:
     return CaptureDays.model_construct(since=day_in(request, "since"), until=day_in(request, "until"))
 
 
-def _match(request: web.Request, url: str) -> MatchType:
-    """Return how to search: as chosen, or for a host alone everything below it."""
+def _wanted(request: web.Request) -> tuple[str, MatchType]:
+    """Return the URL and how to search: by an asterisk, as chosen, or for a host alone everything below."""
+    url, match = read_wildcard(request.query.get("url", "").strip()[:_LONGEST])
     given = request.query.get("match", "")
-    if given in list(MatchType):
-        return MatchType(given)
-    return MatchType.DOMAIN if "." in url and "/" not in url else MatchType.EXACT
+    if match is MatchType.EXACT and given in list(MatchType):
+        match = MatchType(given)
+    elif match is MatchType.EXACT and "." in url and "/" not in url:
+        match = MatchType.DOMAIN
+    return url, match
 
 
 def matches() -> list[tuple[str, str]]:

@@ -49,7 +49,7 @@ def test_names_shared_by_several_files_with_documents_are_listed(database: Datab
         for path, documents in paths.items():
             name = stored_name(path.rpartition("/")[2])
             session.add(Arc(path=path, name=name, size=1, modified=UNREAD, documents=documents))
-        assert shared_names(session) == ["shared.warc"]
+        assert shared_names(session) == ["shared.warc.gz"]
 
 
 def test_only_a_missing_file_of_the_same_name_is_recognised_as_moved(database: Database) -> None:

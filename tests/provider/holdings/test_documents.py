@@ -163,13 +163,22 @@ async def test_an_encoded_document_is_served_as_archived_with_its_content_encodi
 HTML = b"<html><title>Readable</title>text"
 PACKED = gzip.compress(HTML, mtime=0)
 PACKED_TWICE = gzip.compress(PACKED, mtime=0)
+BROTLI = b"\x1b\x1f\x00\xf8\x25\x00\xa2\xb1\x40\x20" + bytes(range(128, 168))
 CODED: list[tuple[str, bytes, bool]] = [
     ("gzip", HTML, False),
     (" X-Gzip ", HTML, False),
     ("deflate", HTML, False),
     ("deflate", b'{"items": [1, 2, 3]}', False),
     ("deflate", b"body { color: black }", False),
-    ("br", HTML, True),
+    ("br", HTML, False),
+    ("br", ("<p>" + "\N{LATIN SMALL LETTER C WITH CARON}" * 1000).encode(), False),
+    ("br", BROTLI, True),
+    ("br", b"short", True),
+    ("br", b"", True),
+    ("zstd", HTML, False),
+    ("zstd", b"", True),
+    ("zstd", b"\x28\xb5\x2f\xfd\x20\x05\x29\x00\x00short", True),
+    ("zstd", b"\x50\x2a\x4d\x18\x00\x00\x00\x00\x28\xb5\x2f\xfd", True),
     ("x-gzip", PACKED, True),
     ("gzip", b"", True),
     ("deflate", b"", True),
@@ -177,7 +186,8 @@ CODED: list[tuple[str, bytes, bool]] = [
     ("deflate", zlib.compress(HTML)[2:-4], True),
     ("gzip, gzip", HTML, False),
     ("gzip, gzip", PACKED_TWICE, True),
-    ("gzip, br", HTML, True),
+    ("gzip, br", HTML, False),
+    ("gzip, br", BROTLI, True),
 ]
 
 
@@ -211,7 +221,7 @@ async def test_content_encoding_is_sent_only_if_the_content_has_it(
             zlib.compress(PACKED),
             "gzip, deflate",
         ),
-        (("Content-Encoding: gzip", "Content-Encoding: br"), HTML, "gzip, br"),
+        (("Content-Encoding: gzip", "Content-Encoding: br"), BROTLI, "gzip, br"),
         (("Transfer-Encoding: gzip", "Transfer-Encoding: chunked"), chunked(PACKED, 7), "gzip"),
         (("Content-Type: text/css", "Content-Encoding: gzip", "Content-Encoding: gzip"), HTML, None),
     ],

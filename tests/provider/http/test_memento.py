@@ -14,12 +14,15 @@ from oai.settings import Settings
 from provider.app import create_app
 from provider.holdings.access import set_rule
 from provider.holdings.collections import add_collection, assign
+from provider.holdings.lookup import Query
+from provider.holdings.mementos import negotiate
 from provider.holdings.rules import Rule
 from provider.holdings.selection import Selection, hide
 from provider.http import memento
 from provider.http.memento import TIMEGATE, TIMEMAP, accepted_datetime, original_resource
 from provider.indexing.indexer import IndexOptions, index_file
 from provider.models import Access
+from tests.plans import work_of
 from tests.provider.archives import Page, capture_key, warc_record, write_archive
 from tests.provider.conftest import Kept, Provider, small_pages
 from tests.provider.http import memento_client
@@ -64,6 +67,18 @@ def archive(database: Database, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def kept_archive(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> None:
     write_and_index(kept.open(), tmp_path_factory.mktemp("archive"))
+
+
+@pytest.fixture(scope="module")
+def visited(kept: Kept, tmp_path_factory: pytest.TempPathFactory) -> Database:
+    """Visits with redirects to the same URL key, and a URL with 3,000 of them in a minute."""
+    times = [f"2012-01-01T00:00:{number // 100:02}.{number % 100:02}Z" for number in range(3000)]
+    many = [Page(url="http://many.example/", date=time, status=301) for time in times]
+    path = tmp_path_factory.mktemp("visits") / "x.warc.gz"
+    write_archive(path, [warc_record(page) for page in (*VISITS, *many)])
+    database = kept.open()
+    index_file(database, path, IndexOptions(margin=1))
+    return database
 
 
 def write_and_index(database: Database, folder: Path) -> None:
@@ -185,6 +200,50 @@ async def test_a_timegate_redirects_to_the_closest_memento(port: int) -> None:
         (links,) = (value for name, value in answer.fields if name == "Link")
         timemap = f'<{BASE}timemap/link/{HOME}>; rel="timemap"; type="application/link-format"'
         assert links.startswith(f'<{HOME}>; rel="original", {timemap}, ')
+
+
+SECURE = "https://www.b.example/"
+VISITS = [
+    Page(url="http://b.example/", date="2015-01-01T10:00:00Z", status=301, body=b""),
+    Page(url=SECURE, date="2015-01-01T10:00:00Z"),
+    Page(url=SECURE, date="2017-01-01T10:00:00Z"),
+    Page(url="http://b.example/", date="2017-01-01T10:00:30Z", status=302, body=b""),
+    Page(url="http://b.example/", date="2019-01-01T10:00:00Z", status=308, body=b""),
+    Page(url=SECURE, date="2019-01-01T10:05:00Z", status=404),
+    Page(url="http://b.example/", date="2021-01-01T10:00:00Z", status=301, body=b""),
+    Page(url=SECURE, date="2021-01-01T10:00:01Z", status=304, record_type="revisit", body=b""),
+]
+
+
+@pytest.mark.parametrize(
+    ("moment", "chosen"),
+    [
+        (datetime(2014, 1, 1, tzinfo=UTC), 1),
+        (datetime(2016, 12, 31, tzinfo=UTC), 2),
+        (datetime(2017, 3, 1, tzinfo=UTC), 2),
+        (datetime(2018, 12, 1, tzinfo=UTC), 4),
+        (datetime(2020, 12, 31, tzinfo=UTC), 7),
+        (None, 7),
+    ],
+)
+def test_a_timegate_passes_over_a_redirect_of_the_same_visit(
+    visited: Database, moment: datetime | None, chosen: int
+) -> None:
+    query = Query(url="b.example", limit=1, examined=1000)
+    with visited.session() as session:
+        named = negotiate(session, query, moment)
+    assert named is not None
+    assert named.chosen.key == key_of(VISITS[chosen])
+
+
+def test_the_look_up_beside_a_redirect_reads_a_limited_number_of_rows(visited: Database) -> None:
+    query = Query(url="many.example", limit=1, examined=1000)
+    with work_of(visited, "ix_document", "url_key") as work, visited.session() as session:
+        named = negotiate(session, query, datetime(2000, 1, 1, tzinfo=UTC))
+    assert named is not None
+    assert named.chosen.archived == datetime(2012, 1, 1, tzinfo=UTC)
+    assert work
+    assert max(work) < 3000  # each part of a plan counts its rows again
 
 
 RELATIONS = [

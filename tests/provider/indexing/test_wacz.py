@@ -30,7 +30,7 @@ from provider.storage.zip_directory import MOST_DIRECTORY, MemberError, read_dir
 from tests.provider.archives import Page, frame, packed, skippable, warc_other, warc_record, write_archive
 from tests.provider.holdings.test_documents_access import revisit
 from tests.provider.reading.test_zstd_frames import DICTIONARIES
-from tests.provider.waczs import datapackage, multi_wacz, wacz
+from tests.provider.waczs import PAGES_HEADER, datapackage, multi_wacz, wacz
 
 OPTIONS = IndexOptions(margin=1)
 PAGES = [
@@ -384,6 +384,30 @@ def test_missing_titles_are_filled_from_the_list_of_pages(database: Database, tm
     (report,) = index(database, wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED}, pages=pages))
     assert report.merged.problems == ()
     assert titles(database) == ["A", "Not this one", "From the list", None, None]
+
+
+def test_missing_titles_are_filled_from_both_lists_of_pages(database: Database, tmp_path: Path) -> None:
+    """Browsertrix Crawler lists only the seeds in the first one. An answer to a form is no page."""
+    posted = {"url": PAGES[1].url, "ts": "2007-11-02T03:05:00Z", "title": "Posted", "method": "POST"}
+    others = [posted, {"url": PAGES[1].url, "ts": "2020-01-01T00:00:00Z", "title": "Other", "method": "GET"}]
+    extra = PAGES_HEADER + "".join(json.dumps(page) + "\n" for page in others) + "[]\n"
+    seeds = [{"url": PAGES[0].url, "ts": "2007-11-02T03:04:00Z", "title": "Not this one"}]
+    path = wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED}, pages=seeds, extraPages_jsonl=extra)
+    (report,) = index(database, path)
+    assert titles(database)[:3] == ["A", "Not this one", "Other"]
+    assert [one.reason for one in report.merged.problems] == [
+        "1 lines of pages/extraPages.jsonl are not pages"
+    ]
+
+
+def test_the_limit_on_titles_counts_both_lists_of_pages(database: Database, tmp_path: Path) -> None:
+    line = json.dumps({"url": "http://x.example/", "title": "x"}) + "\n"
+    listed = PAGES_HEADER + line * 120_000
+    path = wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED}, pages_jsonl=listed, extraPages_jsonl=listed)
+    (report,) = index(database, path)
+    assert [one.reason for one in report.merged.problems] == [
+        "titles are taken from the first 80,000 pages of pages/extraPages.jsonl"
+    ]
 
 
 def test_an_invalid_or_empty_wacz_file_is_reported_and_not_stored(database: Database, tmp_path: Path) -> None:

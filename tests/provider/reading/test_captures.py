@@ -75,6 +75,14 @@ def test_a_stated_digest_is_stored_unchanged() -> None:
     assert capture(record).digest == "md5:0123"
 
 
+def test_a_digest_without_an_algorithm_is_a_sha_1_if_it_has_the_form_of_one() -> None:
+    for kind in ("response", "revisit"):
+        record = warc_record(replace(PAGE, record_type=kind))
+        assert capture(record.replace(b"sha1:", b"")).digest == PAGE.payload_digest
+        other = capture(record.replace(PAGE.payload_digest.encode(), b"ABC"))
+        assert other.digest == (PAGE.payload_digest if kind == "response" else None)
+
+
 def test_a_resource_has_the_type_and_digest_of_its_block() -> None:
     page = Page(url="http://a.example/logo", record_type="resource", mime_type="image/png", body=b"png")
     found = capture(warc_record(page))

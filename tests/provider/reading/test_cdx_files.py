@@ -361,3 +361,20 @@ def test_a_listed_document_gets_digest_and_type_from_the_record_in_its_file(
     assert (found.digest, found.record_type, found.http_status, found.length) == (
         PAGES[0].payload_digest, "response", 200, len(PAGES[0].body),
     )  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["POST", "HEAD", "OPTIONS"])
+def test_lines_of_answers_to_other_methods_than_get_are_ignored(tmp_path: Path, method: str) -> None:
+    url = "https://forms.example/search"
+    fields = {"url": url, "mime": "text/html", "status": "200", "offset": "0", "filename": "x.warc.gz"}
+    key = f"example,forms)/search?__wb_method={method.lower()}&name=jana"
+    listed = [
+        f"example,forms)/search 20200101100000 {json.dumps(fields | {'method': method})}",
+        f"{key} 20200101100000 {json.dumps(fields)}",
+        f"example,forms)/search 20200101100000 {json.dumps(fields | {'method': 'GET'})}",
+    ]
+    *ignored, page = read(write(tmp_path / "x.cdxj", *listed))
+    assert ignored == [Ignored(kind=method.lower())] * 2
+    assert isinstance(page, ListedCapture)
+    columns = f"{key} 20200101100000 {url} text/html 200 - - 0 x.warc.gz"
+    assert read(write(tmp_path / "x.cdx", HEADER_9, columns)) == ignored[:1]
