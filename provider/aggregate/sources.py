@@ -241,10 +241,10 @@ def withdraw_source(session: Session, repository_id: int) -> AggregateSource:
     return source
 
 
-def begin_walk(source: AggregateSource) -> None:
-    """Mark the source so that the next update checks all its records."""
+def begin_walk(source: AggregateSource, prefix: str = "") -> None:
+    """Mark the source so that the next update checks all its records, or those from this prefix on."""
     source.walk = RECORDS
-    source.walked_prefix = ""
+    source.walked_prefix = prefix
     source.walked_key = None
 
 
