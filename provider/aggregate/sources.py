@@ -27,11 +27,17 @@ GONE: Final = "gone"
 WITHDRAWAL: Final = "withdrawal"
 """Delete all records."""
 
-# Starts below the oldest transaction in progress, so that no line committed later is missed; of two
-# commands that insert at once, one does nothing.
+# Starts below the oldest transaction in progress, so that no line committed later is missed: at the newest
+# line there, whose absence later shows that lines were pruned. Of two commands that insert at once, one does
+# nothing.
 _FOLLOW_FROM_HERE: Final = """
+WITH oldest AS (SELECT CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) AS number)
 INSERT INTO aggregate_feed (id, transaction_id, change_id, followed)
-SELECT 1, CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) - 1, 0, clock_timestamp()
+SELECT 1, coalesce(newest.transaction_id, number - 1), coalesce(newest.change_id, 0), clock_timestamp()
+FROM oldest LEFT JOIN LATERAL (
+    SELECT transaction_id, change_id FROM oai_change WHERE transaction_id < number
+    ORDER BY transaction_id DESC, change_id DESC LIMIT 1
+) AS newest ON true
 ON CONFLICT DO NOTHING
 """
 # As in `find_repository`.
