@@ -101,6 +101,21 @@ WHERE withdrawn IS NULL
     AND NOT EXISTS (SELECT FROM oai_repository AS repository
                     WHERE repository.repository_id = source.repository_id)
 """
+# A hash, because approvals and records fetched again have no common number with runs, only times, which are
+# not in the order of their commits.
+_CHANGED_WITHOUT_FEED: Final = """
+SELECT repository_id, seen FROM (
+    SELECT repository_id, seen_history, hashtextextended(concat_ws(' ',
+        (SELECT max(history_id) FROM oai_history AS run WHERE run.repository_id = source.repository_id),
+        (SELECT extract(epoch FROM max(decided)) FROM oai_hold JOIN oai_harvest AS harvest USING (harvest_id)
+         WHERE harvest.repository_id = source.repository_id),
+        (SELECT extract(epoch FROM max(resolved)) FROM oai_quarantine AS rejected
+         WHERE rejected.repository_id = source.repository_id)
+    ), 0) AS seen
+    FROM aggregate_source AS source WHERE withdrawn IS NULL AND walk IS NULL
+) AS current
+WHERE seen <> seen_history
+"""
 
 Identified = Mapping[int, datetime | None]
 """When each repository last identified itself; its sets are listed then."""
@@ -278,30 +293,20 @@ def refresh_sources(session: Session, compared: Identified) -> Identified:
 
 
 def begin_walks_without_feed(session: Session) -> None:
-    """Without a change feed, start walks over the sources harvested since their last walk."""
-    history = harvested.HISTORY.c
-    newest = (
-        select(history.repository_id, func.max(history.history_id).label("history_id"))
-        .group_by(history.repository_id)
-        .subquery()
-    )
-    due = select(newest.c.repository_id, newest.c.history_id).join(
-        AggregateSource,
-        (AggregateSource.repository_id == newest.c.repository_id)
-        & (AggregateSource.seen_history < newest.c.history_id),
-    )
-    for repository_id, history_id in session.execute(
-        due.where(AggregateSource.withdrawn.is_(None), AggregateSource.walk.is_(None))
-    ).all():
+    """Without a change feed, start walks over the sources that may have changed since their last walk.
+
+    They were harvested, or a person approved a held run or fetched a rejected record again.
+    """
+    for repository_id, seen in session.execute(text(_CHANGED_WITHOUT_FEED)).all():
         source = session.get_one(AggregateSource, repository_id)
         begin_walk(source)
-        source.seen_history = history_id
+        source.seen_history = seen
     session.flush()
 
 
 def end_walks_without_feed(session: Session) -> bool:
     """Return whether earlier updates had no change feed, so that the changes before it are unknown."""
-    without = update(AggregateSource).where(AggregateSource.seen_history > 0).values(seen_history=0)
+    without = update(AggregateSource).where(AggregateSource.seen_history != 0).values(seen_history=0)
     return bool(session.execute(without.returning(AggregateSource.repository_id)).all())
 
 
