@@ -346,7 +346,7 @@ class AggregateCatalogue:
             base_url=entry.base_url,
             identifier=entry.harvested_identifier,
             datestamp=entry.harvested_datestamp,
-            namespace=entry.namespace,
+            namespace=entry.namespace or stored.namespace,
             harvested=entry.harvest_time,
             altered=entry.altered or stored.repaired,
             origin=stored.origin,

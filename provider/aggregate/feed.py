@@ -38,17 +38,26 @@ _NOTE_END: Final = """
 UPDATE aggregate_feed SET followed = clock_timestamp()
 WHERE followed < clock_timestamp() - interval '1 minute'
 """
-# A database copied into another cluster restarts its transaction numbers.
+# A database copied into another cluster restarts its transaction numbers. Lines are pruned from the oldest
+# on, except the newest of the old ones: if the last line read is gone, an unread one was old. The number is 0
+# if there was no line yet.
 _LOST: Final = """
 SELECT followed < clock_timestamp() - CAST(:kept AS interval)
     OR transaction_id > CAST(CAST(pg_current_xact_id() AS text) AS bigint)
-FROM aggregate_feed
+    OR change_id > 0 AND (
+        SELECT (oldest.transaction_id, oldest.change_id) > (feed.transaction_id, feed.change_id)
+        FROM oai_change AS oldest ORDER BY oldest.transaction_id, oldest.change_id LIMIT 1
+    )
+FROM aggregate_feed AS feed
 """
 _FOLLOWED: Final = select(AggregateSource).where(AggregateSource.withdrawn.is_(None))
 
 
 def is_lost(session: Session, kept: timedelta) -> bool:
-    """Return whether lines after the current position may be pruned; `kept` is how long lines are kept."""
+    """Return whether lines after the current position may have been pruned.
+
+    `kept` is how long lines are kept now; it may have been shorter.
+    """
     return bool(session.scalar(text(_LOST), {"kept": max(kept - _SAFETY, kept / 2)}))
 
 

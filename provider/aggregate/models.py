@@ -61,7 +61,8 @@ class AggregateSource(Base):
     walked_key: Mapped[uuid.UUID | None]
     """With the prefix: how far the walk has got through `oai_record`."""
     seen_history: Mapped[int] = mapped_column(BigInteger, server_default="0")
-    """Without a change feed, the newest `oai_history` row when the last walk started; otherwise 0."""
+    """Without a change feed, a hash of the newest `oai_history` row, approval and record fetched again when
+    the last walk started; otherwise 0."""
 
 
 class AggregateFormerAddress(Base):

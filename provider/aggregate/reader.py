@@ -15,7 +15,7 @@ from provider.aggregate.formats import Formats
 from provider.aggregate.identifiers import above, given_identifier, given_set, identifier_key
 from provider.aggregate.merge import Staged
 from provider.aggregate.models import AggregateFormat, AggregateRecord, AggregateSet, AggregateSource
-from provider.aggregate.sources import published_namespace
+from provider.aggregate.sources import RECORDS, begin_walk, published_namespace
 
 
 @dataclass(kw_only=True)
@@ -183,21 +183,41 @@ class Gatherer:
         rows = self.session.execute(query).all()
         missing = wanted.keys() - {row.identifier_key for row in rows}
         gone = self._known(source, prefix, [wanted[key] for key in missing]) if missing else []
-        return [*self.staged(source, rows), *gone]
+        formats = Formats(session=self.session, store=self.store)
+        staged = self._staged(source, rows, formats)
+        passed = source.walk != RECORDS or source.walked_prefix > prefix
+        if prefix in formats.begun and passed and self._others_deleted(source, prefix, list(wanted)):
+            begin_walk(source, prefix)
+        return [*staged, *gone]
+
+    def _others_deleted(self, source: AggregateSource, prefix: str, keys: Sequence[UUID]) -> bool:
+        """Return whether there are other deleted records, skipped while nothing showed the format."""
+        others = select(harvested.RECORD).where(
+            _RECORD.repository_id == source.repository_id,
+            _RECORD.metadata_prefix == prefix,
+            _RECORD.status == harvested.DELETED,
+            _RECORD.identifier_key.not_in(keys),
+        )
+        return bool(self.session.scalar(select(others.exists())))
 
     def staged(self, source: AggregateSource, rows: Sequence[Row[Any]]) -> list[Staged]:
-        """Return rows of `oai_record` as staged records."""
-        formats = Formats(session=self.session, store=self.store)
+        """Return rows of `oai_record` as staged records, without deleted ones of an unknown format."""
+        return self._staged(source, rows, Formats(session=self.session, store=self.store))
+
+    def _staged(self, source: AggregateSource, rows: Sequence[Row[Any]], formats: Formats) -> list[Staged]:
         sets = SourceSets(session=self.session, repository_id=source.repository_id, source=source.name)
         sets.learn({spec for row in rows for spec in row.set_specs or ()})
         altered = source.altered or self._is_normalised(source.repository_id)
         found = []
         for row in rows:
+            format_id = formats.number(row.repository_id, row.metadata_prefix)
+            if format_id is None:
+                continue
             identifier = self._given(source, row.identifier)
             found.append(
                 Staged(
                     repository_id=row.repository_id,
-                    format_id=formats.number(row.repository_id, row.metadata_prefix),
+                    format_id=format_id,
                     identifier=identifier,
                     identifier_key=identifier_key(identifier),
                     harvested_identifier=row.identifier,

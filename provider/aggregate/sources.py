@@ -27,11 +27,17 @@ GONE: Final = "gone"
 WITHDRAWAL: Final = "withdrawal"
 """Delete all records."""
 
-# Starts below the oldest transaction in progress, so that no line committed later is missed; of two
-# commands that insert at once, one does nothing.
+# Starts below the oldest transaction in progress, so that no line committed later is missed: at the newest
+# line there, whose absence later shows that lines were pruned. Of two commands that insert at once, one does
+# nothing.
 _FOLLOW_FROM_HERE: Final = """
+WITH oldest AS (SELECT CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) AS number)
 INSERT INTO aggregate_feed (id, transaction_id, change_id, followed)
-SELECT 1, CAST(CAST(pg_snapshot_xmin(pg_current_snapshot()) AS text) AS bigint) - 1, 0, clock_timestamp()
+SELECT 1, coalesce(newest.transaction_id, number - 1), coalesce(newest.change_id, 0), clock_timestamp()
+FROM oldest LEFT JOIN LATERAL (
+    SELECT transaction_id, change_id FROM oai_change WHERE transaction_id < number
+    ORDER BY transaction_id DESC, change_id DESC LIMIT 1
+) AS newest ON true
 ON CONFLICT DO NOTHING
 """
 # As in `find_repository`.
@@ -94,6 +100,21 @@ UPDATE aggregate_source AS source SET withdrawn = now(), walk = :withdrawal
 WHERE withdrawn IS NULL
     AND NOT EXISTS (SELECT FROM oai_repository AS repository
                     WHERE repository.repository_id = source.repository_id)
+"""
+# A hash, because approvals and records fetched again have no common number with runs, only times, which are
+# not in the order of their commits.
+_CHANGED_WITHOUT_FEED: Final = """
+SELECT repository_id, seen FROM (
+    SELECT repository_id, seen_history, hashtextextended(concat_ws(' ',
+        (SELECT max(history_id) FROM oai_history AS run WHERE run.repository_id = source.repository_id),
+        (SELECT extract(epoch FROM max(decided)) FROM oai_hold JOIN oai_harvest AS harvest USING (harvest_id)
+         WHERE harvest.repository_id = source.repository_id),
+        (SELECT extract(epoch FROM max(resolved)) FROM oai_quarantine AS rejected
+         WHERE rejected.repository_id = source.repository_id)
+    ), 0) AS seen
+    FROM aggregate_source AS source WHERE withdrawn IS NULL AND walk IS NULL
+) AS current
+WHERE seen <> seen_history
 """
 
 Identified = Mapping[int, datetime | None]
@@ -241,10 +262,10 @@ def withdraw_source(session: Session, repository_id: int) -> AggregateSource:
     return source
 
 
-def begin_walk(source: AggregateSource) -> None:
-    """Mark the source so that the next update checks all its records."""
+def begin_walk(source: AggregateSource, prefix: str = "") -> None:
+    """Mark the source so that the next update checks all its records, or those from this prefix on."""
     source.walk = RECORDS
-    source.walked_prefix = ""
+    source.walked_prefix = prefix
     source.walked_key = None
 
 
@@ -272,30 +293,20 @@ def refresh_sources(session: Session, compared: Identified) -> Identified:
 
 
 def begin_walks_without_feed(session: Session) -> None:
-    """Without a change feed, start walks over the sources harvested since their last walk."""
-    history = harvested.HISTORY.c
-    newest = (
-        select(history.repository_id, func.max(history.history_id).label("history_id"))
-        .group_by(history.repository_id)
-        .subquery()
-    )
-    due = select(newest.c.repository_id, newest.c.history_id).join(
-        AggregateSource,
-        (AggregateSource.repository_id == newest.c.repository_id)
-        & (AggregateSource.seen_history < newest.c.history_id),
-    )
-    for repository_id, history_id in session.execute(
-        due.where(AggregateSource.withdrawn.is_(None), AggregateSource.walk.is_(None))
-    ).all():
+    """Without a change feed, start walks over the sources that may have changed since their last walk.
+
+    They were harvested, or a person approved a held run or fetched a rejected record again.
+    """
+    for repository_id, seen in session.execute(text(_CHANGED_WITHOUT_FEED)).all():
         source = session.get_one(AggregateSource, repository_id)
         begin_walk(source)
-        source.seen_history = history_id
+        source.seen_history = seen
     session.flush()
 
 
 def end_walks_without_feed(session: Session) -> bool:
     """Return whether earlier updates had no change feed, so that the changes before it are unknown."""
-    without = update(AggregateSource).where(AggregateSource.seen_history > 0).values(seen_history=0)
+    without = update(AggregateSource).where(AggregateSource.seen_history != 0).values(seen_history=0)
     return bool(session.execute(without.returning(AggregateSource.repository_id)).all())
 
 

@@ -79,6 +79,8 @@ class StoredRecord:
 
     metadata: str
     """The whole `metadata` element."""
+    namespace: str
+    """The namespace of the element in it; empty if it has none."""
     abouts: Sequence[str]
     """The whole `about` elements, except the one with the provenance."""
     origin: str
@@ -116,8 +118,13 @@ def read_stored(base: Path, filename: str, identifier: str) -> StoredRecord:
         wrong = "the file has no metadata" if found == identifier else f"the file has the record {found!r}"
         raise UnreadableRecordError(f"{path}: {wrong}")
     abouts, origin = _abouts(root)
+    content = next(metadata.iterchildren(etree.Element), None)
     return StoredRecord(
-        metadata=_written(metadata), abouts=abouts, origin=origin, repaired=root.find(_REPAIRED) is not None
+        metadata=_written(metadata),
+        namespace="" if content is None else etree.QName(content).namespace or "",
+        abouts=abouts,
+        origin=origin,
+        repaired=root.find(_REPAIRED) is not None,
     )
 
 

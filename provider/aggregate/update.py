@@ -22,6 +22,7 @@ from oai.database import make_statistics
 from oai.settings import Settings
 from provider.aggregate import sources
 from provider.aggregate.feed import Follower, horizon, is_lost, walk
+from provider.aggregate.formats import Formats
 from provider.aggregate.merge import Staged, merge
 from provider.aggregate.models import AggregateSource
 from provider.aggregate.reader import Gatherer, list_leaving
@@ -289,6 +290,7 @@ class Updater:
     def _prepare(self) -> None:
         """Apply changes to sources, and ensure that following the feed misses no change."""
         identified = sources.refresh_sources(self.session, self.compared)
+        Formats(session=self.session, store=self.settings.store).name_unknown()
         keep_days = self.settings.harvester.keep_changes
         if not keep_days:
             sources.begin_walks_without_feed(self.session)

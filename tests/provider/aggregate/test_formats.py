@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 from oai.vocabulary import OAI_DC_NAMESPACE
 from provider.aggregate.formats import Formats
 from provider.aggregate.models import AggregateFormat
-from provider.aggregate.sources import walk_everything
+from provider.aggregate.sources import add_source, find_repository, walk_everything
 from tests.provider.aggregate.harvested_rows import Harvested
 from tests.provider.served import until
 
@@ -161,3 +161,140 @@ def test_namespaces_that_differ_only_in_a_slash_at_the_end_are_one_format(harves
         _declare(session, "urn:v", prefix="v", repository_id=2)
         formats = Formats(session=session, store=harvested.settings.store)
         assert formats.number(1, "v") == formats.number(2, "v")
+
+
+_SECOND = """
+WITH two AS (
+    INSERT INTO oai_repository (base_url, base_dir) VALUES ('http://p/', 'one') RETURNING repository_id
+)
+INSERT INTO oai_record (repository_id, metadata_prefix, identifier, identifier_key, filename, datestamp,
+    status, digest)
+SELECT two.repository_id, metadata_prefix, identifier, identifier_key, '../one/' || filename, datestamp,
+    'active', digest
+FROM oai_record CROSS JOIN two
+"""
+_IN_V = """
+UPDATE oai_record SET metadata_prefix = 'v';
+UPDATE oai_change SET metadata_prefix = 'v';
+UPDATE aggregate_source SET walk = NULL;
+"""
+
+
+def _write_in_v(harvested: Harvested, *, deleted: str = "", version: int = 0, only: str = "123") -> None:
+    """Write records in MARC in the format `v`, which the source does not declare."""
+    with harvested.database.session() as session:
+        session.execute(text("UPDATE oai_record SET metadata_prefix = 'oai_dc'"))
+        for name in only:
+            harvested.write(session, name, version=version, namespace=_SLIM, deleted=name in deleted)
+        session.execute(text(_IN_V))
+        session.commit()
+
+
+def _add_second(harvested: Harvested, namespace: str) -> None:
+    """Add a source with the same records in the same prefix, with its own identifiers."""
+    with harvested.database.session() as session:
+        session.execute(text(_SECOND))
+        _declare(session, namespace, prefix="v", repository_id=2)
+        add_source(session, find_repository(session, "2"), name="two", identifiers="own")
+        session.commit()
+
+
+def _formats(harvested: Harvested) -> list[tuple[str, str, str]]:
+    with harvested.database.session() as session:
+        stored = session.execute(text("SELECT prefix, namespace, schema FROM aggregate_format ORDER BY id"))
+        return [tuple(row) for row in stored]
+
+
+def test_a_format_is_published_when_its_first_record_is_live(harvested: Harvested) -> None:
+    _write_in_v(harvested, deleted="123")
+    assert (harvested.update(), _formats(harvested)) == (0, [])
+    _write_in_v(harvested, version=1, only="1")
+    until(lambda: _formats(harvested) or harvested.update())
+    harvested.update()
+    until(lambda: harvested.update() == 0)
+    assert _formats(harvested) == [("v", _SLIM, _SCHEMA)]
+    assert _of_records(harvested) == [("v", _SLIM, False, 1), ("v", _SLIM, True, 2)]
+
+
+def test_a_source_of_deleted_records_takes_no_prefix_from_another(harvested: Harvested) -> None:
+    _write_in_v(harvested, deleted="123")
+    assert harvested.update() == 0
+    _add_second(harvested, _METS)
+    until(lambda: harvested.update() == 3)
+    _write_in_v(harvested, version=1)
+    until(lambda: _formats(harvested)[1:] or harvested.update())
+    assert [(prefix, namespace) for prefix, namespace, _ in _formats(harvested)] == [
+        ("v", _METS),
+        ("v.2", _SLIM),
+    ]
+
+
+def _publish_unreadable(harvested: Harvested) -> None:
+    """Publish records in `v` while their folder is away."""
+    _write_in_v(harvested)
+    harvested.folder.rename(harvested.folder.with_name("away"))
+    until(lambda: harvested.update() == 3)
+    assert _formats(harvested) == [("v", "", "")]
+    harvested.folder.with_name("away").rename(harvested.folder)
+
+
+def test_a_format_has_its_namespace_as_soon_as_its_records_can_be_read(harvested: Harvested) -> None:
+    _publish_unreadable(harvested)
+    body: list[str] = []
+
+    def listed() -> bool:
+        answer = harvested.repository().answer([("verb", "ListRecords"), ("metadataPrefix", "v")])
+        body[:] = [answer.body.decode()]
+        return "<record>" in body[0]
+
+    until(listed)
+    assert f"<metadataNamespace>{_SLIM}</metadataNamespace>" in body[0]
+    assert harvested.update() == 0
+    assert _formats(harvested) == [("v", _SLIM, _SCHEMA)]
+
+
+def test_another_source_shares_the_format_of_unreadable_records(harvested: Harvested) -> None:
+    _publish_unreadable(harvested)
+    shutil.move(harvested.folder, harvested.folder.with_name("away"))
+    _add_second(harvested, _SLIM)
+    until(lambda: harvested.update() == 3)
+    assert _of_records(harvested) == [("v", _SLIM, False, 6)]
+
+
+def test_unreadable_records_share_the_only_format_of_their_prefix(harvested: Harvested) -> None:
+    with harvested.database.session() as session:
+        session.add(AggregateFormat(prefix="v", harvested_prefix="v", namespace=_SLIM, schema="s"))
+        session.commit()
+    _write_in_v(harvested)
+    shutil.move(harvested.folder, harvested.folder.with_name("away"))
+    until(lambda: harvested.update() == 3)
+    assert _formats(harvested) == [("v", _SLIM, "s")]
+
+
+@pytest.mark.parametrize("readable", [False, True])
+def test_a_format_that_an_earlier_version_left_unknown_gives_way_to_the_known_one(
+    harvested: Harvested, *, readable: bool
+) -> None:
+    _publish_unreadable(harvested)
+    with harvested.database.session() as session:
+        session.add(AggregateFormat(prefix="v.2", harvested_prefix="v", namespace=_SLIM, schema="s"))
+        session.commit()
+    if not readable:
+        shutil.move(harvested.folder, harvested.folder.with_name("away"))
+    with harvested.database.session() as session:
+        walk_everything(session)
+        session.commit()
+    until(lambda: harvested.update() == (6 if readable else 0))
+    moved = [("v", "", True, 3), ("v.2", _SLIM, False, 3)]
+    assert _of_records(harvested) == (moved if readable else [("v", "", False, 3)])
+
+
+def test_records_without_a_namespace_share_no_format_with_others(harvested: Harvested) -> None:
+    _write_in_v(harvested)
+    for name in ("1", "2", "3"):
+        file = harvested.folder / f"{name}.xml"
+        file.write_bytes(file.read_bytes().replace(f'<v xmlns="{_SLIM}"'.encode(), b'<v xmlns=""'))
+    until(lambda: harvested.update() == 3)
+    _add_second(harvested, _SLIM)
+    until(lambda: harvested.update() == 3)
+    assert _of_records(harvested) == [("v", "", False, 3), ("v.2", _SLIM, False, 3)]

@@ -47,6 +47,19 @@ UPDATE aggregate_record SET identifier = 'oai:former.example:one:oai:one:1',
     identifier_key = gen_random_uuid(), datestamp = '2024-01-01'
 WHERE harvested_identifier = 'oai:one:1' RETURNING id
 """
+RELEASED = """
+WITH harvest AS (
+    INSERT INTO oai_harvest (repository_id, metadata_prefix) VALUES (1, 'oai_dc') RETURNING harvest_id
+)
+INSERT INTO oai_hold (history_id, harvest_id, run_started, kind, state, active, allowed, decided)
+SELECT history_id, harvest.harvest_id, now(), 'deletions', 'released', 1, 20, now()
+FROM oai_history CROSS JOIN harvest
+"""
+RESOLVED = """
+INSERT INTO oai_quarantine (repository_id, metadata_prefix, fault_key, reason, url, raw, raw_size, last_run,
+    resolved)
+VALUES (1, 'oai_dc', gen_random_uuid(), 'x', 'http://o/', '', 0, now(), now())
+"""
 # Stored counts and memberships compared with the records.
 FAULTS = """
 SELECT 'count', set_id, format_id, records FROM aggregate_count WHERE records <> 0
@@ -96,8 +109,7 @@ def test_a_killed_update_leaves_no_partial_changes_and_the_next_one_completes_it
 
 
 def test_changes_without_feed_are_published_when_the_feed_is_turned_on_again(harvested: Harvested) -> None:
-    harvester = harvested.settings.harvester.model_copy(update={"keep_changes": 0})
-    without_feed = replace(harvested, settings=harvested.settings.model_copy(update={"harvester": harvester}))
+    without_feed = _keeping_changes(harvested, days=0)
     _harvest_without_feed(harvested, "1")
     harvested.update()
     _harvest_without_feed(harvested, "2")
@@ -107,6 +119,64 @@ def test_changes_without_feed_are_published_when_the_feed_is_turned_on_again(har
     assert harvested.update() == 2
     _harvest_without_feed(harvested, "4")
     assert harvested.update() == 0
+
+
+@pytest.mark.parametrize("statement", [RELEASED, RESOLVED], ids=["approved", "fetched again"])
+def test_without_feed_changes_outside_of_runs_are_published(harvested: Harvested, statement: str) -> None:
+    without_feed = _keeping_changes(harvested, days=0)
+    _harvest_without_feed(harvested, "1")
+    until(lambda: without_feed.update() == 1)
+    assert without_feed.update() == 0
+    with harvested.database.session() as session:
+        harvested.write(session, "1", deleted=True)
+        session.execute(text("DELETE FROM oai_change"))
+        session.commit()
+    assert without_feed.update() == 0
+    with harvested.database.session() as session:
+        session.execute(text(statement))
+        session.commit()
+    assert [without_feed.update(), without_feed.update()] == [1, 0]
+    with harvested.database.session() as session:
+        assert session.scalar(text("SELECT walk FROM aggregate_source")) is None
+
+
+def test_lines_pruned_under_an_earlier_setting_are_noticed(harvested: Harvested) -> None:
+    _write_lines(harvested, "1")
+    until(lambda: harvested.update() == 1)
+    with harvested.database.session() as session:
+        session.execute(text("UPDATE aggregate_feed SET followed = now() - interval '5 days'"))
+        session.commit()
+    _write_lines(harvested, "2", "3")
+    with harvested.database.session() as session:
+        session.execute(text("DELETE FROM oai_change WHERE identifier <> 'oai:one:3'"))
+        session.commit()
+    assert _keeping_changes(harvested, days=30).update() == 2
+
+
+def test_a_feed_that_was_read_to_its_end_and_pruned_needs_no_comparison(harvested: Harvested) -> None:
+    for name in ("1", "2"):
+        _write_lines(harvested, name)
+        until(lambda: harvested.update() == 1)
+    with harvested.database.session() as session:
+        session.execute(text("DELETE FROM oai_change WHERE identifier = 'oai:one:1'"))
+        session.commit()
+    assert harvested.update() == 0
+    _write_lines(harvested, "3")
+    with updater(harvested.database.engine, harvested.settings) as found:
+        assert isinstance(found, Updater)
+        with work_of(harvested.database, "oai_record.identifier_key) >") as walks:
+            until(lambda: found.run().records == 1)
+    assert walks == []
+
+
+def _write_lines(harvested: Harvested, *names: str) -> None:
+    with harvested.database.session() as session:
+        _write(harvested, session, *names)
+
+
+def _keeping_changes(harvested: Harvested, *, days: int) -> Harvested:
+    harvester = harvested.settings.harvester.model_copy(update={"keep_changes": days})
+    return replace(harvested, settings=harvested.settings.model_copy(update={"harvester": harvester}))
 
 
 def _harvest_without_feed(harvested: Harvested, name: str, *, version: int = 0) -> None:
