@@ -2,6 +2,7 @@
 
 import os
 import re
+from datetime import timedelta
 from pathlib import Path
 from urllib.parse import quote
 
@@ -12,7 +13,9 @@ from sqlalchemy import event, select
 
 from manager.leader.lock import leadership
 from manager.models import Job, JobStatus
+from manager.notices.models import Notice
 from manager.schedules.service import run_now
+from oai.datestamps import utc_now
 from oai.disk import Disk
 from oai.outgoing import MailSettings
 from oai.owners import Organisation
@@ -56,6 +59,28 @@ async def test_a_test_mail_is_sent_and_a_refusal_is_shown(server: Server, admini
     status, page, _ = await administrator.post("/admin/health/mail", {"to": "alena@library.example"})
     assert (status, "127.0.0.1" in page, "refused" in page) == (422, True, True)
     assert (await administrator.post("/admin/health/mail", {"to": "nobody"}))[0] == 422
+
+
+async def test_overview_and_health_show_messages_that_could_not_be_sent(
+    server: Server, administrator: Browser
+) -> None:
+    said = "waiting for another attempt: 1; given up in the last week: 1"
+    for path in ("/", "/admin/health"):
+        assert "waiting for another attempt" not in (await administrator.get(path))[1]
+    same = {"occasion": "test", "channel": "mail", "target": "a@x.example", "facts": {}, "last_error": "no"}
+    with server.database.session() as session:
+        for tries, state, ended in (
+            (0, "waiting", None),
+            (2, "waiting", None),
+            (3, "given up", utc_now() - timedelta(days=1)),
+            (3, "given up", utc_now() - timedelta(days=8)),
+            (1, "sent", utc_now()),
+        ):
+            session.add(Notice(**same, tries=tries, state=state, ended=ended))
+        session.commit()
+
+    for path in ("/", "/admin/health"):
+        assert said in (await administrator.get(path))[1], path
 
 
 async def test_only_administrators_send_test_mails_and_drain_workers(

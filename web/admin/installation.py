@@ -8,10 +8,11 @@ from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
-from sqlalchemy import text
+from sqlalchemy import func, select, text
 from sqlalchemy.orm import Session
 
 from manager.disks import forecast_disks
+from manager.notices.models import Notice, NoticeState
 from oai import migrations
 from oai.datestamps import utc_now
 from oai.disk import Disk
@@ -22,6 +23,7 @@ from web.site.failures import in_words
 _LITTLE: Final = 1024**3
 """Bytes of free disk space below which an administrator should act."""
 _SOON: Final = timedelta(days=14)
+_WEEK: Final = timedelta(days=7)
 _LARGEST: Final = 8
 _SIZES: Final = text(
     """
@@ -96,6 +98,25 @@ def database_facts(session: Session) -> DatabaseFacts:
         revision=migrations.current(session.connection()),
         tables=[Table(name=name, size=size, rows=rows) for name, size, rows in tables],
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Unsent:
+    """Numbers of messages that were not sent."""
+
+    retried: int
+    """Those that wait for another attempt after one that failed."""
+    given_up: int
+    """Those that were given up in the last week."""
+
+
+def unsent_messages(session: Session) -> Unsent:
+    """Count the messages that were not sent."""
+    waits = (Notice.ended.is_(None), Notice.tries > 0, Notice.last_error.is_not(None))
+    lost = (Notice.state == NoticeState.GIVEN_UP, Notice.ended > func.now() - _WEEK)
+    counts = select(func.count().filter(*waits), func.count().filter(*lost)).select_from(Notice)
+    retried, given_up = session.execute(counts).one()
+    return Unsent(retried=retried, given_up=given_up)
 
 
 def disk_spaces(session: Session, disks: Sequence[Disk], limits: HarvesterSettings) -> list[DiskSpace]:

@@ -29,7 +29,7 @@ from oai.owners import Organisation
 from oai.settings_view import HIDDEN, settings_in_effect
 from provider.holdings.status import archive_status
 from web.admin.changes import changes_of
-from web.admin.installation import database_facts, disk_spaces, process_words
+from web.admin.installation import database_facts, disk_spaces, process_words, unsent_messages
 from web.admin.limits import limits_in_effect
 from web.auth.access import about, administrators_only
 from web.auth.api_tokens import list_tokens, revoke_token
@@ -240,6 +240,7 @@ async def _health(request: web.Request, form: Form) -> web.Response:
         form=form,
         mail=settings.mail,
         base_url=settings.web.base_url,
+        unsent=await database.run(unsent_messages),
         manager=await database.run(manager_status),
         archive=await database.run(archive_status),
         disk_spaces=await database.run(

@@ -15,7 +15,7 @@ from oai.disk import disks_of
 from oai.settings import Settings
 from provider.holdings.status import archive_status, index_backlog
 from provider.holdings.takedowns import count_active
-from web.admin.installation import DiskSpace, disk_spaces
+from web.admin.installation import DiskSpace, disk_spaces, unsent_messages
 from web.auth.access import Right, needs, visible_repositories, who_asks
 from web.auth.organisations import StorageUse, storage_use
 from web.auth.sessions import SignedIn
@@ -58,6 +58,7 @@ async def show(request: web.Request) -> web.Response:
         takedowns=await database.run(count_active) if curates else 0,
         nearly_full=await database.run(_nearly_full, request.config_dict[SETTINGS], who),
         disk_spaces=await _disk_spaces(request) if health else [],
+        unsent=await database.run(unsent_messages) if Right.ADMINISTER in who.rights else None,
     )
 
 
