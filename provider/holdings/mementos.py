@@ -17,6 +17,8 @@ from provider.holdings.lookup import LookupPlace, Query, find_captures
 from provider.holdings.url_key_state import keys_complete
 
 _REDIRECTS: Final = frozenset({301, 302, 303, 307, 308})
+_SUCCESS: Final = 2
+_NOT_MODIFIED: Final = 304
 _SAME_VISIT: Final = timedelta(minutes=1)
 _EXAMINED_BESIDE: Final = 100
 """Captures that are read to find the page to which a redirect leads."""
@@ -60,8 +62,8 @@ def first_and_last(session: Session, query: Query) -> tuple[FoundCapture, FoundC
 def negotiate(session: Session, query: Query, moment: datetime | None) -> NamedMementos | None:
     """Return the memento closest in time, the earlier one of two, or the last one without a time.
 
-    If that is a redirect and the same visit has a capture that is none, as of a site that redirects HTTP to
-    HTTPS, it is that capture. Returns None if there is no memento. Raises UsageError as `find_captures` does.
+    If that is a redirect and the same visit has a page, as of a site that redirects HTTP to HTTPS, it is that
+    page. Returns None if there is no memento. Raises UsageError as `find_captures` does.
     """
     ends = first_and_last(session, query)
     if ends is None:
@@ -82,7 +84,7 @@ def negotiate(session: Session, query: Query, moment: datetime | None) -> NamedM
 
 
 def _beyond_redirect(session: Session, query: Query, chosen: FoundCapture) -> FoundCapture:
-    """Return the capture closest to a redirect that is none, within a minute; otherwise the chosen one.
+    """Return the page closest to a redirect, within a minute; otherwise the chosen capture.
 
     Where a redirect leads is only in the archive file. One to the same URL key is followed by a capture of
     its target at once.
@@ -97,9 +99,16 @@ def _beyond_redirect(session: Session, query: Query, chosen: FoundCapture) -> Fo
         until=chosen.archived + _SAME_VISIT,
         limit=1,
         examined=_EXAMINED_BESIDE,
-        filters=(*query.filters, lambda one: one.http_status not in _REDIRECTS),
+        filters=(*query.filters, _is_page),
     )
     return next(iter(find_captures(session, beside).found), chosen)
+
+
+def _is_page(capture: FoundCapture) -> bool:
+    """Return whether it has content for a reader, or is a revisit of such a capture."""
+    if capture.record_type == "revisit" and capture.http_status == _NOT_MODIFIED:
+        return True
+    return capture.http_status is None or capture.http_status // 100 == _SUCCESS
 
 
 def _next(session: Session, query: Query) -> FoundCapture | None:

@@ -245,7 +245,7 @@ def _refuse_changed_keys(
 ) -> None:
     """Refuse new titles whose key a spreadsheet program has made of that of a missing one."""
     saved = saved_as_numbers(title.source_key for title in missing)
-    for key in [key for key in titles if key not in stored]:
+    for key in [key for key in titles if key not in stored or stored[key].gone]:
         if before := saved.get(with_plain_exponent(key)):
             reason = Phrase(
                 "the source has no title with this key, but one with the key %(key)s, which a spreadsheet "

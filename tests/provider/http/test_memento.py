@@ -212,6 +212,12 @@ VISITS = [
     Page(url=SECURE, date="2019-01-01T10:05:00Z", status=404),
     Page(url="http://b.example/", date="2021-01-01T10:00:00Z", status=301, body=b""),
     Page(url=SECURE, date="2021-01-01T10:00:01Z", status=304, record_type="revisit", body=b""),
+    *(
+        Page(url=url, date=f"2023-01-01T10:00:{second:02}Z", status=status, body=b"")
+        for second, (url, status) in enumerate(
+            (("http://b.example/", 301), (SECURE, 503), (SECURE, 304), (SECURE, 404), (SECURE, 200))
+        )
+    ),
 ]
 
 
@@ -223,7 +229,8 @@ VISITS = [
         (datetime(2017, 3, 1, tzinfo=UTC), 2),
         (datetime(2018, 12, 1, tzinfo=UTC), 4),
         (datetime(2020, 12, 31, tzinfo=UTC), 7),
-        (None, 7),
+        (datetime(2022, 12, 31, tzinfo=UTC), 12),
+        (None, 12),
     ],
 )
 def test_a_timegate_passes_over_a_redirect_of_the_same_visit(

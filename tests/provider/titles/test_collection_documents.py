@@ -234,7 +234,7 @@ def test_removing_many_urls_of_collections_needs_approval(titles: Titles) -> Non
 
 def test_invalid_urls_of_collections_are_reported_as_warnings(titles: Titles) -> None:
     plan = titles.plan(entry("1", SITE), CollectionEntry(collection="Floods", seeds=("nonsense", *"abc" * 9)))
-    assert "collection 'Floods': 'nonsense' is no http, https or ftp URL with a host" in plan.warnings[0]
+    assert "collection 'Floods': 'nonsense' is not an http, https or ftp URL with a host" in plan.warnings[0]
     assert plan.warnings[-1] == "collection 'Floods': 8 more such URLs"
 
 
