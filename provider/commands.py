@@ -186,7 +186,6 @@ def _row(report: FileReport) -> dict[str, Any]:
         "duplicates": merged.duplicates,
         "completed": merged.completed,
         "ignored": report.ignored,
-        "hidden": merged.hidden,
         "adjusted_dates": report.adjusted_dates,
         "problems": [
             {"offset": one.offset, "reason": one.reason, **failure_columns(one.failure)}
@@ -213,11 +212,6 @@ def _show(console: Console, reports: list[FileReport]) -> None:
     adjusted = sum(row["adjusted_dates"] for row in rows)
     if adjusted:
         console.note(f"{adjusted:,} captures had dates of an older form, which were cut, padded or converted")
-    if hidden := sum(row["hidden"] for row in rows):
-        console.note(
-            f"{hidden:,} documents that answer requests of other methods than GET were hidden; "
-            "harvesters see deleted records"
-        )
     words = ", ".join(f"{total[name]:,} {name}" for name in _COUNTED)
     console.result({}, f"\n{total['files']:,} files: {words}; {total['problems']:,} problems")
 

@@ -39,9 +39,10 @@ from provider.holdings.url_key_state import hold_rule, www_rule
 from provider.holdings.urlkeys import WwwRule
 from provider.indexing.archive_search import is_wacz, refusal, refuse_wacz
 from provider.indexing.first_load import refuse_unserved
+from provider.indexing.former_documents import former_answers
 from provider.indexing.merge import Merged, merge, merge_listed
 from provider.indexing.read_ahead import CONNECTIONS, ReadAhead
-from provider.indexing.staging import Dimensions, open_staging, stage
+from provider.indexing.staging import Dimensions, open_staging, stage, stage_more
 from provider.models import Arc
 from provider.reading.captures import Capture, ContentOptions, Ignored, IgnoredAnswer, read_captures
 from provider.reading.cdx_files import CDX_SUFFIXES, FaultyLine, read_cdx
@@ -328,12 +329,13 @@ class Indexer:
     def _publish(self, file: ArchiveFile, reading: "_Reading") -> Merged:
         session = self._session
         rule, captures = self._staged(reading)
+        captures += stage_more(session, former_answers(session, reading.answers), self._dimensions, rule)
 
         def change(datestamp: datetime) -> Merged:
             _hold(session, rule)
             assigned = settle(session, file, whole=reading.whole)
             enrolment = self._enrolment()
-            merged = merge(session, assigned, captures, datestamp, enrolment, reading.answers)
+            merged = merge(session, assigned, captures, datestamp, enrolment)
             self._note_part(datestamp, enrolment)
             drop_empty(session, merged.gone)
             found = sorted((*reading.problems, *merged.problems), key=lambda problem: problem.offset)
@@ -376,8 +378,7 @@ class Indexer:
             note_part(self._session, self._options.load_id, datestamp, enrolment)
 
     def _enrolment(self) -> Enrolment | None:
-        collections = self._options.collections
-        return enrolment(self._session, collections[0]) if collections else None
+        return enrolment(self._session, named[0]) if (named := self._options.collections) else None
 
 
 def _hold(session: Session, rule: WwwRule) -> None:

@@ -18,9 +18,8 @@ from provider.holdings.arcs import AssignedRow, find_former_files, read_again
 from provider.holdings.rules import Enrolment
 from provider.holdings.takedowns import hide_new, hold_register
 from provider.holdings.unlisted import hold_counts
-from provider.indexing.vanished import settle_vanished
+from provider.indexing.former_documents import vanished_documents
 from provider.models import UNLISTED
-from provider.reading.captures import Capture
 from provider.reading.framing import FramingProblem
 from provider.titles.access import follow_new, hold_titles
 from provider.titles.document_sets import TITLE_OF
@@ -264,8 +263,6 @@ class Merged:
     completed: int = 0
     """Unchanged and moved documents that were known only from a CDX file or a revisit, or had no title or
     language, or whose content was replaced in their file."""
-    hidden: int = 0
-    """Earlier documents of the file that answer requests of other methods than GET."""
     problems: tuple[FramingProblem, ...] = ()
     gone: tuple[int, ...] = field(default=(), repr=False)
     """Ids of missing files from which documents were moved here."""
@@ -277,28 +274,23 @@ def merge(
     captures: int,
     datestamp: datetime,
     enrolment: Enrolment | None = None,
-    answers: Sequence[Capture] = (),
 ) -> Merged:
     """Insert the new documents, move those that their file has lost, and update the counts.
-
-    `answers` are the file's responses to requests of other methods than GET.
 
     `captures` is the number of staged captures. Documents that are new or get new facts get `datestamp`;
     moved ones keep theirs, because their published records do not change.
     """
     vanished: tuple[FramingProblem, ...] = ()
-    hidden = 0
     if assigned.known:
         session.execute(text("ANALYZE candidate"))
         session.execute(text(SAME_PLACE.format(arc=":arc_id")), {"arc_id": assigned.arc_id})
-        if assigned.whole:
-            hidden, vanished = settle_vanished(session, assigned.arc_id, answers, datestamp)
+        vanished = vanished_documents(session, assigned.arc_id) if assigned.whole else ()
     new = insert_new(session, assigned.arc_id, datestamp, enrolment)
     if new == captures:
         _count_arcs(session, assigned.arc_id, new, ())
-        return Merged(new=new, hidden=hidden, problems=vanished)
+        return Merged(new=new, problems=vanished)
     merged = _merge_known(session, assigned, new, datestamp)
-    return replace(merged, new=new, hidden=hidden, problems=(*vanished, *merged.problems))
+    return replace(merged, new=new, problems=(*vanished, *merged.problems))
 
 
 def merge_listed(session: Session, captures: int, datestamp: datetime, enrolment: Enrolment | None) -> Merged:

@@ -233,6 +233,11 @@ def stage(session: Session, captures: Iterable[Capture], dimensions: Dimensions,
     """
     session.execute(text(_EMPTY))
     session.commit()
+    return stage_more(session, captures, dimensions, rule)
+
+
+def stage_more(session: Session, captures: Iterable[Capture], dimensions: Dimensions, rule: WwwRule) -> int:
+    """Add captures to those that are staged, as `stage` does; return how many were added. Commits."""
     number = 0
     packer = _Packer(dimensions, rule)
     for batch in _batches(captures):

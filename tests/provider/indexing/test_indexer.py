@@ -346,43 +346,63 @@ def test_documents_missing_from_a_changed_file_are_reported(database: Database, 
     assert problem.failure == Failure(code=FailureCode.ARCHIVE_DOCUMENTS_GONE, facts={"count": 3})
 
 
-def test_documents_of_answers_to_other_methods_are_hidden_when_their_file_is_indexed_again(
+def _with_request(answer: bytes, url: str, method: str, date: str) -> list[bytes]:
+    return [answer, request_record(url, method, 0).replace(b"03:04:05Z", date.encode())]
+
+
+def test_documents_that_were_made_of_answers_to_other_methods_follow_their_file(
+    database: Database, tmp_path: Path
+) -> None:
+    url = "https://forms.example/search"
+    page, answer = (warc_record(Page(url=url, date=f"2007-11-02T03:04:0{second}Z")) for second in (5, 9))
+    path = write_archive(tmp_path / "x.warc.gz", [page, answer])
+    assert counts(index_file(database, path, OPTIONS)) == (2, 0, 0, 0)
+    new = warc_record(Page(url=url, date="2007-11-02T03:04:07Z"))
+    records = [
+        page,
+        *_with_request(new, url, "HEAD", "03:04:07Z"),
+        *_with_request(answer, url, "POST", "03:04:09Z"),
+    ]
+    write_archive(path, records)
+
+    report = index_file(database, path, OPTIONS)
+
+    assert (counts(report), report.merged.problems) == ((0, 1, 1, 0), ())
+    assert report.ignored == {"request": 2, "post": 1, "head": 1}
+    with database.session() as session:
+        assert session.scalars(select(Document.deleted)).all() == [False, False]
+    again = index_file(database, path, AGAIN)
+    assert (counts(again), again.merged.problems) == ((0, 2, 0, 0), ())
+    check_counts(database)
+
+
+def test_a_page_with_the_url_and_second_of_an_ignored_answer_is_indexed(
     database: Database, tmp_path: Path
 ) -> None:
     url = "https://forms.example/search"
     page = warc_record(Page(url=url))
-    answer = warc_record(Page(url=url, date="2007-11-02T03:04:09Z"))
-    path = write_archive(tmp_path / "x.warc.gz", [page, answer])
-    assert counts(index_file(database, path, OPTIONS)) == (2, 0, 0, 0)
-    before = places(database)
-    request = request_record(url, "POST", 0).replace(b"03:04:05Z", b"03:04:09Z")
-    write_archive(path, [page, request_record(url, "GET", 1), answer, request])
-    report = index_file(database, path, OPTIONS)
-    assert (counts(report), report.merged.hidden, report.merged.problems) == ((0, 1, 0, 0), 1, ())
-    assert report.ignored == {"request": 2, "post": 1}
+    answer = warc_record(Page(url=url, body=b"", status=204))
+    path = write_archive(tmp_path / "x.warc.gz", [*_with_request(answer, url, "OPTIONS", "03:04:05Z"), page])
+    for options in (OPTIONS, AGAIN):
+        report = index_file(database, path, options)
+        assert (report.ignored, report.merged.problems) == ({"request": 1, "options": 1}, ())
     with database.session() as session:
-        rows = session.execute(select(Document.deleted, Document.datestamp).order_by(Document.archived)).all()
-    assert [row.deleted for row in rows] == [False, True]
-    assert (rows[0].datestamp, rows[1].datestamp > before[1][2]) == (before[0][2], True)
-    again = index_file(database, path, AGAIN)
-    assert (again.merged.hidden, again.merged.problems) == (0, ())
-    check_counts(database)
+        assert session.scalars(select(Document.http_status)).all() == [200]
 
 
-def test_an_answer_that_a_cdx_file_has_listed_is_hidden_when_its_archive_file_is_indexed(
+def test_an_answer_that_a_cdx_file_has_listed_stays_when_its_archive_file_is_indexed(
     database: Database, tmp_path: Path
 ) -> None:
     url = "https://forms.example/search"
-    date = "2007-11-02T03:04:05.250Z"
-    answer = warc_record(Page(url=url, date=date))
-    request = request_record(url, "POST", 0).replace(b"03:04:05Z", b"03:04:05.250Z")
-    path = write_archive(tmp_path / "x.warc.gz", [answer, request])
+    answer = warc_record(Page(url=url, date="2007-11-02T03:04:05.250Z"))
+    records = _with_request(answer, url, "POST", "03:04:05.250Z")
+    path = write_archive(tmp_path / "x.warc.gz", records)
     line = {"url": url, "mime": "text/html", "status": "200", "offset": "0", "filename": "x.warc.gz"}
     listed = tmp_path / "x.cdxj"
     listed.write_text(f"example,forms)/search 20071102030405 {json.dumps(line)}\n")
     assert index_file(database, listed, replace(OPTIONS, archive_dir=tmp_path)).merged.new == 1
     report = index_file(database, path, OPTIONS)
-    assert (report.merged.hidden, report.merged.problems) == (1, ())
+    assert (report.merged.completed, report.merged.problems) == (1, ())
 
 
 def test_problems_are_stored_and_reported_again_when_the_file_is_skipped(

@@ -224,7 +224,10 @@ def test_a_repeated_key_is_refused_and_unknown_licences_and_seeds_cause_warnings
     )
     assert [one.reason for one in plan.refused] == ["its key was used before, by 'Title 1'"]
     assert [one.licence for one in plan.new] == [None, None]
-    assert ["rights reserved" in plan.warnings[0], "'no url' is not an http" in plan.warnings[1]] == [True, True]
+    assert ["rights reserved" in plan.warnings[0], "'no url' is not an http" in plan.warnings[1]] == [
+        True,
+        True,
+    ]
 
 
 @pytest.mark.parametrize(
