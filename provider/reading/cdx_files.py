@@ -71,6 +71,8 @@ class ListedCapture(NamedTuple):
     file_name: str
     """Name of the archive file, without its folder."""
     offset: int
+    method: str = ""
+    """Method of the request that it answers, in small letters; empty for GET."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +96,8 @@ def read_cdx(
     too. `check` periodically receives the number of bytes read from the file. Raises OSError if the file
     cannot be read; damaged gzip data ends it with a faulty line.
     """
-    return _without_companions(_read_lines(file, check))
+    for line in _without_companions(_read_lines(file, check)):
+        yield Ignored.of(line.method) if isinstance(line, ListedCapture) and line.method else line
 
 
 def _without_companions(
@@ -198,7 +201,7 @@ def _capture(fields: Mapping[str, str]) -> ListedCapture | Ignored:
     mime_type = known.get("mime")
     record_type = _record_type(mime_type)
     left = record_type if record_type not in TAKEN else scheme_left(known.get("url", ""))
-    if left := left or _other_method(known):
+    if left is not None:
         return Ignored.of(left)
     missing = [name for name in _NEEDED if name not in known]
     if missing:
@@ -223,14 +226,15 @@ def _capture(fields: Mapping[str, str]) -> ListedCapture | Ignored:
         record_type=record_type,
         file_name=known["filename"].rpartition("/")[2],
         offset=int(known["offset"]),
+        method=_other_method(known),
     )
 
 
-def _other_method(known: Mapping[str, str]) -> str | None:
-    """Return the method of the request that a line's capture answers, in small letters; None if it is GET."""
+def _other_method(known: Mapping[str, str]) -> str:
+    """Return the method of the request that a capture answers, in small letters; empty if it is GET."""
     in_key = _METHOD_IN_KEY.search(known.get("key", ""))
     method = known.get("method") or (in_key[1] if in_key else "get")
-    return None if method.lower() == "get" else method.lower()
+    return "" if method.lower() == "get" else method.lower()
 
 
 def _record_type(mime_type: str | None) -> str:

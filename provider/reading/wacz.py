@@ -23,15 +23,16 @@ from provider.reading.titles import may_have_title, tidy
 from provider.storage.files import ArchiveFile, read_in_wacz
 from provider.storage.places import Container, Member
 from provider.storage.ranges import SizedReader
-from provider.storage.zip_directory import MemberError
+from provider.storage.zip_directory import LargeMemberError, MemberError
 
 _PACKAGE: Final = "datapackage.json"
 _PACKAGE_DIGEST: Final = "datapackage-digest.json"
-_PAGES: Final = ("pages/pages.jsonl", "pages/extraPages.jsonl")
+_OTHER_PAGES: Final = "pages/extraPages.jsonl"
+_PAGES: Final = ("pages/pages.jsonl", _OTHER_PAGES)
 """Browsertrix Crawler and py-wacz (`--split-seeds`) write only the seeds to the first one."""
 _MOST_PACKAGE: Final = 4 << 20
 _MOST_BYTES: Final = 32 << 20
-_LONGEST_LINE: Final = 1 << 16
+_LONGEST_LINE: Final = 1 << 20
 _MOST_PAGES: Final = 200_000
 _ALGORITHMS: Final = frozenset({"md5", "sha1", "sha256", "sha512"})
 _BUFFER: Final = 1 << 20
@@ -94,7 +95,9 @@ class _Reader:
         try:
             return read_in_wacz(self.container, path, most)
         except MemberError as error:
-            self.faults.append(str(error))
+            # With the texts of its pages, as crawlers add them on request, the second list may have any size.
+            if path != _OTHER_PAGES or not isinstance(error, LargeMemberError):
+                self.faults.append(str(error))
             return None
 
     def _check(self, package: bytes) -> None:

@@ -44,6 +44,10 @@ class MemberError(OSError):
     failure_code: ClassVar = FailureCode.ARCHIVE_MEMBER_REFUSED
 
 
+class LargeMemberError(MemberError):
+    """A small member of a WACZ file has more bytes than are read."""
+
+
 class Window(NamedTuple):
     """The bytes of a member in its ZIP file, or in the file that has this one."""
 
@@ -151,7 +155,7 @@ def read_member(file: BinaryIO, path: str, most: int) -> bytes | None:
     except _FAULTS as error:
         raise MemberError(f"{path!r} in the WACZ file cannot be read: {error}") from None
     if len(content) > most:
-        raise MemberError(f"{path!r} in the WACZ file has more than {most:,} bytes")
+        raise LargeMemberError(f"{path!r} in the WACZ file has more than {most:,} bytes")
     return content
 
 

@@ -400,6 +400,16 @@ def test_missing_titles_are_filled_from_both_lists_of_pages(database: Database, 
     ]
 
 
+@pytest.mark.parametrize(("length", "title"), [(100_000, "Other"), (40_000_000, None)])
+def test_other_pages_with_long_texts_are_no_problem(
+    database: Database, tmp_path: Path, length: int, title: str | None
+) -> None:
+    other = {"url": PAGES[1].url, "title": "Other", "text": "x" * length}
+    extra = PAGES_HEADER + json.dumps(other) + "\n"
+    (report,) = index(database, wacz(tmp_path / "x.wacz", {"x.warc.gz": GZIPPED}, extraPages_jsonl=extra))
+    assert (titles(database)[2], report.merged.problems) == (title, ())
+
+
 def test_the_limit_on_titles_counts_both_lists_of_pages(database: Database, tmp_path: Path) -> None:
     line = json.dumps({"url": "http://x.example/", "title": "x"}) + "\n"
     listed = PAGES_HEADER + line * 120_000

@@ -378,3 +378,19 @@ def test_lines_of_answers_to_other_methods_than_get_are_ignored(tmp_path: Path, 
     assert isinstance(page, ListedCapture)
     columns = f"{key} 20200101100000 {url} text/html 200 - - 0 x.warc.gz"
     assert read(write(tmp_path / "x.cdx", HEADER_9, columns)) == ignored[:1]
+
+
+@pytest.mark.parametrize("beside", [{"mime": "unk"}, {"mime": "-"}])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_metadata_and_request_beside_an_ignored_answer_are_ignored_too(
+    tmp_path: Path, beside: dict[str, str], *, is_first: bool
+) -> None:
+    fields = {"url": "https://forms.example/search", "filename": "x.warc.gz"}
+    answer = fields | {"mime": "text/html", "status": "200", "offset": "0", "method": "POST"}
+    lines = [answer, fields | {"offset": "600"} | beside]
+    listed = [
+        f"example,forms)/search 20200101100000 {json.dumps(line)}"
+        for line in (lines[::-1] if is_first else lines)
+    ]
+    found = read(write(tmp_path / "x.cdxj", *listed))
+    assert sorted(one.kind for one in found if isinstance(one, Ignored)) == ["other", "post"]
