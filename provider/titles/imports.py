@@ -257,10 +257,9 @@ def _refuse_changed_keys(
 
 
 def _why_kept(plan: ImportPlan, seen: Mapping[str, TitleEntry]) -> str | None:
-    if not seen:
-        return "the source contains no title"
-    unread = sum(not one.is_decision for one in plan.refused)
-    return f"{unread} entries could not be read, and may be these titles" if unread else None
+    if unread := sum(not one.is_decision for one in plan.refused):
+        return f"{unread} entries could not be read, and may be these titles"
+    return None if seen else "the source contains no title"
 
 
 def _stored(source: str) -> Any:  # noqa: ANN401 a long generic type

@@ -36,10 +36,18 @@ async def _download(request: web.Request) -> web.StreamResponse:
     return await stream(request, pieces, media="application/xml", file_name="a.xml")
 
 
+async def _ended(request: web.Request) -> web.StreamResponse:
+    """As aiohttp ends a handler when the server stops."""
+    response = web.StreamResponse()
+    await response.prepare(request)
+    await response.write(b"<a>")
+    raise asyncio.CancelledError
+
+
 async def _fetched(aiohttp_client: AiohttpClient, version: str, error: str) -> bytes:
     """Return the bytes of the response as they are sent; raises ConnectionResetError if it is broken off."""
     app = web.Application(middlewares=(faults, unfinished))
-    app.add_routes([web.get("/{error}", _download)])
+    app.add_routes([web.get("/ended", _ended), web.get("/{error}", _download)])
     app.on_response_prepare.append(mark_prepared)
     server = (await aiohttp_client(app)).server
     reader, writer = await asyncio.open_connection(server.host, server.port)
@@ -72,6 +80,14 @@ async def test_a_download_that_an_error_ends_breaks_off(
 
     assert f"/{error}: the download ended early: " in caplog.text
     assert logged in caplog.text
+
+
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_a_download_breaks_off_when_the_dashboard_stops(
+    aiohttp_client: AiohttpClient, version: str
+) -> None:
+    with pytest.raises(ConnectionResetError):
+        await _fetched(aiohttp_client, version, "ended")
 
 
 async def test_the_dashboard_breaks_off_a_list_when_the_database_fails(

@@ -65,9 +65,10 @@ def grouped(errors: Iterable[Quarantined]) -> list[Group]:
 async def listing(request: web.Request) -> web.Response:
     """List the errors of a run by kind."""
     run, shared = await run_page(request)
-    errors = await database_of(request).run(find_errors, limit=_MOST, run=run.history_id, resolved=True)
+    found = await database_of(request).run(find_errors, limit=_MOST + 1, run=run.history_id, resolved=True)
+    errors = found[:_MOST]
     groups = grouped(errors)
-    complete = len(errors) < _MOST and len(groups) <= _KINDS
+    complete = len(found) == len(errors) and len(groups) <= _KINDS
     shared |= await _letter_of_run(request, groups, shared["repository"], complete=complete)
     return render(request, "run_errors.html", **shared, groups=groups, count=len(errors), most=_MOST)
 

@@ -1,5 +1,6 @@
 """Errors as responses: pages for people, plain text for scripts."""
 
+import asyncio
 import logging
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -84,6 +85,10 @@ async def unfinished(request: web.Request, handler: Handler) -> web.StreamRespon
     """Break off a response that an error ends in the middle: a second one would be part of its content."""
     try:
         return await handler(request)
+    except asyncio.CancelledError:
+        if _PREPARED in request:
+            break_off(request)  # the dashboard ends, which HTTP/1.0 would show as the end of the file
+        raise
     except Exception as error:
         response: web.StreamResponse | None = request.get(_PREPARED)
         if response is None:

@@ -6,7 +6,7 @@ import pytest
 
 from manager.notices.letters import render
 from manager.notices.models import Language, Occasion
-from oai.failures import FailureCode
+from oai.failures import Failure, FailureCode, explained
 
 RUN: dict[str, Any] = {
     "repository_id": 1,
@@ -332,7 +332,7 @@ def test_a_duration_below_a_day_is_written_in_hours_and_minutes(ended: str, show
 
 
 @pytest.mark.parametrize(
-    ("language", "explained", "unexplained"),
+    ("language", "translated", "unexplained"),
     [
         ("en", "Warning: An answer could not be read", "Warning: odd"),
         ("cs", "Varování: Odpověď nebylo možné", "Varování (anglicky): odd"),
@@ -340,16 +340,29 @@ def test_a_duration_below_a_day_is_written_in_hours_and_minutes(ended: str, show
     ],
 )
 def test_warnings_with_a_code_are_in_the_readers_language(
-    language: str, explained: str, unexplained: str
+    language: str, translated: str, unexplained: str
 ) -> None:
     failures = [{"code": "answer_in_parts"}, None]
     facts = {**RUN, "warnings": ["the answer is not well-formed", "odd"], "warning_failures": failures}
 
     lines = render(Occasion.ENDED, language, facts, dashboard=None).body.splitlines()
 
-    assert any(line.startswith(explained) for line in lines), lines
+    assert any(line.startswith(translated) for line in lines), lines
     assert unexplained in lines
     assert not any("well-formed" in line for line in lines)
+
+
+@pytest.mark.parametrize("language", ["en", "cs", "sk"])
+def test_a_warning_says_what_to_do(language: str) -> None:
+    place = {"url": "http://a.example/oai", "target": "https://b.example/oai", "number": 1}
+    failure = {"code": "address_moved", "facts": place}
+    facts = {**RUN, "warnings": ["moved"], "warning_failures": [failure]}
+
+    body = render(Occasion.ENDED, language, facts, dashboard=None).body
+
+    todo = explained(Failure(code=FailureCode.ADDRESS_MOVED, facts=place), language, str).todo
+    assert todo
+    assert todo in body
 
 
 @pytest.mark.parametrize(
