@@ -73,20 +73,33 @@ _LOOK_AGAIN_SECONDS: Final = 0.2
 _NO_ARCHIVE: Final = FramingProblem.of(FailureCode.ARCHIVE_NOT_ARCHIVE, "is neither an ARC nor a WARC file")
 
 
-class ListedCaptures:
+class _Found:
+    """What a file has besides captures: other records by kind, and problems, of which the first are kept."""
+
+    def __init__(self) -> None:
+        self.ignored: Counter[str] = Counter()
+        self.problems: list[FramingProblem] = []
+        self.more_problems = 0
+
+    def _add(self, problem: FramingProblem) -> None:
+        if len(self.problems) < MOST_PROBLEMS:
+            self.problems.append(problem)
+        else:
+            self.more_problems += 1
+
+
+class ListedCaptures(_Found):
     """The captures that a CDX file lists, with rows for their archive files; other lines are counted."""
 
     def __init__(
         self, session: Session, file: ArchiveFile, archive_dir: Container | None, check: Callable[[int], None]
     ) -> None:
+        super().__init__()
         self._session = session
         self._file = file
         self._archive_dir = archive_dir
         self._check = check
         self._arcs: dict[str, int | None] = {}
-        self.ignored: Counter[str] = Counter()
-        self.problems: list[FramingProblem] = []
-        self.more_problems = 0
 
     def __iter__(self) -> Iterator[Capture]:
         try:
@@ -149,19 +162,10 @@ class ListedCaptures:
         return found if found is not None else self._new(name, path)
 
     def _new(self, name: str, path: Place | None) -> int:
-        values = {
-            "name": name,
-            "path": None if path is None else stored_path(path),
-            "size": 0 if path is None else look_at(path).size,
-            "modified": UNREAD,
-        }
+        stored = None if path is None else stored_path(path)
+        size = 0 if path is None else look_at(path).size
+        values = {"name": name, "path": stored, "size": size, "modified": UNREAD}
         return self._session.execute(insert(Arc).values(values).returning(Arc.id)).scalar_one()
-
-    def _add(self, problem: FramingProblem) -> None:
-        if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(problem)
-        else:
-            self.more_problems += 1
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -378,7 +382,8 @@ class Indexer:
             note_part(self._session, self._options.load_id, datestamp, enrolment)
 
     def _enrolment(self) -> Enrolment | None:
-        return enrolment(self._session, named[0]) if (named := self._options.collections) else None
+        collections = self._options.collections
+        return enrolment(self._session, collections[0]) if collections else None
 
 
 def _hold(session: Session, rule: WwwRule) -> None:
@@ -395,16 +400,14 @@ def _unreadable(error: OSError) -> FramingProblem:
     return FramingProblem.of(FailureCode.ARCHIVE_NOT_READABLE, f"cannot be read: {error.strerror or error}")
 
 
-class _Reading:
+class _Reading(_Found):
     """The captures of one file; counts everything else that it finds."""
 
     def __init__(self, file: ArchiveFile, options: ContentOptions, check: Check) -> None:
+        super().__init__()
         self._file = file
         self._options = options
         self._check = check
-        self.ignored: Counter[str] = Counter()
-        self.problems: list[FramingProblem] = []
-        self.more_problems = 0
         self.adjusted_dates = 0
         self.answers: list[Capture] = []
         self.whole = True
@@ -442,9 +445,3 @@ class _Reading:
                 self.answers += [item.capture] if isinstance(item, IgnoredAnswer) else []
             else:
                 self._add(item)
-
-    def _add(self, problem: FramingProblem) -> None:
-        if len(self.problems) < MOST_PROBLEMS:
-            self.problems.append(problem)
-        else:
-            self.more_problems += 1
